@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Control groups: finds this process's group in each hierarchy that is mounted and takes the least limit on the way up.
+ *
+ *   /proc/self/cgroup      "4:memory:/a/b"  (version 1: controllers by name)   "0::/a/b"  (version 2)
+ *   /proc/self/mountinfo   "... ROOT MOUNTPOINT ... - cgroup2 cgroup2 rw"      or "- cgroup cgroup rw,memory"
+ *
+ *   group /a/b, mounted with ROOT /a at MOUNTPOINT /sys/fs/cgroup  ->  /sys/fs/cgroup/b, then /sys/fs/cgroup
+ *
+ * In a container without a cgroup namespace the group's path may not lie below the mount's root; the mount point itself is
+ * then all there is to see.
+ *
+ * References: cgroups(7), proc_pid_mountinfo(5); Linux Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
+ */
+#include "base/cgroup.h"
+#include "base/config.h"
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum controller { CPU, MEMORY };
+
+static const char *const controller_names[] = { "cpu", "memory" };
+
+/* Does "cpu,cpuacct" contain "cpu"? */
+static int list_has(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+
+    while (*list) {
+        size_t next = strcspn(list, ",");
+        if (next == length && !strncmp(list, word, length))
+            return 1;
+        list += next + (list[next] == ',');
+    }
+    return 0;
+}
+
+/* The first line of folder/name, without its newline. */
+static int read_line(const char *folder, const char *name, char *line, size_t size)
+{
+    char path[PATH_MAX];
+
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return 0;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    int found = fgets(line, (int)size, file) != NULL;
+    fclose(file);
+    if (found)
+        line[strcspn(line, "\n")] = 0;
+    return found;
+}
+
+static void limit_quota(struct halay_cgroup_limits *limits, double quota, double period)
+{
+    if (quota > 0 && period > 0 && quota / period < limits->quota)
+        limits->quota = quota / period;
+}
+
+static void read_cpu(const char *folder, int version, struct halay_cgroup_limits *limits)
+{
+    char line[64], line2[64];
+    double quota, period;
+
+    if (version == 2) { /* "200000 100000" or "max 100000" */
+        if (read_line(folder, "cpu.max", line, sizeof line) && sscanf(line, "%lf %lf", &quota, &period) == 2)
+            limit_quota(limits, quota, period);
+    } else if (read_line(folder, "cpu.cfs_quota_us", line, sizeof line) &&
+               read_line(folder, "cpu.cfs_period_us", line2, sizeof line2) && sscanf(line, "%lf", &quota) == 1 &&
+               sscanf(line2, "%lf", &period) == 1) {
+        limit_quota(limits, quota, period); /* -1: unlimited */
+    }
+}
+
+static void read_memory(const char *folder, int version, struct halay_cgroup_limits *limits)
+{
+    char line[64];
+    size_t bytes;
+
+    /* "max" does not parse. Version 1 writes a number near 2^63 for "unlimited": it limits nothing. */
+    if (read_line(folder, version == 2 ? "memory.max" : "memory.limit_in_bytes", line, sizeof line) &&
+        halay_parse_size(line, &bytes) == HALAY_OK && bytes < limits->memory_bytes &&
+        bytes < (size_t)PTRDIFF_MAX - (1u << 20))
+        limits->memory_bytes = bytes;
+}
+
+/* This process's group in the hierarchy of that controller (version 1) or in the unified one (version 2). */
+static int find_group(const char *root, int version, const char *controller, char *group, size_t size)
+{
+    char path[PATH_MAX], line[PATH_MAX + 128];
+    int found = 0;
+
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    while (!found && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':'), *where = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!where)
+            continue;
+        *where++ = 0;
+        controllers++;
+        if (version == 2 ? !*controllers : list_has(controllers, controller))
+            found = snprintf(group, size, "%s", where) < (int)size;
+    }
+    fclose(file);
+    return found;
+}
+
+/* Walk from the group's folder up to the mount point. */
+static void read_hierarchy(const char *root, const char *mount_root, const char *mount_point, int version,
+                           enum controller controller, struct halay_cgroup_limits *limits)
+{
+    char group[PATH_MAX], folder[3 * PATH_MAX];
+    size_t skip = strcmp(mount_root, "/") ? strlen(mount_root) : 0;
+
+    if (!find_group(root, version, controller_names[controller], group, sizeof group))
+        return;
+    int is_below = !strncmp(group, mount_root, skip) && (group[skip] == '/' || !group[skip]) && !strstr(group, "/..");
+    const char *rest = is_below ? group + skip : "";
+    size_t top = (size_t)snprintf(folder, sizeof folder, "%s%s", root, mount_point);
+    snprintf(folder + top, sizeof folder - top, "%s", rest);
+    for (;;) {
+        if (controller == CPU)
+            read_cpu(folder, version, limits);
+        else
+            read_memory(folder, version, limits);
+        char *slash = strrchr(folder + top, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
+}
+
+static void read_mount(const char *root, char *line, struct halay_cgroup_limits *limits)
+{
+    char mount_root[PATH_MAX], mount_point[PATH_MAX], type[32], options[1024];
+    char *tail = strstr(line, " - ");
+
+    if (!tail || sscanf(line, "%*s %*s %*s %4095s %4095s", mount_root, mount_point) != 2 ||
+        sscanf(tail + 3, "%31s %*s %1023s", type, options) != 2)
+        return;
+    for (int c = CPU; c <= MEMORY; c++) {
+        if (!strcmp(type, "cgroup2"))
+            read_hierarchy(root, mount_root, mount_point, 2, (enum controller)c, limits);
+        else if (!strcmp(type, "cgroup") && list_has(options, controller_names[c]))
+            read_hierarchy(root, mount_root, mount_point, 1, (enum controller)c, limits);
+    }
+}
+
+void halay_cgroup_read(const char *root, struct halay_cgroup_limits *limits)
+{
+    struct halay_cgroup_limits found = { .quota = INFINITY, .memory_bytes = SIZE_MAX };
+    char path[PATH_MAX], line[3 * PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/proc/self/mountinfo", root);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        while (fgets(line, sizeof line, file))
+            if (strstr(line, " - cgroup"))
+                read_mount(root, line, &found);
+        fclose(file);
+    }
+    *limits = found;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Control groups: how much processor time and memory the groups around this process allow, version 1 and 2.
+ */
+#ifndef HALAY_BASE_CGROUP_H
+#define HALAY_BASE_CGROUP_H
+
+#include <stddef.h>
+
+struct halay_cgroup_limits {
+    double quota;        /* processors; infinity if unlimited */
+    size_t memory_bytes; /* SIZE_MAX if unlimited */
+};
+
+/* The least limits of this process's groups and all above them that can be seen. root is put in front of every path ("" on
+ * a real machine; tests give a folder of their own). What cannot be read does not limit. */
+void halay_cgroup_read(const char *root, struct halay_cgroup_limits *limits);
+
+#endif

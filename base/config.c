@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Configuration: the table of every environment variable, and the only code that reads the environment.
+ *
+ * A row says how a variable is called, what it takes, its default as text, what it is for, and where its value goes. All
+ * else follows from the table: parsing (the default goes through the same parser), error messages, the list that doctor
+ * prints, what halayrun checks before it starts anything, and the test that every row is in the manual. Strings are owned
+ * by the config; a half-loaded one is undone by fini, which accepts any state from all zeros on.
+ */
+#include "base/config.h"
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum type {
+    SIZE,    /* size_t */
+    LONG,    /* long, from least to most */
+    INT,     /* int, from least to most */
+    SECONDS, /* int, milliseconds; written as seconds, with a fraction if wanted, from least to most */
+    WORD,    /* int: the place of the word in words */
+    NAME,    /* char *: one of words, any text if words is NULL */
+};
+
+struct row {
+    struct halay_config_variable variable;
+    enum type type;
+    size_t offset; /* of the field in struct halay_config */
+    long least, most;
+    const char *const *words;         /* ends with NULL */
+    const char *const *horovod_words; /* what HOROVOD_X calls them, in pairs of theirs and ours; NULL: the same */
+};
+
+static const char *const log_words[] = { "error", "warning", "info", "debug", NULL };
+static const char *const horovod_log_words[] = { "trace", "debug", "fatal", "error", NULL };
+static const char *const bootstrap_words[] = { "auto", "self", "store", "mpi", NULL };
+static const char *const transport_words[] = { "auto", "shm", "mpi", "ucx", NULL };
+static const char *const deterministic_words[] = { "off", "run", "ranks", NULL };
+
+#define FIELD(member) .offset = offsetof(struct halay_config, member)
+#define ROW(name, horovod, text, help) .variable = { name, horovod, text, help, 0 }
+#define LAUNCHER_ROW(name, help) .variable = { name, NULL, "", help, 1 }
+enum { DAY = 24 * 60 * 60 };
+
+static const struct row table[] = {
+    { ROW("HALAY_LOG", "HOROVOD_LOG_LEVEL", "warning", "log lines down to this level: error, warning, info, debug"),
+      .type = WORD, FIELD(log_level), .words = log_words, .horovod_words = horovod_log_words },
+    { ROW("HALAY_BOOTSTRAP", NULL, "auto", "how ranks find each other: auto, self, store (halayrun's), mpi"),
+      .type = NAME, FIELD(bootstrap), .words = bootstrap_words },
+    { ROW("HALAY_TRANSPORT", NULL, "auto", "what moves the data: auto, shm, mpi, ucx"),
+      .type = NAME, FIELD(transport), .words = transport_words },
+    { ROW("HALAY_MODULE_PATH", NULL, "", "folder where libhalay-mpi.so and libhalay-ucx.so are looked for first"),
+      .type = NAME, FIELD(module_path) },
+    { ROW("HALAY_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "64M", "largest fused bucket in bytes; 0: no fusion"),
+      .type = SIZE, FIELD(fusion_threshold) },
+    { ROW("HALAY_DETERMINISTIC", NULL, "off", "same bits again: off, run (in every run), ranks (on any number of ranks)"),
+      .type = WORD, FIELD(deterministic), .words = deterministic_words },
+    { ROW("HALAY_SEGMENT_BYTES", NULL, "0", "address space of a rank's shared segment; 0: as much as there is memory"),
+      .type = SIZE, FIELD(segment_bytes) },
+    { ROW("HALAY_SPIN_US", NULL, "-1", "microseconds that a wait spins before it sleeps; -1: by the cores there are"),
+      .type = LONG, FIELD(spin_us), .least = -1, .most = 1000000 },
+    { ROW("HALAY_START_TIMEOUT", "HOROVOD_START_TIMEOUT", "30", "seconds that a rank waits for the others at the start"),
+      .type = SECONDS, FIELD(start_timeout_ms), .least = 0, .most = DAY },
+    { ROW("HALAY_PEER_TIMEOUT", NULL, "30", "seconds without an answer after which a peer counts as lost; 0: never"),
+      .type = SECONDS, FIELD(peer_timeout_ms), .least = 0, .most = DAY },
+    { ROW("HALAY_STALL_CHECK_TIME", "HOROVOD_STALL_CHECK_TIME_SECONDS", "60",
+          "seconds after which a tensor that some ranks have not submitted is reported; 0: never"),
+      .type = SECONDS, FIELD(stall_check_ms), .least = 0, .most = DAY },
+    { ROW("HALAY_RING_SEGMENT", NULL, "256K", "bytes of one segment of a ring, the piece that is sent while another is added"),
+      .type = SIZE, FIELD(ring_segment_bytes), .least = 1 },
+    { ROW("HALAY_ALLREDUCE_ALGORITHM", NULL, "auto", "algorithm of all-reduce by name, or auto"),
+      .type = NAME, FIELD(allreduce_algorithm) },
+    { ROW("HALAY_BROADCAST_ALGORITHM", NULL, "auto", "algorithm of broadcast by name, or auto"),
+      .type = NAME, FIELD(broadcast_algorithm) },
+    { ROW("HALAY_ALLGATHER_ALGORITHM", NULL, "auto", "algorithm of all-gather by name, or auto"),
+      .type = NAME, FIELD(allgather_algorithm) },
+    { ROW("HALAY_BARRIER_ALGORITHM", NULL, "auto", "algorithm of barrier by name, or auto"),
+      .type = NAME, FIELD(barrier_algorithm) },
+    { LAUNCHER_ROW("HALAY_RANK", "this process's rank"), .type = INT, FIELD(rank), .least = 0, .most = INT_MAX - 1 },
+    { LAUNCHER_ROW("HALAY_SIZE", "number of ranks"), .type = INT, FIELD(size), .least = 1, .most = INT_MAX },
+    { LAUNCHER_ROW("HALAY_LOCAL_RANK", "its rank among the ranks of its host"),
+      .type = INT, FIELD(local_rank), .least = 0, .most = INT_MAX - 1 },
+    { LAUNCHER_ROW("HALAY_LOCAL_SIZE", "number of ranks of its host"),
+      .type = INT, FIELD(local_size), .least = 1, .most = INT_MAX },
+    { LAUNCHER_ROW("HALAY_STORE_ADDRESS", "address and port of the launcher's store"), .type = NAME, FIELD(store_address) },
+    { LAUNCHER_ROW("HALAY_STORE_SECRET_FD", "inherited descriptor from which the job's secret is read"),
+      .type = INT, FIELD(store_secret_fd), .least = 0, .most = INT_MAX },
+};
+
+enum { ROWS = sizeof table / sizeof *table };
+#define STALL_DISABLE "HOROVOD_STALL_CHECK_DISABLE" /* accepted, but no row: it turns another row's value into 0 */
+
+const struct halay_config_variable *halay_config_variable(size_t index)
+{
+    return index < ROWS ? &table[index].variable : NULL;
+}
+
+const char *halay_environment_get(const char *name)
+{
+    return getenv(name);
+}
+
+const char *const *halay_environment_all(void)
+{
+    return (const char *const *)environ;
+}
+
+/* ---- one value --------------------------------------------------------------------------------------------------- */
+
+static int find_word(const char *text, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        if (!strcasecmp(text, words[i]))
+            return i;
+    return -1;
+}
+
+static enum halay_status store_size(const struct row *row, const char *text, size_t *field)
+{
+    size_t value;
+
+    if (halay_parse_size(text, &value) != HALAY_OK || value < (size_t)row->least)
+        return HALAY_ERR_CONFIG;
+    *field = value;
+    return HALAY_OK;
+}
+
+static enum halay_status store_int(const struct row *row, const char *text, int *field)
+{
+    long value;
+
+    if (halay_parse_long(text, row->least, row->most, &value) != HALAY_OK)
+        return HALAY_ERR_CONFIG;
+    *field = (int)value;
+    return HALAY_OK;
+}
+
+static enum halay_status store_seconds(const struct row *row, const char *text, int *field)
+{
+    double value;
+
+    if (halay_parse_double(text, (double)row->least, (double)row->most, &value) != HALAY_OK)
+        return HALAY_ERR_CONFIG;
+    *field = (int)(value * 1000 + 0.5);
+    if (value > 0 && *field == 0) /* a tenth of a millisecond must not come to mean "off" */
+        *field = 1;
+    return HALAY_OK;
+}
+
+static enum halay_status store_word(const struct row *row, const char *text, int *field)
+{
+    int place = find_word(text, row->words);
+
+    if (place < 0)
+        return HALAY_ERR_CONFIG;
+    *field = place;
+    return HALAY_OK;
+}
+
+/* Empty text is absent, where any text is allowed. */
+static enum halay_status store_name(const struct row *row, const char *text, char **field)
+{
+    if (row->words) {
+        int place = find_word(text, row->words);
+        if (place < 0)
+            return HALAY_ERR_CONFIG;
+        text = row->words[place];
+    }
+    char *copy = NULL;
+    if (*text && !(copy = strdup(text)))
+        return HALAY_ERR_NO_MEMORY;
+    free(*field);
+    *field = copy;
+    return HALAY_OK;
+}
+
+static enum halay_status store_value(const struct row *row, const char *text, struct halay_config *config)
+{
+    void *field = (char *)config + row->offset;
+
+    switch (row->type) {
+    case SIZE:
+        return store_size(row, text, field);
+    case LONG:
+        return halay_parse_long(text, row->least, row->most, field);
+    case INT:
+        return store_int(row, text, field);
+    case SECONDS:
+        return store_seconds(row, text, field);
+    case WORD:
+        return store_word(row, text, field);
+    case NAME:
+        return store_name(row, text, field);
+    }
+    return HALAY_ERR_CONFIG;
+}
+
+/* What a row takes, for people: "is none of auto, shm, mpi, ucx; nearest: 'shm'". */
+static void explain(const struct row *row, const char *text, char *why, size_t size)
+{
+    switch (row->type) {
+    case SIZE:
+        if (row->least > 0)
+            snprintf(why, size, "is no size of at least %ld; write for example 262144, 256K or 1M", row->least);
+        else
+            snprintf(why, size, "is no size; write for example 67108864, 64M or 1G");
+        return;
+    case LONG:
+    case INT:
+        snprintf(why, size, "is no whole number from %ld to %ld", row->least, row->most);
+        return;
+    case SECONDS:
+        snprintf(why, size, "is no number of seconds from %ld to %ld; write for example 30 or 0.5", row->least, row->most);
+        return;
+    case WORD:
+    case NAME:
+        break;
+    }
+    int used = snprintf(why, size, "is none of");
+    for (int i = 0; row->words[i] && used >= 0 && (size_t)used < size; i++)
+        used += snprintf(why + used, size - (size_t)used, "%s %s", i ? "," : "", row->words[i]);
+    const char *nearest = halay_nearest_word(text, row->words);
+    if (nearest && used >= 0 && (size_t)used < size)
+        snprintf(why + used, size - (size_t)used, "; did you mean '%s'?", nearest);
+}
+
+static const struct row *find_row(const char *name)
+{
+    for (const struct row *row = table; row < table + ROWS; row++)
+        if (!strcmp(name, row->variable.name))
+            return row;
+    return NULL;
+}
+
+enum halay_status halay_config_check(const char *name, const char *value, char *why, size_t size)
+{
+    struct halay_config scratch = { 0 };
+    const struct row *row = find_row(name);
+
+    if (!row) {
+        snprintf(why, size, "there is no variable '%s'", name);
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = store_value(row, value, &scratch);
+    halay_config_fini(&scratch);
+    if (status == HALAY_ERR_CONFIG)
+        explain(row, value, why, size);
+    return status;
+}
+
+/* ---- the whole environment --------------------------------------------------------------------------------------- */
+
+/* Horovod's word for something in ours; its own text where they are the same. */
+static const char *translate(const struct row *row, const char *text)
+{
+    const char *const *pair = row->horovod_words;
+
+    for (; pair && *pair; pair += 2)
+        if (!strcasecmp(text, pair[0]))
+            return pair[1];
+    return text;
+}
+
+static enum halay_status load_default(const struct row *row, struct halay_config *config)
+{
+    if (row->type == INT && row->variable.is_set_by_launcher) {
+        memcpy((char *)config + row->offset, &(int){ -1 }, sizeof(int));
+        return HALAY_OK;
+    }
+    return store_value(row, row->variable.default_text, config);
+}
+
+static enum halay_status load_row(struct halay_log *log, const struct row *row, struct halay_config *config)
+{
+    const char *name = row->variable.name, *text = getenv(name);
+    char why[256] = "";
+
+    enum halay_status status = load_default(row, config);
+    if (status != HALAY_OK)
+        return status;
+    if (!text && row->variable.horovod && (text = getenv(row->variable.horovod))) {
+        name = row->variable.horovod;
+        text = translate(row, text);
+    }
+    if (!text)
+        return HALAY_OK;
+    status = store_value(row, text, config);
+    if (status == HALAY_ERR_CONFIG) {
+        explain(row, text, why, sizeof why);
+        halay_error(log, "%s: '%.100s' %s", name, getenv(name), why);
+    }
+    return status;
+}
+
+static enum halay_status load_stall_disable(struct halay_log *log, struct halay_config *config)
+{
+    const char *text = getenv(STALL_DISABLE);
+    int disable;
+
+    if (!text || getenv("HALAY_STALL_CHECK_TIME"))
+        return HALAY_OK;
+    if (halay_parse_bool(text, &disable) != HALAY_OK) {
+        halay_error(log, STALL_DISABLE ": '%.100s' is neither 0 nor 1", text);
+        return HALAY_ERR_CONFIG;
+    }
+    if (disable)
+        config->stall_check_ms = 0;
+    return HALAY_OK;
+}
+
+static enum halay_status check_rank(struct halay_log *log, const struct halay_config *config)
+{
+    if ((config->rank < 0) != (config->size < 0)) {
+        halay_error(log, "HALAY_RANK and HALAY_SIZE go together, but only %s is set; halayrun sets both",
+                    config->rank < 0 ? "HALAY_SIZE" : "HALAY_RANK");
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->rank >= 0 && config->rank >= config->size) {
+        halay_error(log, "HALAY_RANK: %d is not below HALAY_SIZE, which is %d", config->rank, config->size);
+        return HALAY_ERR_CONFIG;
+    }
+    return HALAY_OK;
+}
+
+/* The number of ranks according to the MPI launcher above this process, -1 if there is none. MPI_LOCALNRANKS (ranks of this
+ * host) comes last: it is all that some releases of MPICH give. PMIx itself has no such variable; where it runs under SLURM
+ * the step's task count is it. */
+static int find_mpi_size(void)
+{
+    static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "PMIX_SIZE",
+                                         "MPI_LOCALNRANKS" };
+    const char *text;
+    long size;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if ((text = getenv(names[i])) && halay_parse_long(text, 1, INT_MAX, &size) == HALAY_OK)
+            return (int)size;
+    if (getenv("PMIX_RANK") && ((text = getenv("SLURM_STEP_NUM_TASKS")) || (text = getenv("SLURM_NTASKS"))) &&
+        halay_parse_long(text, 1, INT_MAX, &size) == HALAY_OK)
+        return (int)size;
+    return -1;
+}
+
+static void warn_unknown(struct halay_log *log, const char *name)
+{
+    const char *names[ROWS + 1];
+
+    for (int i = 0; i < ROWS; i++)
+        names[i] = table[i].variable.name;
+    names[ROWS] = NULL;
+    const char *nearest = halay_nearest_word(name, names);
+    if (nearest)
+        halay_warning(log, "unknown variable '%s' in the environment; did you mean '%s'?", name, nearest);
+    else
+        halay_warning(log, "unknown variable '%s' in the environment", name);
+}
+
+static int is_horovod_row(const char *name)
+{
+    for (const struct row *row = table; row < table + ROWS; row++)
+        if (row->variable.horovod && !strcmp(name, row->variable.horovod))
+            return 1;
+    return !strcmp(name, STALL_DISABLE);
+}
+
+static int starts_with(const char *text, const char *prefix)
+{
+    return !strncmp(text, prefix, strlen(prefix));
+}
+
+static void note_strangers(struct halay_log *log)
+{
+    char name[128];
+
+    for (char **entry = environ; entry && *entry; entry++) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+        if (starts_with(name, "HALAY_") && !starts_with(name, "HALAY_TFT_") && !find_row(name))
+            warn_unknown(log, name);
+        if (starts_with(name, "HOROVOD_") && !is_horovod_row(name))
+            halay_info(log, "variable '%s' has no meaning here and is ignored", name);
+    }
+}
+
+enum halay_status halay_config_load(struct halay_log *log, struct halay_config *config)
+{
+    struct halay_config loaded = { 0 };
+    enum halay_status first = HALAY_OK;
+
+    for (const struct row *row = table; row < table + ROWS; row++) {
+        enum halay_status status = load_row(log, row, &loaded);
+        if (first == HALAY_OK)
+            first = status;
+        if (row == table && status == HALAY_OK && log) /* HALAY_LOG is the first row */
+            log->level = loaded.log_level;
+    }
+    if (first == HALAY_OK)
+        first = load_stall_disable(log, &loaded);
+    if (first == HALAY_OK)
+        first = check_rank(log, &loaded);
+    if (first != HALAY_OK) {
+        halay_config_fini(&loaded);
+        return first;
+    }
+    loaded.mpi_launcher_size = find_mpi_size();
+    note_strangers(log);
+    *config = loaded;
+    return HALAY_OK;
+}
+
+void halay_config_fini(struct halay_config *config)
+{
+    for (const struct row *row = table; row < table + ROWS; row++)
+        if (row->type == NAME) {
+            char **field = (char **)((char *)config + row->offset);
+            free(*field);
+            *field = NULL;
+        }
+}
+
+/* ---- the table as text ------------------------------------------------------------------------------------------- */
+
+static void format_size(size_t value, char *text, size_t size)
+{
+    static const char units[] = "\0KMGT";
+    int unit = 0;
+
+    for (; unit < 4 && value && value % 1024 == 0; unit++)
+        value /= 1024;
+    snprintf(text, size, "%zu%.1s", value, unit ? &units[unit] : "");
+}
+
+static void format_value(const struct row *row, const struct halay_config *config, char *text, size_t size)
+{
+    const char *field = (const char *)config + row->offset;
+    int number = 0;
+
+    if (row->type == INT || row->type == SECONDS || row->type == WORD)
+        memcpy(&number, field, sizeof number);
+    switch (row->type) {
+    case SIZE:
+        format_size(*(const size_t *)(const void *)field, text, size);
+        return;
+    case LONG:
+        snprintf(text, size, "%ld", *(const long *)(const void *)field);
+        return;
+    case INT:
+        snprintf(text, size, number < 0 ? "-" : "%d", number);
+        return;
+    case SECONDS:
+        snprintf(text, size, "%g", number / 1000.0);
+        return;
+    case WORD:
+        snprintf(text, size, "%s", row->words[number]);
+        return;
+    case NAME: {
+        const char *value = *(char *const *)(const void *)field;
+        snprintf(text, size, "%s", value ? value : "-");
+        return;
+    }
+    }
+}
+
+void halay_config_print(const struct halay_config *config, FILE *out)
+{
+    char value[128];
+
+    fprintf(out, "%-26s %-12s %-10s %s\n", "variable", "value", "default", "meaning");
+    for (const struct row *row = table; row < table + ROWS; row++) {
+        const char *usual = row->variable.default_text;
+        format_value(row, config, value, sizeof value);
+        fprintf(out, "%-26s %-12s %-10s %s", row->variable.name, value, *usual ? usual : "-", row->variable.help);
+        if (row->variable.horovod)
+            fprintf(out, " (or %s)", row->variable.horovod);
+        fputc('\n', out);
+    }
+}

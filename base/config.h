@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Configuration: every environment variable that halay reads, in one table (config.c): name, type, default, help.
+ *
+ * config.c is the only file that reads the environment. HALAY_X wins over HOROVOD_X; a value that does not parse is an
+ * error that says what would (HALAY_ERR_CONFIG), not a default; an unknown HALAY_X is a warning with the nearest known
+ * name (HALAY_TFT_* belongs to the trainer); a HOROVOD_X that means nothing here is noted at info level.
+ */
+#ifndef HALAY_BASE_CONFIG_H
+#define HALAY_BASE_CONFIG_H
+
+#include "base/log.h"
+#include <stddef.h>
+#include <stdio.h>
+
+enum halay_deterministic { HALAY_DETERMINISTIC_OFF, HALAY_DETERMINISTIC_RUN, HALAY_DETERMINISTIC_RANKS };
+
+/* Values after parsing; strings are owned by the struct. */
+struct halay_config {
+    enum halay_log_level log_level;  /* HALAY_LOG */
+    char *bootstrap;                 /* HALAY_BOOTSTRAP: auto, self, store, mpi */
+    char *transport;                 /* HALAY_TRANSPORT: auto, shm, mpi, ucx */
+    char *module_path;               /* HALAY_MODULE_PATH: where libhalay-mpi.so and so on are looked for first */
+    size_t fusion_threshold;         /* HALAY_FUSION_THRESHOLD, bytes; 0: no fusion */
+    enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
+    size_t segment_bytes;            /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: as much as RAM */
+    long spin_us;                    /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */
+    int start_timeout_ms;            /* HALAY_START_TIMEOUT, given in seconds */
+    int peer_timeout_ms;             /* HALAY_PEER_TIMEOUT, given in seconds */
+    int stall_check_ms;              /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
+    size_t ring_segment_bytes;       /* HALAY_RING_SEGMENT, at least 1 */
+    char *allreduce_algorithm;       /* HALAY_ALLREDUCE_ALGORITHM, "auto" */
+    char *broadcast_algorithm;
+    char *allgather_algorithm;
+    char *barrier_algorithm;
+    /* Set by halayrun for its ranks. */
+    int rank, size;                  /* HALAY_RANK, HALAY_SIZE; both or none; -1 if absent */
+    int local_rank, local_size;      /* HALAY_LOCAL_RANK, HALAY_LOCAL_SIZE: what halayrun said; -1 if absent */
+    char *store_address;             /* HALAY_STORE_ADDRESS, "127.0.0.1:40000"; NULL if absent */
+    int store_secret_fd;             /* HALAY_STORE_SECRET_FD; -1 if absent */
+    /* What launched this process, seen in the environment: an MPI launcher's idea of the number of ranks (Open MPI, MPICH,
+     * Intel MPI, PMIx), -1 if none. */
+    int mpi_launcher_size;
+};
+
+/* Parse the environment (environ). On error one line a fault is logged and *config holds nothing. log->level becomes
+ * HALAY_LOG's as soon as that is known, so that what this call notes obeys it. */
+enum halay_status halay_config_load(struct halay_log *log, struct halay_config *config);
+void halay_config_fini(struct halay_config *config); /* zeroed or loaded */
+
+/* Write the table: a line a variable with its value here, default and help. For doctor and documentation. */
+void halay_config_print(const struct halay_config *config, FILE *out);
+
+/* One row of the table, for documentation, command lines and tests. Static storage. */
+struct halay_config_variable {
+    const char *name;          /* "HALAY_FUSION_THRESHOLD" */
+    const char *horovod;       /* accepted too; NULL if there is none */
+    const char *default_text;  /* "64M"; "" if there is none */
+    const char *help;          /* one line */
+    int is_set_by_launcher;    /* belongs to one rank of one job: halayrun sets it, and never passes an outer job's on */
+};
+const struct halay_config_variable *halay_config_variable(size_t index); /* NULL past the last one */
+
+/* Would this value be accepted for that variable? HALAY_ERR_CONFIG: why says what would be ("is no size; 67108864 or
+ * 64M"); HALAY_ERR_ARGUMENT: there is no such variable. */
+enum halay_status halay_config_check(const char *name, const char *value, char *why, size_t size);
+
+/* The environment, for programs that must look at it themselves or pass it on; NULL if the variable is absent. */
+const char *halay_environment_get(const char *name);
+const char *const *halay_environment_all(void); /* "NAME=value", NULL at the end; borrowed until it is changed */
+
+/* Strict parsers, for command lines too. Each accepts the whole text or nothing.
+ * size: "67108864", "64K", "64M", "1G" (K = 1024), also "64MB", "64MiB". */
+enum halay_status halay_parse_size(const char *text, size_t *value);
+enum halay_status halay_parse_long(const char *text, long least, long most, long *value);
+enum halay_status halay_parse_bool(const char *text, int *value);
+enum halay_status halay_parse_double(const char *text, double least, double most, double *value);
+
+/* The word of the list nearest to text (edit distance), NULL if none is near. words ends with NULL. */
+const char *halay_nearest_word(const char *text, const char *const *words);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Log: formats a line once, keeps the newest error, hands the line to its owner's function or to standard error.
+ *
+ * A line is written with one write call, so that lines of several ranks and threads do not mix.
+ */
+#include "base/log.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const level_names[] = { "error", "warning", "info", "debug" };
+
+void halay_log_init(struct halay_log *log, enum halay_log_level level)
+{
+    *log = (struct halay_log){ .level = level, .rank = -1 };
+    pthread_mutex_init(&log->lock, NULL);
+}
+
+void halay_log_fini(struct halay_log *log)
+{
+    pthread_mutex_destroy(&log->lock);
+}
+
+static void write_stderr(const char *line)
+{
+    char out[1152];
+    int n = snprintf(out, sizeof out, "%s\n", line);
+    size_t length = n < (int)sizeof out ? (size_t)n : sizeof out - 1;
+
+    out[length - 1] = '\n';
+    /* Nothing sensible can be done when standard error is closed. */
+    if (write(STDERR_FILENO, out, length) < 0)
+        return;
+}
+
+void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const char *format, va_list args)
+{
+    char text[1024], line[1120];
+
+    if (!log || (level > log->level && level != HALAY_LOG_ERROR))
+        return;
+    vsnprintf(text, sizeof text, format, args);
+    if (level == HALAY_LOG_ERROR) {
+        pthread_mutex_lock(&log->lock);
+        snprintf(log->last_error, sizeof log->last_error, "%.511s", text);
+        pthread_mutex_unlock(&log->lock);
+    }
+    if (log->rank >= 0)
+        snprintf(line, sizeof line, "halay[%d] %s: %s", log->rank, level_names[level], text);
+    else
+        snprintf(line, sizeof line, "halay %s: %s", level_names[level], text);
+    if (log->write)
+        log->write(log->arg, level, line);
+    else
+        write_stderr(line);
+}
+
+void halay_log_write(struct halay_log *log, enum halay_log_level level, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    halay_log_vwrite(log, level, format, args);
+    va_end(args);
+}
+
+void halay_log_last_error(struct halay_log *log, char *text, size_t size)
+{
+    pthread_mutex_lock(&log->lock);
+    snprintf(text, size, "%s", log->last_error);
+    pthread_mutex_unlock(&log->lock);
+}

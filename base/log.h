@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Log: one line per event, to standard error or to a function of the owner's.
+ *
+ * There is no process-wide log: each context, group or program owns a struct halay_log and lends it to what it creates.
+ * Text is lower case without a final stop, error first, the subject in quotes (STYLE 20). A line looks like
+ *     halay[2] error: tensor 'w': rank 3 has shape [160,4], rank 0 has [160,8]
+ * where 2 is the rank, absent while it is not known.
+ */
+#ifndef HALAY_BASE_LOG_H
+#define HALAY_BASE_LOG_H
+
+#include "halay_types.h"
+#include <pthread.h>
+#include <stdarg.h>
+
+struct halay_log {
+    enum halay_log_level level; /* lines above it are dropped; set once before use */
+    int rank;                   /* -1 while unknown; set once, before other threads log */
+    /* Where a finished line (without newline) goes; NULL: standard error. Called with no lock held, from any thread. */
+    void (*write)(void *arg, enum halay_log_level level, const char *line);
+    void *arg; /* borrowed for as long as the log lives */
+    pthread_mutex_t lock;
+    char last_error[512]; /* text of the newest error, "" if none; guarded by lock */
+};
+
+void halay_log_init(struct halay_log *log, enum halay_log_level level);
+void halay_log_fini(struct halay_log *log);
+
+/* Writes one line if its level is wanted; an error is also kept as last_error. log may be NULL: nothing is written. */
+void halay_log_write(struct halay_log *log, enum halay_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const char *format, va_list args);
+
+/* Copies the newest error's text, "" if none. */
+void halay_log_last_error(struct halay_log *log, char *text, size_t size);
+
+#define halay_error(log, ...) halay_log_write(log, HALAY_LOG_ERROR, __VA_ARGS__)
+#define halay_warning(log, ...) halay_log_write(log, HALAY_LOG_WARNING, __VA_ARGS__)
+#define halay_info(log, ...) halay_log_write(log, HALAY_LOG_INFO, __VA_ARGS__)
+#define halay_debug(log, ...) halay_log_write(log, HALAY_LOG_DEBUG, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory: checked sizes, aligned blocks, shared segments.
+ *
+ * A segment is an anonymous memory file (memfd): it has no name in any file system, so nothing is left behind however its
+ * owners end. Its seals are what makes it safe to read in another process: a file that cannot shrink cannot raise SIGBUS in
+ * those who map it, whatever its creator does or however it dies. Whoever maps a segment that a peer passed checks the
+ * seals itself and trusts no message about them.
+ *
+ * References: memfd_create(2), fcntl(2) "File sealing".
+ */
+#include "base/memory.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int halay_mul_overflows(size_t a, size_t b, size_t *product)
+{
+    size_t result;
+
+    if (__builtin_mul_overflow(a, b, &result))
+        return 1;
+    *product = result;
+    return 0;
+}
+
+int halay_add_overflows(size_t a, size_t b, size_t *sum)
+{
+    size_t result;
+
+    if (__builtin_add_overflow(a, b, &result))
+        return 1;
+    *sum = result;
+    return 0;
+}
+
+void *halay_aligned_alloc(size_t alignment, size_t bytes)
+{
+    void *block;
+
+    if (posix_memalign(&block, alignment < sizeof(void *) ? sizeof(void *) : alignment, bytes ? bytes : 1))
+        return NULL;
+    return block;
+}
+
+enum halay_status halay_segment_create(struct halay_log *log, const char *name, size_t bytes, int *fd)
+{
+    if (bytes > PTRDIFF_MAX) {
+        halay_error(log, "shared segment '%s' of %zu bytes is more than an address space holds", name, bytes);
+        return HALAY_ERR_ARGUMENT;
+    }
+    int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file < 0) {
+        halay_error(log, "cannot create shared segment '%s': %s", name, strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    if (ftruncate(file, (off_t)bytes) < 0) {
+        halay_error(log, "cannot give shared segment '%s' %zu bytes: %s", name, bytes, strerror(errno));
+        goto err_close;
+    }
+    /* F_SEAL_SEAL: nobody can add F_SEAL_WRITE later and so take the memory from its users. */
+    if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+        halay_error(log, "cannot seal shared segment '%s': %s", name, strerror(errno));
+        goto err_close;
+    }
+    *fd = file;
+    return HALAY_OK;
+
+err_close:
+    close(file);
+    return HALAY_ERR_SYSTEM;
+}
+
+enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes, void **base)
+{
+    struct stat file;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    if (bytes == 0) {
+        halay_error(log, "cannot map 0 bytes of a shared segment");
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (seals < 0) {
+        halay_error(log, "descriptor %d is not a shared segment: %s", fd, strerror(errno));
+        return errno == EBADF ? HALAY_ERR_ARGUMENT : HALAY_ERR_FORMAT;
+    }
+    if (!(seals & F_SEAL_SHRINK)) {
+        halay_error(log, "shared segment on descriptor %d is not sealed against shrinking", fd);
+        return HALAY_ERR_FORMAT;
+    }
+    if (fstat(fd, &file) < 0) {
+        halay_error(log, "cannot examine shared segment on descriptor %d: %s", fd, strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    if (file.st_size < 0 || (uintmax_t)file.st_size < bytes) {
+        halay_error(log, "shared segment on descriptor %d has %jd bytes, %zu were announced", fd,
+                    (intmax_t)file.st_size, bytes);
+        return HALAY_ERR_FORMAT;
+    }
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+        halay_error(log, "cannot map %zu bytes of a shared segment: %s", bytes, strerror(errno));
+        return errno == ENOMEM ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM;
+    }
+    *base = memory;
+    return HALAY_OK;
+}
+
+void halay_segment_unmap(void *base, size_t bytes)
+{
+    if (base)
+        munmap(base, bytes);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory: checked sizes, aligned blocks, and shared segments that cannot shrink under a reader.
+ */
+#ifndef HALAY_BASE_MEMORY_H
+#define HALAY_BASE_MEMORY_H
+
+#include "base/log.h"
+#include "halay_types.h"
+#include <stddef.h>
+
+#define HALAY_CACHE_LINE 64
+#define HALAY_PAGE 4096
+
+/* *product = a * b (sum: a + b); nonzero if it does not fit, *product is then untouched. */
+int halay_mul_overflows(size_t a, size_t b, size_t *product);
+int halay_add_overflows(size_t a, size_t b, size_t *sum);
+
+static inline size_t halay_round_up(size_t value, size_t multiple)
+{
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+/* A block aligned to `alignment` (a power of two), freed by free(). NULL if there is none; zero bytes give one byte. */
+void *halay_aligned_alloc(size_t alignment, size_t bytes);
+
+/* A memfd of `bytes` bytes of address space, sealed against shrinking and growing, all zero; pages take memory when they
+ * are touched. Close-on-exec. */
+enum halay_status halay_segment_create(struct halay_log *log, const char *name, size_t bytes, int *fd);
+/* Map a segment that somebody passed: checks that it is a memfd sealed against shrinking and not smaller than `bytes`. */
+enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes, void **base);
+void halay_segment_unmap(void *base, size_t bytes);
+
+#endif

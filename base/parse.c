@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Strict parsers of values as people write them, and the nearest word for those who mistype. Pure functions.
+ *
+ * A parser takes the whole text or nothing: no leading or trailing blanks, no sign where none makes sense, no number cut
+ * short, no overflow.
+ */
+#include "base/config.h"
+#include "base/memory.h"
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Digits only, into *value; *end is what follows them. */
+static int parse_digits(const char *text, size_t *value, const char **end)
+{
+    size_t sum = 0;
+
+    if (!isdigit((unsigned char)*text))
+        return 0;
+    for (; isdigit((unsigned char)*text); text++)
+        if (halay_mul_overflows(sum, 10, &sum) || halay_add_overflows(sum, (size_t)(*text - '0'), &sum))
+            return 0;
+    *value = sum;
+    *end = text;
+    return 1;
+}
+
+enum halay_status halay_parse_size(const char *text, size_t *value)
+{
+    static const struct {
+        const char *unit;
+        int shift;
+    } units[] = { { "", 0 },    { "B", 0 },    { "K", 10 },   { "KB", 10 },  { "KiB", 10 }, { "M", 20 },   { "MB", 20 },
+                  { "MiB", 20 }, { "G", 30 },  { "GB", 30 },  { "GiB", 30 }, { "T", 40 },   { "TB", 40 },  { "TiB", 40 } };
+    size_t number;
+    const char *unit;
+
+    if (!parse_digits(text, &number, &unit))
+        return HALAY_ERR_CONFIG;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcasecmp(unit, units[i].unit))
+            return halay_mul_overflows(number, (size_t)1 << units[i].shift, value) ? HALAY_ERR_CONFIG : HALAY_OK;
+    return HALAY_ERR_CONFIG;
+}
+
+enum halay_status halay_parse_long(const char *text, long least, long most, long *value)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)text[*text == '-']))
+        return HALAY_ERR_CONFIG;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno || *end || number < least || number > most)
+        return HALAY_ERR_CONFIG;
+    *value = number;
+    return HALAY_OK;
+}
+
+enum halay_status halay_parse_bool(const char *text, int *value)
+{
+    static const char *const words[] = { "0", "1", "off", "on", "no", "yes", "false", "true" }; /* no, yes, no, yes ... */
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(text, words[i])) {
+            *value = i & 1;
+            return HALAY_OK;
+        }
+    return HALAY_ERR_CONFIG;
+}
+
+/* strtod would also take blanks, hexadecimal and "nan". */
+static int is_plain_number(const char *text)
+{
+    int digits = 0;
+
+    text += *text == '-';
+    for (; isdigit((unsigned char)*text); text++)
+        digits++;
+    if (*text == '.')
+        for (text++; isdigit((unsigned char)*text); text++)
+            digits++;
+    if (!digits)
+        return 0;
+    if (*text == 'e' || *text == 'E') {
+        text++;
+        text += *text == '-' || *text == '+';
+        if (!isdigit((unsigned char)*text))
+            return 0;
+        while (isdigit((unsigned char)*text))
+            text++;
+    }
+    return !*text;
+}
+
+enum halay_status halay_parse_double(const char *text, double least, double most, double *value)
+{
+    char *end;
+
+    if (!is_plain_number(text))
+        return HALAY_ERR_CONFIG;
+    /* The program around the library may have set a locale with a decimal comma. */
+    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (!plain)
+        return HALAY_ERR_NO_MEMORY;
+    double number = strtod_l(text, &end, plain);
+    freelocale(plain);
+    if (*end || !isfinite(number) || number < least || number > most)
+        return HALAY_ERR_CONFIG;
+    *value = number;
+    return HALAY_OK;
+}
+
+enum { WORD_MAX = 63 };
+
+static size_t least_of(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+
+    return least < c ? least : c;
+}
+
+/* Insertions, removals, replacements and swaps of neighbours that turn a into b (optimal string alignment); capitals count
+ * as their small letters. Both have at most WORD_MAX letters. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    size_t rows[3][WORD_MAX + 1]; /* row i is rows[i % 3]: distances of the first i letters of a */
+
+    for (size_t i = 0; i <= n; i++)
+        for (size_t j = 0; j <= m; j++) {
+            size_t *here = &rows[i % 3][j];
+            if (!i || !j) {
+                *here = i + j;
+                continue;
+            }
+            const size_t *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
+            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            *here = least_of(above[j] + 1, here[-1] + 1, above[j - 1] + (x != y));
+            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]) &&
+                two_above[j - 2] + 1 < *here)
+                *here = two_above[j - 2] + 1;
+        }
+    return rows[n % 3][m];
+}
+
+const char *halay_nearest_word(const char *text, const char *const *words)
+{
+    const char *nearest = NULL;
+    size_t length = strlen(text), best = SIZE_MAX;
+
+    if (length > WORD_MAX)
+        return NULL;
+    for (; *words; words++) {
+        if (strlen(*words) > WORD_MAX)
+            continue;
+        size_t distance = edit_distance(text, *words);
+        if (distance < best) {
+            best = distance;
+            nearest = *words;
+        }
+    }
+    /* A third of the letters wrong, or three: more than that is another word. */
+    size_t bound = length / 3 > 3 ? 3 : length / 3 > 0 ? length / 3 : 1;
+    return best <= bound ? nearest : NULL;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Store: the small authenticated key-value server by which ranks that the launcher started find each other.
+ *
+ * TCP. The client proves that it holds the job's secret and the server proves the same (a challenge each way, keyed hash
+ * of libsodium), both with the protocol's version and the client's rank in the hash; a stranger learns nothing and can
+ * store nothing. The secret reaches the ranks by an inherited descriptor, never by a command line or the environment.
+ * The wire format is drawn in store_protocol.h.
+ */
+#ifndef HALAY_BASE_STORE_H
+#define HALAY_BASE_STORE_H
+
+#include "base/log.h"
+#include "halay_types.h"
+#include <stddef.h>
+
+enum { HALAY_SECRET_BYTES = 32, HALAY_STORE_KEY_MAX = 256 };
+#define HALAY_STORE_VALUE_MAX ((size_t)1 << 20)
+
+/* Server: one thread drives it; halayrun does so from its own poll loop. */
+struct halay_store_server;
+/* Listen on host (NULL: loopback) and a free port. secret is copied. */
+enum halay_status halay_store_server_create(struct halay_log *log, const char *host,
+                                            const unsigned char secret[HALAY_SECRET_BYTES],
+                                            struct halay_store_server **out);
+const char *halay_store_server_address(const struct halay_store_server *server); /* "127.0.0.1:40000"; borrowed */
+/* A descriptor that is readable when progress has something to do (an epoll set). */
+int halay_store_server_fd(const struct halay_store_server *server);
+/* Serve what is pending; never blocks. A client that misbehaves is dropped and does not disturb the others. */
+enum halay_status halay_store_server_progress(struct halay_store_server *server);
+void halay_store_server_destroy(struct halay_store_server *server);
+
+/* Client: one thread at a time. */
+struct halay_store_client;
+/* Connect and authenticate. generation: how often this rank has connected to this store before (0 the first time), so that
+ * the n-th context of each rank meets the n-th of the others. HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_TIMEOUT,
+ * HALAY_ERR_SYSTEM. */
+enum halay_status halay_store_client_open(struct halay_log *log, const char *address,
+                                          const unsigned char secret[HALAY_SECRET_BYTES], int rank, int timeout_ms,
+                                          struct halay_store_client **out, unsigned *generation);
+/* Set a key (replaces what was there). */
+enum halay_status halay_store_set(struct halay_store_client *client, const char *key, const void *value, size_t bytes);
+/* Wait for a key and copy its value, which must have exactly `bytes` bytes (HALAY_ERR_FORMAT otherwise). */
+enum halay_status halay_store_get(struct halay_store_client *client, const char *key, void *value, size_t bytes,
+                                  int timeout_ms);
+void halay_store_client_close(struct halay_store_client *client);
+
+/* Draw a secret and put it into a sealed memory file (close-on-exec: who passes it on clears that). */
+enum halay_status halay_store_create_secret(struct halay_log *log, unsigned char secret[HALAY_SECRET_BYTES], int *fd);
+/* Read the secret from an inherited descriptor (position-independent, so that it can be read again). */
+enum halay_status halay_store_read_secret(struct halay_log *log, int fd, unsigned char secret[HALAY_SECRET_BYTES]);
+
+#endif

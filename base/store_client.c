@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Store client: blocking calls over a non-blocking socket, every wait with a deadline.
+ *
+ * A get that times out leaves the client usable: what has arrived of an answer stays in the buffer and is read on by the
+ * next call, which knows by the number that the answer is not its own. Anything else that goes wrong (the server gone, a
+ * message that does not check) breaks the client: later calls return the first status. Cleanup: close accepts any
+ * half-built state.
+ */
+#include "base/clock.h"
+#include "base/store_protocol.h"
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A store under a flood of strangers may close a connection before it has read the hello: try again before a refusal is
+ * taken for a wrong secret. */
+enum { ATTEMPTS = 4, FIRST_PAUSE_MS = 10 };
+
+struct halay_store_client {
+    struct halay_log *log; /* borrowed */
+    int fd;
+    int rank;
+    int timeout_ms; /* of a set, and of sending a get */
+    enum halay_status broken;
+    struct store_channel in, out;
+    uint32_t number;  /* of the newest request */
+    unsigned char *buffer; /* owned: the answer that is arriving, STORE_MESSAGE_MAX bytes at most */
+    size_t room, have;
+    char address[96];
+};
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+/* Until the socket is ready for the events; HALAY_ERR_TIMEOUT. */
+static enum halay_status wait_for(struct halay_store_client *client, short events, int64_t deadline_us)
+{
+    struct pollfd fd = { .fd = client->fd, .events = events };
+
+    for (;;) {
+        int n = poll(&fd, 1, halay_deadline_left_ms(deadline_us));
+        if (n > 0)
+            return HALAY_OK;
+        if (n == 0)
+            return HALAY_ERR_TIMEOUT;
+        if (errno != EINTR) {
+            halay_error(client->log, "store: cannot wait for '%s': %s", client->address, strerror(errno));
+            return HALAY_ERR_SYSTEM;
+        }
+    }
+}
+
+static enum halay_status send_all(struct halay_store_client *client, const unsigned char *bytes, size_t count,
+                                  int64_t deadline_us)
+{
+    while (count) {
+        ssize_t n = send(client->fd, bytes, count, MSG_NOSIGNAL);
+        if (n >= 0) {
+            bytes += n;
+            count -= (size_t)n;
+            continue;
+        }
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN && errno != EWOULDBLOCK)
+            return HALAY_ERR_PEER; /* the caller knows what that means here */
+        enum halay_status status = wait_for(client, POLLOUT, deadline_us);
+        if (status != HALAY_OK)
+            return status;
+    }
+    return HALAY_OK;
+}
+
+/* Until *have is count; keeps what has come when the time is up. HALAY_ERR_PEER: closed by the other side. */
+static enum halay_status receive_all(struct halay_store_client *client, unsigned char *bytes, size_t count, size_t *have,
+                                     int64_t deadline_us)
+{
+    while (*have < count) {
+        ssize_t n = recv(client->fd, bytes + *have, count - *have, 0);
+        if (n > 0) {
+            *have += (size_t)n;
+            continue;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
+            return HALAY_ERR_PEER;
+        enum halay_status status = wait_for(client, POLLIN, deadline_us);
+        if (status != HALAY_OK)
+            return status;
+    }
+    return HALAY_OK;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+static enum halay_status breaks(struct halay_store_client *client, enum halay_status status, const char *what)
+{
+    halay_error(client->log, "store: '%s' %s", client->address, what);
+    client->broken = status;
+    return status;
+}
+
+/* Status of a failed send or receive of a session, with its line. */
+static enum halay_status explain(struct halay_store_client *client, enum halay_status status)
+{
+    if (status == HALAY_ERR_PEER)
+        return breaks(client, HALAY_ERR_SYSTEM, "closed the connection; has the launcher ended?");
+    client->broken = status;
+    return status;
+}
+
+static enum halay_status reserve(struct halay_store_client *client, size_t bytes)
+{
+    if (bytes <= client->room)
+        return HALAY_OK;
+    unsigned char *grown = realloc(client->buffer, bytes);
+    if (!grown)
+        return HALAY_ERR_NO_MEMORY;
+    client->buffer = grown;
+    client->room = bytes;
+    return HALAY_OK;
+}
+
+/* The next whole message; it points into the buffer until the next call. HALAY_ERR_TIMEOUT leaves the client usable and
+ * writes no line. */
+static enum halay_status receive_message(struct halay_store_client *client, int64_t deadline_us,
+                                         struct store_message *message)
+{
+    size_t body;
+
+    enum halay_status status = receive_all(client, client->buffer, STORE_HEAD_BYTES, &client->have, deadline_us);
+    if (status != HALAY_OK)
+        return status == HALAY_ERR_TIMEOUT ? status : explain(client, status);
+    if (store_body_bytes(client->buffer, &body) != HALAY_OK)
+        return breaks(client, HALAY_ERR_FORMAT, "sent a message of impossible length");
+    size_t total = STORE_HEAD_BYTES + body + STORE_MAC_BYTES;
+    if (reserve(client, total) != HALAY_OK)
+        return breaks(client, HALAY_ERR_NO_MEMORY, "sent an answer for which there is no memory");
+    status = receive_all(client, client->buffer, total, &client->have, deadline_us);
+    if (status != HALAY_OK)
+        return status == HALAY_ERR_TIMEOUT ? status : explain(client, status);
+    client->have = 0;
+    status = store_unseal(&client->in, client->buffer, message);
+    if (status != HALAY_OK)
+        return breaks(client, status, "sent a message that is malformed or was changed on its way");
+    return HALAY_OK;
+}
+
+static enum halay_status send_request(struct halay_store_client *client, enum halay_store_kind kind, const char *key,
+                                      const void *value, size_t bytes)
+{
+    size_t key_bytes = strlen(key);
+
+    if (client->broken != HALAY_OK)
+        return client->broken;
+    if (key_bytes == 0 || key_bytes >= HALAY_STORE_KEY_MAX || bytes > HALAY_STORE_VALUE_MAX) {
+        halay_error(client->log, "store: key '%.40s' has %zu bytes and its value %zu; at most %d and %zu are possible", key,
+                    key_bytes, bytes, HALAY_STORE_KEY_MAX - 1, HALAY_STORE_VALUE_MAX);
+        return HALAY_ERR_ARGUMENT;
+    }
+    struct store_message message = { .kind = kind,
+                                     .number = ++client->number,
+                                     .key = (const unsigned char *)key,
+                                     .key_bytes = key_bytes,
+                                     .value = value,
+                                     .value_bytes = bytes };
+    size_t count = store_message_bytes(&message);
+    unsigned char *wire = malloc(count);
+    if (!wire) {
+        halay_error(client->log, "store: no memory to set key '%s'", key);
+        client->number--;
+        return HALAY_ERR_NO_MEMORY;
+    }
+    store_seal(&client->out, &message, wire);
+    enum halay_status status = send_all(client, wire, count, halay_deadline_us(client->timeout_ms));
+    free(wire);
+    if (status == HALAY_ERR_TIMEOUT) /* part of it may be on its way: nothing can follow */
+        return breaks(client, status, "takes no more bytes");
+    return status == HALAY_OK ? HALAY_OK : explain(client, status);
+}
+
+/* The answer to the newest request; older ones, to gets that were given up, are passed over. */
+static enum halay_status receive_answer(struct halay_store_client *client, int timeout_ms, struct store_message *answer)
+{
+    int64_t deadline_us = halay_deadline_us(timeout_ms);
+
+    for (;;) {
+        enum halay_status status = receive_message(client, deadline_us, answer);
+        if (status != HALAY_OK || answer->number == client->number)
+            return status;
+    }
+}
+
+enum halay_status halay_store_set(struct halay_store_client *client, const char *key, const void *value, size_t bytes)
+{
+    struct store_message answer;
+
+    enum halay_status status = send_request(client, STORE_SET, key, value, bytes);
+    if (status != HALAY_OK)
+        return status;
+    status = receive_answer(client, client->timeout_ms, &answer);
+    if (status == HALAY_ERR_TIMEOUT)
+        halay_error(client->log, "store: '%s' has not set key '%s' for %d ms", client->address, key, client->timeout_ms);
+    if (status != HALAY_OK)
+        return status;
+    if (answer.kind == STORE_FULL) {
+        halay_error(client->log, "store: '%s' has no room for key '%s' of %zu bytes", client->address, key, bytes);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    return answer.kind == STORE_DONE ? HALAY_OK : breaks(client, HALAY_ERR_FORMAT, "gave an answer to another question");
+}
+
+enum halay_status halay_store_get(struct halay_store_client *client, const char *key, void *value, size_t bytes,
+                                  int timeout_ms)
+{
+    struct store_message answer;
+
+    enum halay_status status = send_request(client, STORE_GET, key, NULL, 0);
+    if (status == HALAY_OK)
+        status = receive_answer(client, timeout_ms, &answer);
+    if (status != HALAY_OK)
+        return status; /* HALAY_ERR_TIMEOUT without a line: only the caller knows what is missing */
+    if (answer.kind != STORE_VALUE)
+        return breaks(client, HALAY_ERR_FORMAT, "gave an answer to another question");
+    if (answer.value_bytes != bytes) {
+        halay_error(client->log, "store: key '%s' has %zu bytes, %zu were expected; do all ranks run the same program?", key,
+                    answer.value_bytes, bytes);
+        return HALAY_ERR_FORMAT;
+    }
+    if (bytes)
+        memcpy(value, answer.value, bytes);
+    return HALAY_OK;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
+
+/* "127.0.0.1:40000" or "[::1]:40000"; *found is freed with freeaddrinfo. */
+static enum halay_status parse_address(struct halay_log *log, const char *address, struct addrinfo **found)
+{
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+    char host[64];
+    const char *colon = strrchr(address, ':'), *start = address + (*address == '[');
+    const char *end = colon && *address == '[' ? colon - 1 : colon;
+
+    if (colon && end > start && (*address != '[' || *end == ']') && (size_t)(end - start) < sizeof host) {
+        snprintf(host, sizeof host, "%.*s", (int)(end - start), start);
+        if (colon[1] && getaddrinfo(host, colon + 1, &hints, found) == 0)
+            return HALAY_OK;
+    }
+    halay_error(log, "store: '%.80s' is no address; it looks like 127.0.0.1:40000 or [::1]:40000", address);
+    return HALAY_ERR_ARGUMENT;
+}
+
+static enum halay_status connect_to(struct halay_store_client *client, const struct addrinfo *to, int64_t deadline_us)
+{
+    int failure = 0;
+    socklen_t length = sizeof failure;
+
+    client->fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (client->fd < 0) {
+        halay_error(client->log, "store: cannot create a socket: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)); /* only speed depends on it */
+    if (connect(client->fd, to->ai_addr, to->ai_addrlen) < 0) {
+        if (errno != EINPROGRESS && errno != EINTR) {
+            failure = errno;
+        } else {
+            enum halay_status status = wait_for(client, POLLOUT, deadline_us);
+            if (status == HALAY_ERR_TIMEOUT)
+                halay_error(client->log, "store: '%s' does not answer", client->address);
+            if (status != HALAY_OK)
+                return status;
+            if (getsockopt(client->fd, SOL_SOCKET, SO_ERROR, &failure, &length) < 0)
+                failure = errno;
+        }
+    }
+    if (failure) {
+        halay_error(client->log, "store: cannot connect to '%s': %s", client->address, strerror(failure));
+        return HALAY_ERR_SYSTEM;
+    }
+    return HALAY_OK;
+}
+
+/* HALAY_ERR_PEER: closed in the middle, which is how a server answers what it does not trust. */
+static enum halay_status shake_hands(struct halay_store_client *client, struct store_handshake *h,
+                                     const unsigned char *secret, int64_t deadline_us)
+{
+    size_t have = 0;
+
+    store_make_hello(h, secret, STORE_VERSION, (uint32_t)client->rank);
+    enum halay_status status = send_all(client, h->hello, STORE_HELLO_BYTES, deadline_us);
+    if (status == HALAY_OK)
+        status = receive_all(client, h->challenge, STORE_HELLO_BYTES, &have, deadline_us);
+    if (status != HALAY_OK)
+        return status;
+    if (!store_is_challenge(h, secret)) {
+        halay_error(client->log, "store: '%s' does not hold this job's secret: it is no store of this job", client->address);
+        return HALAY_ERR_AUTH;
+    }
+    if (store_version(h->challenge) != STORE_VERSION) {
+        halay_error(client->log, "store: '%s' speaks version %u of the store's protocol, this is version %d; launcher and "
+                                 "library must be of one installation", client->address, store_version(h->challenge),
+                    STORE_VERSION);
+        return HALAY_ERR_VERSION;
+    }
+    store_make_proof(h, secret);
+    status = send_all(client, h->proof, STORE_MAC_BYTES, deadline_us);
+    if (status == HALAY_OK)
+        store_open_channels(h, secret, &client->out, &client->in);
+    return status;
+}
+
+static enum halay_status take_welcome(struct halay_store_client *client, int64_t deadline_us, unsigned *generation)
+{
+    struct store_message welcome;
+
+    enum halay_status status = receive_message(client, deadline_us, &welcome);
+    if (status == HALAY_ERR_TIMEOUT)
+        halay_error(client->log, "store: '%s' does not answer", client->address);
+    if (status != HALAY_OK)
+        return status;
+    if (welcome.kind != STORE_WELCOME || welcome.value_bytes != 4)
+        return breaks(client, HALAY_ERR_FORMAT, "did not begin with a welcome");
+    *generation = store_read_u32(welcome.value);
+    return HALAY_OK;
+}
+
+/* A wait of that length that nothing ends early. */
+static void pause_ms(int ms)
+{
+    struct timespec t = { .tv_nsec = (long)ms * 1000000 };
+
+    nanosleep(&t, NULL);
+}
+
+/* HALAY_ERR_PEER: the server closed the connection before it had proved itself. */
+static enum halay_status try_open(struct halay_store_client *client, const struct addrinfo *to, const unsigned char *secret,
+                                  int64_t deadline_us)
+{
+    struct store_handshake h;
+
+    if (client->fd >= 0)
+        close(client->fd);
+    client->fd = -1;
+    enum halay_status status = connect_to(client, to, deadline_us);
+    if (status != HALAY_OK)
+        return status;
+    status = shake_hands(client, &h, secret, deadline_us);
+    sodium_memzero(&h, sizeof h);
+    if (status == HALAY_ERR_TIMEOUT)
+        halay_error(client->log, "store: '%s' does not answer", client->address);
+    return status;
+}
+
+static enum halay_status open_client(struct halay_store_client *client, const struct addrinfo *to,
+                                     const unsigned char *secret, int64_t deadline_us, unsigned *generation)
+{
+    enum halay_status status = HALAY_ERR_PEER;
+
+    for (int i = 0, pause = FIRST_PAUSE_MS; i < ATTEMPTS && status == HALAY_ERR_PEER; i++, pause *= 4) {
+        if (i > 0)
+            pause_ms(pause);
+        status = try_open(client, to, secret, deadline_us);
+    }
+    if (status == HALAY_ERR_PEER) {
+        halay_error(client->log, "store: '%s' refuses this process: it does not hold that job's secret", client->address);
+        return HALAY_ERR_AUTH;
+    }
+    return status == HALAY_OK ? take_welcome(client, deadline_us, generation) : status;
+}
+
+enum halay_status halay_store_client_open(struct halay_log *log, const char *address,
+                                          const unsigned char secret[HALAY_SECRET_BYTES], int rank, int timeout_ms,
+                                          struct halay_store_client **out, unsigned *generation)
+{
+    struct addrinfo *to;
+    unsigned times;
+
+    if (rank < 0 || rank > STORE_RANK_MAX) {
+        halay_error(log, "store: %d is no rank; the largest is %d", rank, STORE_RANK_MAX);
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (sodium_init() < 0) {
+        halay_error(log, "store: libsodium cannot be initialised");
+        return HALAY_ERR_SYSTEM;
+    }
+    enum halay_status status = parse_address(log, address, &to);
+    if (status != HALAY_OK)
+        return status;
+    struct halay_store_client *client = calloc(1, sizeof *client);
+    if (!client || !(client->buffer = malloc(STORE_HEAD_BYTES))) {
+        halay_error(log, "store: no memory");
+        free(client);
+        freeaddrinfo(to);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    client->log = log;
+    client->fd = -1;
+    client->rank = rank;
+    client->timeout_ms = timeout_ms;
+    client->room = STORE_HEAD_BYTES;
+    snprintf(client->address, sizeof client->address, "%s", address);
+    status = open_client(client, to, secret, halay_deadline_us(timeout_ms), &times);
+    freeaddrinfo(to);
+    if (status != HALAY_OK) {
+        halay_store_client_close(client);
+        return status;
+    }
+    *generation = times;
+    *out = client;
+    return HALAY_OK;
+}
+
+void halay_store_client_close(struct halay_store_client *client)
+{
+    if (!client)
+        return;
+    if (client->fd >= 0)
+        close(client->fd);
+    free(client->buffer);
+    sodium_memzero(client, sizeof *client);
+    free(client);
+}

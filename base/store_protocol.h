@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The store's wire format: what server and client send each other over TCP. Numbers are little-endian.
+ *
+ * Handshake. Its three messages have this form in every version, so that two versions can name each other.
+ *
+ *     client -> server  hello       server -> client  challenge     client -> server  proof
+ *      0  magic      8               0  magic      8                 0  mac       32
+ *      8  version    4               8  version    4
+ *     12  rank       4              12  zero       4
+ *     16  nonce     32              16  nonce     32
+ *     48  mac       32              48  mac       32
+ *
+ * Each mac is a hash keyed with the job's secret over a label (its role), all that was said before, and the message itself.
+ * A hello without a right mac is answered by closing: a stranger learns nothing. A hello can be sent again by whoever
+ * recorded one, a proof cannot, since it covers the server's nonce; the challenge covers the client's, and so proves the
+ * server. After a challenge of another version than one's own, both close.
+ *
+ * Messages, after the handshake. The server's first is a welcome; then the client asks and the server answers.
+ *
+ *      0  length     4   of the body: 12 to BODY_MAX, checked before anything is allocated
+ *      4  kind       1   of enum halay_store_kind                                  \
+ *      5  zero       3                                                              |
+ *      8  number     4   of the request; its answer has the same; a welcome has 0    > body
+ *     12  key bytes  2   1 to 255 in a request, 0 in an answer                      |
+ *     14  zero       2                                                              |
+ *     16  key, then value                                                          /
+ *      4 + length  mac  32   keyed with the session's key of this direction, over a counter of messages, length and body
+ *
+ *   kind        from     key  value
+ *   set         client   yes  up to HALAY_STORE_VALUE_MAX bytes
+ *   get         client   yes  none; answered when the key is there
+ *   welcome     server   no   generation, 4 bytes
+ *   done        server   no   none: the key is set
+ *   value       server   no   the key's value
+ *   full        server   no   none: the key is not set, the store holds too much already
+ *
+ * A client has one request outstanding; a newer one takes the place of a get that is still unanswered. Sessions' keys come
+ * from the secret and the whole handshake, so a message can neither be made up, changed, repeated, dropped nor moved to
+ * another session. Nothing is encrypted: values are addresses, not secrets.
+ */
+#ifndef HALAY_BASE_STORE_PROTOCOL_H
+#define HALAY_BASE_STORE_PROTOCOL_H
+
+#include "base/store.h"
+#include <stdint.h>
+
+enum {
+    STORE_VERSION = 1,
+    STORE_NONCE_BYTES = 32,
+    STORE_MAC_BYTES = 32,
+    STORE_HELLO_BYTES = 80, /* of a challenge too */
+    STORE_HEAD_BYTES = 4,
+    STORE_BODY_MIN = 12,
+    STORE_RANK_MAX = (1 << 20) - 1,
+};
+#define STORE_BODY_MAX (STORE_BODY_MIN + (size_t)HALAY_STORE_KEY_MAX - 1 + HALAY_STORE_VALUE_MAX)
+#define STORE_MESSAGE_MAX (STORE_HEAD_BYTES + STORE_BODY_MAX + STORE_MAC_BYTES)
+
+enum halay_store_kind { STORE_SET = 1, STORE_GET, STORE_WELCOME, STORE_DONE, STORE_VALUE, STORE_FULL };
+
+/* Both sides of one handshake, in order. */
+struct store_handshake {
+    unsigned char hello[STORE_HELLO_BYTES];
+    unsigned char challenge[STORE_HELLO_BYTES];
+    unsigned char proof[STORE_MAC_BYTES];
+};
+
+/* Fill in a message of the handshake from what came before it; nonces are drawn here. */
+void store_make_hello(struct store_handshake *h, const unsigned char *secret, uint32_t version, uint32_t rank);
+void store_make_challenge(struct store_handshake *h, const unsigned char *secret, uint32_t version);
+void store_make_proof(struct store_handshake *h, const unsigned char *secret);
+
+/* Nonzero if its sender holds the secret (and, but for the hello, answered this very handshake). In constant time. */
+int store_is_hello(const struct store_handshake *h, const unsigned char *secret);
+int store_is_challenge(const struct store_handshake *h, const unsigned char *secret);
+int store_is_proof(const struct store_handshake *h, const unsigned char *secret);
+
+uint32_t store_version(const unsigned char *hello_or_challenge);
+uint32_t store_rank(const unsigned char *hello);
+
+/* What protects messages after the handshake, one direction each. */
+struct store_channel {
+    unsigned char key[STORE_MAC_BYTES];
+    uint64_t count; /* messages so far */
+};
+
+void store_open_channels(const struct store_handshake *h, const unsigned char *secret, struct store_channel *to_server,
+                         struct store_channel *to_client);
+
+/* A message, taken apart; key and value point into the buffer that it was read from. */
+struct store_message {
+    enum halay_store_kind kind;
+    uint32_t number;
+    const unsigned char *key;
+    size_t key_bytes;
+    const unsigned char *value;
+    size_t value_bytes;
+};
+
+/* Bytes that the message takes on the wire. */
+size_t store_message_bytes(const struct store_message *message);
+/* Write it there, and count it. */
+void store_seal(struct store_channel *channel, const struct store_message *message, unsigned char *wire);
+/* The length of the body that a head announces; HALAY_ERR_FORMAT if none can be so long or so short. */
+enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes);
+/* Check (HALAY_ERR_AUTH) and take apart (HALAY_ERR_FORMAT) a whole message whose head has been checked. Writes nothing but
+ * the count unless it is good. */
+enum halay_status store_unseal(struct store_channel *channel, const unsigned char *wire, struct store_message *message);
+
+uint32_t store_read_u32(const unsigned char *from);
+void store_write_u32(unsigned char *to, uint32_t value);
+
+#endif

@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Store server: accepts, authenticates and answers, without ever blocking.
+ *
+ * One epoll set holds the listener, a timer and all connections; its own descriptor is what the owner waits on. A
+ * connection is read to the number of bytes that its phase needs and not one more:
+ *
+ *     HELLO (80) -> challenge -> PROOF (32) -> welcome -> HEAD (4) -> BODY (announced, bounded) -> answer -> HEAD ...
+ *
+ * Strangers: until the proof is right a connection owns no memory but its own struct, has PROOF_MS to get there (the timer
+ * is set for the oldest, since all have the same time), and there are at most STRANGERS of them: the oldest goes when one
+ * more comes. Members: nothing is read of a request while an answer is unsent, so that what a connection can make the
+ * server hold is one message each way. A get whose key is absent parks the connection: it costs nothing until a set names
+ * its key.
+ *
+ * Freeing is put off to the end of progress (a later event of the same batch may still point to the connection). Cleanup:
+ * destroy accepts any half-built state.
+ */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/store_protocol.h"
+#include "base/store_table.h"
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+enum { STRANGERS = 256, PROOF_MS = 5000, EVENTS = 64, ACCEPTS = 64, TURNS = 64 };
+static const size_t table_bytes = (size_t)256 << 20;
+
+enum phase { HELLO, PROOF, HEAD, BODY, DEAD };
+
+struct connection {
+    struct connection *next, *previous; /* in server->strangers (oldest first), ->members or ->dead */
+    int fd;
+    uint32_t watched; /* events that the epoll set watches */
+    enum phase phase;
+    int64_t deadline_us; /* of the proof */
+    struct store_handshake handshake;
+    int rank;
+    struct store_channel in, out;
+    unsigned char head[STORE_HEAD_BYTES];
+    unsigned char *body; /* owned: the request under way, head and mac included; NULL before the first */
+    size_t body_room;    /* allocated */
+    size_t have;         /* bytes of this phase read so far */
+    int is_parked; /* a get waits for its key to be set: */
+    uint32_t parked_number;
+    size_t parked_bytes;
+    unsigned char parked_key[HALAY_STORE_KEY_MAX];
+    unsigned char *reply; /* owned: what is to be sent, NULL if nothing */
+    size_t reply_bytes, reply_sent;
+};
+
+struct list {
+    struct connection *first, *last;
+    size_t count;
+};
+
+struct halay_store_server {
+    struct halay_log *log; /* borrowed */
+    unsigned char secret[HALAY_SECRET_BYTES];
+    int listener, timer, epoll;
+    int is_listening; /* the listener is in the epoll set (not while descriptors have run out) */
+    char address[96];
+    struct list strangers, members, dead;
+    struct store_table table;
+    unsigned *generations; /* owned: how often each rank has connected */
+    size_t generations_room;
+};
+
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
+
+static void list_add(struct list *list, struct connection *c)
+{
+    c->next = NULL;
+    c->previous = list->last;
+    *(list->last ? &list->last->next : &list->first) = c;
+    list->last = c;
+    list->count++;
+}
+
+static void list_remove(struct list *list, struct connection *c)
+{
+    *(c->previous ? &c->previous->next : &list->first) = c->next;
+    *(c->next ? &c->next->previous : &list->last) = c->previous;
+    list->count--;
+}
+
+/* ---- connections ------------------------------------------------------------------------------------------------- */
+
+static int is_member(const struct connection *c)
+{
+    return c->phase == HEAD || c->phase == BODY;
+}
+
+static void connection_free(struct connection *c)
+{
+    free(c->body);
+    free(c->reply);
+    sodium_memzero(c, sizeof *c);
+    free(c);
+}
+
+/* Close it now, free it at the end of progress. */
+static void drop(struct halay_store_server *server, struct connection *c)
+{
+    if (c->phase == DEAD)
+        return;
+    list_remove(is_member(c) ? &server->members : &server->strangers, c);
+    /* Closing alone would leave it in the set while a process that was just forked still holds the descriptor. */
+    epoll_ctl(server->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+    close(c->fd);
+    c->phase = DEAD;
+    list_add(&server->dead, c);
+}
+
+static int epoll_add(struct halay_store_server *server, int *fd)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = fd };
+
+    return epoll_ctl(server->epoll, EPOLL_CTL_ADD, *fd, &event) == 0;
+}
+
+/* Out of descriptors with nobody to drop: look at the port again when one of ours has been closed. */
+static void stop_listening(struct halay_store_server *server)
+{
+    if (epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->listener, NULL) == 0)
+        server->is_listening = 0;
+}
+
+static void bury(struct halay_store_server *server)
+{
+    if (server->dead.first && !server->is_listening)
+        server->is_listening = epoll_add(server, &server->listener);
+    while (server->dead.first) {
+        struct connection *c = server->dead.first;
+        list_remove(&server->dead, c);
+        connection_free(c);
+    }
+}
+
+static void watch(struct halay_store_server *server, struct connection *c)
+{
+    struct epoll_event event = { .events = c->reply ? EPOLLOUT : EPOLLIN, .data.ptr = c };
+
+    if (event.events == c->watched)
+        return;
+    c->watched = event.events;
+    if (epoll_ctl(server->epoll, EPOLL_CTL_MOD, c->fd, &event) < 0)
+        drop(server, c);
+}
+
+static void flush(struct halay_store_server *server, struct connection *c)
+{
+    while (c->reply_sent < c->reply_bytes) {
+        ssize_t n = send(c->fd, c->reply + c->reply_sent, c->reply_bytes - c->reply_sent, MSG_NOSIGNAL);
+        if (n > 0) {
+            c->reply_sent += (size_t)n;
+        } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            watch(server, c);
+            return;
+        } else if (n == 0 || errno != EINTR) {
+            drop(server, c);
+            return;
+        }
+    }
+    free(c->reply);
+    c->reply = NULL;
+    watch(server, c);
+}
+
+/* Takes ownership of the bytes. */
+static void send_bytes(struct halay_store_server *server, struct connection *c, unsigned char *bytes, size_t count)
+{
+    c->reply = bytes;
+    c->reply_bytes = count;
+    c->reply_sent = 0;
+    flush(server, c);
+}
+
+static void answer(struct halay_store_server *server, struct connection *c, enum halay_store_kind kind, uint32_t number,
+                   const unsigned char *value, size_t value_bytes)
+{
+    struct store_message message = { .kind = kind, .number = number, .value = value, .value_bytes = value_bytes };
+    unsigned char *wire = malloc(store_message_bytes(&message));
+
+    if (!wire) {
+        halay_error(server->log, "store: no memory to answer rank %d", c->rank);
+        drop(server, c);
+        return;
+    }
+    store_seal(&c->out, &message, wire);
+    send_bytes(server, c, wire, store_message_bytes(&message));
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+static void wake_parked(struct halay_store_server *server, const unsigned char *key, size_t key_bytes)
+{
+    const struct store_entry *entry = store_table_get(&server->table, key, key_bytes);
+
+    for (struct connection *c = server->members.first, *next; c; c = next) {
+        next = c->next;
+        if (c->is_parked && c->parked_bytes == key_bytes && !memcmp(c->parked_key, key, key_bytes)) {
+            c->is_parked = 0;
+            answer(server, c, STORE_VALUE, c->parked_number, entry->value, entry->value_bytes);
+        }
+    }
+}
+
+static void do_set(struct halay_store_server *server, struct connection *c, const struct store_message *m)
+{
+    if (store_table_set(&server->table, m->key, m->key_bytes, m->value, m->value_bytes) != HALAY_OK) {
+        halay_error(server->log, "store: no room for %zu bytes of rank %d", m->value_bytes, c->rank);
+        answer(server, c, STORE_FULL, m->number, NULL, 0);
+        return;
+    }
+    answer(server, c, STORE_DONE, m->number, NULL, 0);
+    wake_parked(server, m->key, m->key_bytes);
+}
+
+static void do_get(struct halay_store_server *server, struct connection *c, const struct store_message *m)
+{
+    const struct store_entry *entry = store_table_get(&server->table, m->key, m->key_bytes);
+
+    if (entry) {
+        answer(server, c, STORE_VALUE, m->number, entry->value, entry->value_bytes);
+        return;
+    }
+    c->is_parked = 1;
+    c->parked_number = m->number;
+    c->parked_bytes = m->key_bytes;
+    memcpy(c->parked_key, m->key, m->key_bytes);
+}
+
+static void misbehaves(struct halay_store_server *server, struct connection *c, const char *what)
+{
+    halay_warning(server->log, "store: rank %d sent %s; its connection is dropped", c->rank, what);
+    drop(server, c);
+}
+
+static void take_body(struct halay_store_server *server, struct connection *c)
+{
+    struct store_message m;
+    enum halay_status status = store_unseal(&c->in, c->body, &m);
+
+    if (status == HALAY_ERR_AUTH) {
+        misbehaves(server, c, "a message that was changed on its way");
+    } else if (status != HALAY_OK || (m.kind != STORE_SET && m.kind != STORE_GET)) {
+        misbehaves(server, c, "a malformed message");
+    } else {
+        c->phase = HEAD;
+        c->is_parked = 0; /* a newer request takes the place of a parked one */
+        if (m.kind == STORE_SET)
+            do_set(server, c, &m);
+        else
+            do_get(server, c, &m);
+    }
+}
+
+/* The body's memory is kept for the next request, unless this one was large. */
+static int reserve_body(struct connection *c, size_t bytes)
+{
+    size_t usual = 4096, room = bytes > usual ? bytes : usual;
+
+    if (c->body && c->body_room >= bytes && c->body_room <= 16 * usual)
+        return 1;
+    free(c->body);
+    c->body = malloc(room);
+    c->body_room = c->body ? room : 0;
+    return c->body != NULL;
+}
+
+static void take_head(struct halay_store_server *server, struct connection *c)
+{
+    size_t bytes;
+
+    if (store_body_bytes(c->head, &bytes) != HALAY_OK) {
+        misbehaves(server, c, "a message of impossible length");
+        return;
+    }
+    if (!reserve_body(c, STORE_HEAD_BYTES + bytes + STORE_MAC_BYTES)) {
+        halay_error(server->log, "store: no memory for a message of rank %d", c->rank);
+        drop(server, c);
+        return;
+    }
+    memcpy(c->body, c->head, STORE_HEAD_BYTES);
+    c->phase = BODY;
+}
+
+/* ---- handshake --------------------------------------------------------------------------------------------------- */
+
+static void drop_stranger(struct halay_store_server *server, struct connection *c, const char *why)
+{
+    halay_info(server->log, "store: a stranger was dropped: %s", why);
+    drop(server, c);
+}
+
+static void take_hello(struct halay_store_server *server, struct connection *c)
+{
+    if (!store_is_hello(&c->handshake, server->secret)) {
+        drop_stranger(server, c, "no hello that is signed with this job's secret");
+        return;
+    }
+    unsigned char *wire = malloc(STORE_HELLO_BYTES);
+    if (!wire) {
+        drop(server, c);
+        return;
+    }
+    store_make_challenge(&c->handshake, server->secret, STORE_VERSION);
+    memcpy(wire, c->handshake.challenge, STORE_HELLO_BYTES);
+    c->phase = PROOF;
+    if (store_version(c->handshake.hello) != STORE_VERSION)
+        halay_warning(server->log, "store: rank %u speaks version %u of the store's protocol, this is version %d",
+                      store_rank(c->handshake.hello), store_version(c->handshake.hello), STORE_VERSION);
+    send_bytes(server, c, wire, STORE_HELLO_BYTES); /* of another version too: it names ours, then that side closes */
+}
+
+/* How often this rank has connected before; counts this time. */
+static int next_generation(struct halay_store_server *server, size_t rank, unsigned *generation)
+{
+    if (rank >= server->generations_room) {
+        size_t room = halay_round_up(rank + 1, 256);
+        unsigned *grown = realloc(server->generations, room * sizeof *grown);
+        if (!grown)
+            return 0;
+        memset(grown + server->generations_room, 0, (room - server->generations_room) * sizeof *grown);
+        server->generations = grown;
+        server->generations_room = room;
+    }
+    *generation = server->generations[rank]++;
+    return 1;
+}
+
+static void take_proof(struct halay_store_server *server, struct connection *c)
+{
+    unsigned generation;
+    unsigned char value[4];
+    uint32_t rank = store_rank(c->handshake.hello);
+
+    if (!store_is_proof(&c->handshake, server->secret)) {
+        drop_stranger(server, c, "a wrong proof");
+        return;
+    }
+    if (store_version(c->handshake.hello) != STORE_VERSION || rank > STORE_RANK_MAX ||
+        !next_generation(server, rank, &generation)) {
+        drop(server, c);
+        return;
+    }
+    c->rank = (int)rank;
+    store_open_channels(&c->handshake, server->secret, &c->in, &c->out);
+    list_remove(&server->strangers, c);
+    list_add(&server->members, c);
+    c->phase = HEAD;
+    store_write_u32(value, generation);
+    answer(server, c, STORE_WELCOME, 0, value, sizeof value);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* Where the bytes of this phase go, and how many there are in all. */
+static unsigned char *phase_buffer(struct connection *c, size_t *need)
+{
+    switch (c->phase) {
+    case HELLO:
+        *need = STORE_HELLO_BYTES;
+        return c->handshake.hello;
+    case PROOF:
+        *need = STORE_MAC_BYTES;
+        return c->handshake.proof;
+    case HEAD:
+        *need = STORE_HEAD_BYTES;
+        return c->head;
+    default:
+        *need = (size_t)store_read_u32(c->head) + STORE_MAC_BYTES;
+        return c->body + STORE_HEAD_BYTES;
+    }
+}
+
+static void take(struct halay_store_server *server, struct connection *c)
+{
+    c->have = 0;
+    switch (c->phase) {
+    case HELLO:
+        take_hello(server, c);
+        return;
+    case PROOF:
+        take_proof(server, c);
+        return;
+    case HEAD:
+        take_head(server, c);
+        return;
+    case BODY:
+        take_body(server, c);
+        return;
+    case DEAD:
+        return;
+    }
+}
+
+/* At most TURNS pieces at a time: who sends without end must not keep the others waiting. */
+static void read_some(struct halay_store_server *server, struct connection *c)
+{
+    for (int turn = 0; turn < TURNS && c->phase != DEAD && !c->reply; turn++) {
+        size_t need;
+        unsigned char *to = phase_buffer(c, &need);
+        ssize_t n = recv(c->fd, to + c->have, need - c->have, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (n <= 0) {
+            drop(server, c);
+            return;
+        }
+        c->have += (size_t)n;
+        if (c->have == need)
+            take(server, c);
+    }
+}
+
+/* ---- accepting --------------------------------------------------------------------------------------------------- */
+
+/* The timer goes off when the oldest stranger's time is up. */
+static void set_timer(struct halay_store_server *server)
+{
+    struct itimerspec when = { 0 };
+
+    if (server->strangers.first) {
+        int64_t us = server->strangers.first->deadline_us;
+        when.it_value.tv_sec = (time_t)(us / 1000000);
+        when.it_value.tv_nsec = (long)(us % 1000000) * 1000;
+    }
+    timerfd_settime(server->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void drop_late(struct halay_store_server *server)
+{
+    uint64_t expired;
+
+    if (read(server->timer, &expired, sizeof expired) < 0 && errno != EAGAIN)
+        halay_warning(server->log, "store: cannot read its timer: %s", strerror(errno));
+    while (server->strangers.first && halay_deadline_passed(server->strangers.first->deadline_us))
+        drop_stranger(server, server->strangers.first, "silent for too long");
+}
+
+static void welcome_stranger(struct halay_store_server *server, int fd)
+{
+    struct connection *c = calloc(1, sizeof *c);
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = c };
+
+    if (!c || epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
+        free(c);
+        close(fd);
+        return;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)); /* only speed depends on it */
+    c->fd = fd;
+    c->watched = EPOLLIN;
+    c->deadline_us = halay_deadline_us(PROOF_MS);
+    list_add(&server->strangers, c);
+    read_some(server, c); /* most often its hello has come already */
+    if (server->strangers.count > STRANGERS)
+        drop_stranger(server, server->strangers.first, "too many at once");
+}
+
+/* A bounded number at a time, so that a flood does not keep the members waiting: epoll reports the rest again. */
+static void accept_some(struct halay_store_server *server)
+{
+    for (int i = 0; i < ACCEPTS; i++) {
+        int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            welcome_stranger(server, fd);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            if (!server->strangers.first) {
+                stop_listening(server);
+                return;
+            }
+            drop_stranger(server, server->strangers.first, "out of descriptors");
+        } else if (errno != ECONNABORTED && errno != EINTR) {
+            return; /* EAGAIN: that was all; anything else is this connection's trouble */
+        }
+    }
+}
+
+enum halay_status halay_store_server_progress(struct halay_store_server *server)
+{
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(server->epoll, events, EVENTS, 0);
+
+    if (n < 0 && errno != EINTR) {
+        halay_error(server->log, "store: cannot wait for connections: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    for (int i = 0; i < n; i++) {
+        struct connection *c = events[i].data.ptr;
+        if (events[i].data.ptr == &server->listener) {
+            accept_some(server);
+        } else if (events[i].data.ptr == &server->timer) {
+            drop_late(server);
+        } else if (c->phase != DEAD) {
+            if (c->reply)
+                flush(server, c);
+            if (c->phase != DEAD && !c->reply)
+                read_some(server, c);
+        }
+    }
+    bury(server);
+    set_timer(server);
+    return HALAY_OK;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
+
+static enum halay_status open_listener(struct halay_store_server *server, const char *host)
+{
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV };
+    struct addrinfo *found;
+    struct sockaddr_storage bound;
+    socklen_t length = sizeof bound;
+    char name[64], port[16];
+
+    int failure = getaddrinfo(host, "0", &hints, &found);
+    if (failure) {
+        halay_error(server->log, "store: '%s' is no address to listen on: %s", host, gai_strerror(failure));
+        return HALAY_ERR_ARGUMENT;
+    }
+    server->listener = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    failure = server->listener < 0 || bind(server->listener, found->ai_addr, found->ai_addrlen) < 0 ||
+              listen(server->listener, SOMAXCONN) < 0 ||
+              getsockname(server->listener, (struct sockaddr *)&bound, &length) < 0;
+    freeaddrinfo(found);
+    if (failure) {
+        halay_error(server->log, "store: cannot listen on '%s': %s", host, strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    failure = getnameinfo((struct sockaddr *)&bound, length, name, sizeof name, port, sizeof port,
+                          NI_NUMERICHOST | NI_NUMERICSERV);
+    if (failure) {
+        halay_error(server->log, "store: cannot name its address: %s", gai_strerror(failure));
+        return HALAY_ERR_SYSTEM;
+    }
+    snprintf(server->address, sizeof server->address, strchr(name, ':') ? "[%s]:%s" : "%s:%s", name, port);
+    return HALAY_OK;
+}
+
+static enum halay_status open_epoll(struct halay_store_server *server)
+{
+    server->epoll = epoll_create1(EPOLL_CLOEXEC);
+    server->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (server->epoll < 0 || server->timer < 0 || !epoll_add(server, &server->listener) ||
+        !epoll_add(server, &server->timer)) {
+        halay_error(server->log, "store: cannot watch its port: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    server->is_listening = 1;
+    return HALAY_OK;
+}
+
+enum halay_status halay_store_server_create(struct halay_log *log, const char *host,
+                                            const unsigned char secret[HALAY_SECRET_BYTES],
+                                            struct halay_store_server **out)
+{
+    if (sodium_init() < 0) {
+        halay_error(log, "store: libsodium cannot be initialised");
+        return HALAY_ERR_SYSTEM;
+    }
+    struct halay_store_server *server = calloc(1, sizeof *server);
+    if (!server) {
+        halay_error(log, "store: no memory");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    server->log = log;
+    server->listener = server->timer = server->epoll = -1;
+    memcpy(server->secret, secret, HALAY_SECRET_BYTES);
+    store_table_init(&server->table, table_bytes);
+
+    enum halay_status status = open_listener(server, host ? host : "127.0.0.1");
+    if (status == HALAY_OK)
+        status = open_epoll(server);
+    if (status != HALAY_OK) {
+        halay_store_server_destroy(server);
+        return status;
+    }
+    *out = server;
+    return HALAY_OK;
+}
+
+const char *halay_store_server_address(const struct halay_store_server *server)
+{
+    return server->address;
+}
+
+int halay_store_server_fd(const struct halay_store_server *server)
+{
+    return server->epoll;
+}
+
+void halay_store_server_destroy(struct halay_store_server *server)
+{
+    if (!server)
+        return;
+    while (server->strangers.first)
+        drop(server, server->strangers.first);
+    while (server->members.first)
+        drop(server, server->members.first);
+    bury(server);
+    store_table_fini(&server->table);
+    free(server->generations);
+    int fds[] = { server->listener, server->timer, server->epoll };
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    sodium_memzero(server, sizeof *server);
+    free(server);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Statuses, element types and reductions: their names, sizes and what goes with what. Tables only.
+ */
+#include "halay_types.h"
+#include <string.h>
+
+static const char *const status_texts[] = {
+    [HALAY_OK] = "success",
+    [HALAY_IN_PROGRESS] = "in progress",
+    [HALAY_ERR_ARGUMENT] = "invalid argument",
+    [HALAY_ERR_NO_MEMORY] = "out of memory",
+    [HALAY_ERR_SYSTEM] = "system call or library failed",
+    [HALAY_ERR_UNSUPPORTED] = "not supported",
+    [HALAY_ERR_CONFIG] = "invalid configuration",
+    [HALAY_ERR_MISMATCH] = "ranks disagree",
+    [HALAY_ERR_DUPLICATE] = "name already in use",
+    [HALAY_ERR_PEER] = "peer lost",
+    [HALAY_ERR_TIMEOUT] = "timed out",
+    [HALAY_ERR_CLOSED] = "closed",
+    [HALAY_ERR_CANCELED] = "canceled",
+    [HALAY_ERR_AUTH] = "authentication failed",
+    [HALAY_ERR_VERSION] = "protocol version differs",
+    [HALAY_ERR_FORMAT] = "malformed data",
+};
+
+static const struct {
+    const char *name;
+    size_t size;
+    int floating;
+} dtypes[HALAY_DTYPE_COUNT] = {
+    [HALAY_F32] = { "f32", 4, 1 }, [HALAY_F64] = { "f64", 8, 1 }, [HALAY_F16] = { "f16", 2, 1 },
+    [HALAY_BF16] = { "bf16", 2, 1 }, [HALAY_I32] = { "i32", 4, 0 }, [HALAY_I64] = { "i64", 8, 0 },
+};
+
+static const char *const op_names[HALAY_OP_COUNT] = { "sum", "average", "min", "max" };
+
+static int is_dtype(enum halay_dtype dtype)
+{
+    return (unsigned)dtype < HALAY_DTYPE_COUNT;
+}
+
+const char *halay_status_string(enum halay_status status)
+{
+    return (unsigned)status < sizeof status_texts / sizeof *status_texts ? status_texts[status] : "unknown status";
+}
+
+size_t halay_dtype_size(enum halay_dtype dtype)
+{
+    return is_dtype(dtype) ? dtypes[dtype].size : 0;
+}
+
+const char *halay_dtype_name(enum halay_dtype dtype)
+{
+    return is_dtype(dtype) ? dtypes[dtype].name : "?";
+}
+
+enum halay_status halay_dtype_parse(const char *name, enum halay_dtype *dtype)
+{
+    for (int d = 0; d < HALAY_DTYPE_COUNT; d++)
+        if (!strcmp(name, dtypes[d].name)) {
+            *dtype = (enum halay_dtype)d;
+            return HALAY_OK;
+        }
+    return HALAY_ERR_ARGUMENT;
+}
+
+const char *halay_op_name(enum halay_op op)
+{
+    return (unsigned)op < HALAY_OP_COUNT ? op_names[op] : "?";
+}
+
+enum halay_status halay_op_parse(const char *name, enum halay_op *op)
+{
+    for (int o = 0; o < HALAY_OP_COUNT; o++)
+        if (!strcmp(name, op_names[o])) {
+            *op = (enum halay_op)o;
+            return HALAY_OK;
+        }
+    return HALAY_ERR_ARGUMENT;
+}
+
+int halay_op_takes(enum halay_op op, enum halay_dtype dtype)
+{
+    return (unsigned)op < HALAY_OP_COUNT && is_dtype(dtype) && (op != HALAY_AVERAGE || dtypes[dtype].floating);
+}
+
+const char *halay_version(void)
+{
+    return HALAY_VERSION;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of algorithms, made from algorithms.def.
+ */
+#include "collectives/coll.h"
+#include <string.h>
+
+#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)                                 \
+    extern const struct halay_algorithm_ops halay_##file;
+#include "collectives/algorithms.def"
+#undef HALAY_ALGORITHM
+
+const struct halay_algorithm halay_algorithms[] = {
+#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)                                 \
+    { HALAY_##operation,                                                                                               \
+      name,                                                                                                            \
+      #file,                                                                                                           \
+      &halay_##file,                                                                                                   \
+      (shared ? HALAY_ALGORITHM_SHARED : 0u) | (tree ? HALAY_ALGORITHM_TREE : 0u) |                                    \
+          (wide ? HALAY_ALGORITHM_WIDE : 0u) | (pieces ? HALAY_ALGORITHM_PIECES : 0u),                                 \
+      what,                                                                                                            \
+      cost },
+#include "collectives/algorithms.def"
+#undef HALAY_ALGORITHM
+};
+
+const size_t halay_algorithm_count = sizeof halay_algorithms / sizeof *halay_algorithms;
+
+static const char *const operation_names[HALAY_OPERATION_COUNT] = {
+    [HALAY_ALLREDUCE] = "allreduce",
+    [HALAY_BROADCAST] = "broadcast",
+    [HALAY_ALLGATHER] = "allgather",
+    [HALAY_BARRIER] = "barrier",
+};
+
+const char *halay_operation_name(enum halay_operation operation)
+{
+    return operation_names[operation];
+}
+
+enum halay_status halay_operation_parse(const char *name, enum halay_operation *operation)
+{
+    for (int i = 0; i < HALAY_OPERATION_COUNT; i++)
+        if (name && !strcmp(name, operation_names[i])) {
+            *operation = (enum halay_operation)i;
+            return HALAY_OK;
+        }
+    return HALAY_ERR_ARGUMENT;
+}
+
+const struct halay_algorithm *halay_algorithm_find(enum halay_operation operation, const char *name)
+{
+    for (size_t i = 0; i < halay_algorithm_count; i++)
+        if (halay_algorithms[i].operation == operation && !strcmp(halay_algorithms[i].name, name))
+            return &halay_algorithms[i];
+    return NULL;
+}
+
+size_t halay_algorithm_state_max(int size)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < halay_algorithm_count; i++) {
+        size_t bytes = halay_algorithms[i].ops->state_bytes(size);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Group and channels: the structs behind group.h, for group.c, coll.c and the algorithms over shared memory.
+ */
+#ifndef HALAY_CHANNEL_H
+#define HALAY_CHANNEL_H
+
+#include "collectives/coll.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct halay_area; /* shared.h */
+
+/* How far a channel has counted; equal on all ranks between two collectives. */
+struct halay_channel_numbers {
+    uint64_t chunks;   /* of collectives that arrive, fill and are done in chunks */
+    uint64_t oneshots; /* exchanges */
+    uint64_t barriers;
+};
+
+struct halay_channel {
+    int index;
+    int is_taken; /* from start to end of its collective */
+    struct halay_coll coll;
+    unsigned char *state; /* owned; NULL until the channel is first used */
+    unsigned char *scratch; /* owned */
+    size_t scratch_bytes;
+    size_t *starts; /* owned: size + 1 */
+    struct halay_channel_numbers numbers;
+    struct halay_area **areas;  /* owned, [rank]: this channel's area of each; NULL if nothing is shared */
+    _Atomic uint32_t **closed;  /* borrowed from the group, [rank]: has it given up; NULL if nothing is shared */
+};
+
+/* One block that halay_group_alloc gave. */
+struct halay_block {
+    void *ptr;
+    struct halay_block *next;
+};
+
+struct halay_group {
+    struct halay_world *world; /* borrowed, or owned if owns_world */
+    int owns_world;
+    int id;
+    struct halay_transport *t; /* world->data */
+    /* Where flags about the group's end lie: a transport with shared memory, data or control; NULL if there is none. */
+    struct halay_transport *flags;
+    _Atomic uint32_t **closed; /* owned, [rank]: each rank's flag there; NULL without flags */
+    const struct halay_reducer *reducer;
+    enum halay_deterministic deterministic;
+    const struct halay_algorithm *forced[HALAY_OPERATION_COUNT]; /* NULL: choose by table */
+
+    enum halay_status status; /* the first cause */
+    int failed_rank;          /* whom it names, or -1 */
+    uint64_t started;         /* collectives so far; the next one's number */
+    unsigned under_way;       /* bit i: channel i has a collective that is not complete */
+    unsigned long work;       /* grows when a collective gets further */
+    unsigned idle_polls;      /* since something happened; every so often the peers are looked at */
+    long spin_us;             /* how long a wait may spin before it sleeps */
+    int may_hog;              /* there is a processor for every local rank: spinning takes it from nobody */
+    struct halay_channel channels[HALAY_CHANNELS];
+
+    pthread_mutex_t lock;       /* guards blocks */
+    struct halay_block *blocks; /* owned: what halay_group_alloc gave and halay_group_free has not taken */
+};
+
+/* coll.c */
+
+/* Take the next channel and zero its collective. */
+enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out);
+/* Start what the caller has filled in: chooses the algorithm, gets the storage. Gives the channel back on error. */
+enum halay_status halay_coll_launch(struct halay_coll *c);
+/* Wait for it, end it, return its status. */
+enum halay_status halay_coll_finish(struct halay_coll *c);
+/* The end of a group: gives up what is under way, tells the others. */
+void halay_group_leave(struct halay_group *group);
+
+#endif

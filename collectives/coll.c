@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collectives under way: start, progress, wait, end; and how a group ends.
+ *
+ * An algorithm is a resumable schedule behind a table of operations (coll.h). This file gives it a channel with storage,
+ * drives it, and decides what a waiter does meanwhile:
+ *
+ *     progress everything under way -> got further? again
+ *                                   -> nothing: pause; without a processor for every local rank, yield
+ *                                   -> for spin_us: arm, progress once more, sleep (or nap, if the transport cannot sleep)
+ *     every CHECK_EVERY polls in vain: is a peer dead, or has it given up?
+ *
+ * A wait drives all collectives of the group, not only its own: a peer may be waiting for another one first.
+ *
+ * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory, where
+ * there is some: the transport's own "has left" tells the others when the group is closed), everything under way is taken
+ * back, and then we wait for peers that are writing into our memory at this moment: they finish one bounded piece and see
+ * the flag before the next (shared.h). Who only reads there is not waited for: it looks at the flag after its copy, and
+ * does not take what may have changed meanwhile (shared_copy.c). So a buffer is its owner's again when end returns.
+ */
+#include "collectives/shared.h"
+#include "base/clock.h"
+#include "base/fence.h"
+#include "base/memory.h"
+#include "base/relax.h"
+#include "collectives/select.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, YIELD_AFTER = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000 };
+
+void coll_advanced(struct halay_coll *c)
+{
+    c->group->work++;
+}
+
+unsigned long halay_group_work(const struct halay_group *group)
+{
+    return group->work;
+}
+
+/* ---- start ---- */
+
+int halay_group_can_start(const struct halay_group *group)
+{
+    return !group->channels[group->started % HALAY_CHANNELS].is_taken;
+}
+
+enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out)
+{
+    struct halay_channel *channel = &group->channels[group->started % HALAY_CHANNELS];
+
+    if (group->status != HALAY_OK)
+        return group->status;
+    if (channel->is_taken) {
+        halay_error(group->world->log, "too many collectives under way: %d of this group have not been ended",
+                    HALAY_CHANNELS);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    channel->coll = (struct halay_coll){ .group = group,
+                                         .channel = channel,
+                                         .t = group->t,
+                                         .reducer = group->reducer,
+                                         .status = HALAY_IN_PROGRESS,
+                                         .operation = operation,
+                                         .number = group->started,
+                                         .divisor = 1,
+                                         .tag = halay_tag(group->id, channel->index, 0) };
+    *out = &channel->coll;
+    return HALAY_OK;
+}
+
+/* One rank, or nothing to move. */
+static void complete_alone(struct halay_coll *c)
+{
+    struct halay_cursor in = { 0 };
+
+    if (c->in.count && c->t->size == 1 && coll_in(c) != coll_out(c))
+        halay_vector_pack(&c->in, &in, 0, c->in.count, coll_out(c));
+    c->status = HALAY_OK;
+}
+
+/* Storage of the channel: grows to the largest that was needed, and stays. */
+static enum halay_status get_storage(struct halay_coll *c)
+{
+    struct halay_channel *channel = c->channel;
+    size_t bytes = c->ops->scratch_bytes ? c->ops->scratch_bytes(c) : 0;
+
+    if (!channel->state) {
+        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, halay_packed_state(c->t->size));
+        if (!channel->state)
+            return HALAY_ERR_NO_MEMORY;
+    }
+    if (bytes > channel->scratch_bytes) {
+        free(channel->scratch);
+        channel->scratch_bytes = 0;
+        channel->scratch = halay_aligned_alloc(HALAY_PAGE, halay_round_up(bytes, HALAY_PAGE));
+        if (!channel->scratch)
+            return HALAY_ERR_NO_MEMORY;
+        channel->scratch_bytes = bytes;
+    }
+    c->state = channel->state;
+    c->scratch = channel->scratch;
+    memset(c->state, 0, c->ops->state_bytes(c->t->size));
+    return HALAY_OK;
+}
+
+enum halay_status halay_coll_launch(struct halay_coll *c)
+{
+    struct halay_group *group = c->group;
+    const char *why;
+
+    c->channel->is_taken = 1;
+    group->started++;
+    if (c->t->size == 1 || (!c->out.count && c->operation != HALAY_BARRIER)) {
+        complete_alone(c);
+        return HALAY_OK;
+    }
+    c->algorithm = halay_select(&(struct halay_select_query){ .operation = c->operation,
+                                                              .bytes = c->out.count * c->element,
+                                                              .size = c->t->size,
+                                                              .transport = c->t->ops->name,
+                                                              .caps = c->t->caps,
+                                                              .deterministic = group->deterministic,
+                                                              .forced = group->forced[c->operation] },
+                                &why);
+    c->ops = c->algorithm->ops;
+    if (!(c->algorithm->flags & HALAY_ALGORITHM_PIECES) && c->out.piece_count > 1)
+        c->ops = &halay_packed;
+    enum halay_status status = get_storage(c);
+    if (status != HALAY_OK) {
+        halay_error(group->world->log, "no memory for a collective of %zu bytes", c->out.count * c->element);
+        c->channel->is_taken = 0;
+        halay_group_fail(group, status); /* the others have started it and would wait for us */
+        return status;
+    }
+    group->under_way |= 1u << c->channel->index;
+    c->ops->start(c);
+    return HALAY_OK;
+}
+
+/* ---- the end of a group ---- */
+
+static int is_under_way(const struct halay_group *group, int channel)
+{
+    return (int)(group->under_way >> channel & 1u);
+}
+
+static struct halay_area *flags_area(const struct halay_group *group, int rank)
+{
+    return group->flags->ops->area(group->flags, rank, group->id * HALAY_CHANNELS);
+}
+
+/* Peers that are writing into our memory now finish a bounded piece and then see our flag. One that was stopped in the
+ * middle of it may still write when it goes on: we don't wait for ever, and say so. */
+static void wait_until_quiet(struct halay_group *group)
+{
+    int64_t deadline = halay_now_us() + QUIET_US;
+    int dead;
+
+    for (int r = 0; r < group->t->size; r++)
+        for (int k = 0; k < HALAY_CHANNELS && r != group->t->rank; k++)
+            while (atomic_load_explicit(&group->channels[k].areas[r]->busy, memory_order_seq_cst)) {
+                if (halay_world_check_peers(group->world, &dead) == HALAY_ERR_PEER && dead == r)
+                    break;
+                if (halay_deadline_passed(deadline)) {
+                    halay_warning(group->world->log, "rank %d may still write into buffers of a collective given up", r);
+                    return;
+                }
+                sched_yield();
+            }
+}
+
+static void publish_end(struct halay_group *group, enum halay_status status, int culprit)
+{
+    struct halay_area *area = flags_area(group, group->t->rank);
+
+    area->culprit = culprit;
+    area->started = group->started;
+    atomic_store_explicit(&area->closed, (uint32_t)status, memory_order_seq_cst);
+    halay_full_fence(); /* before the owner writes into its buffers again: shared_copy.c looks at closed after a copy */
+    for (int r = 0; r < group->t->size; r++)
+        if (r != group->t->rank)
+            group->flags->ops->notify(group->flags, r);
+}
+
+static void close_group(struct halay_group *group, enum halay_status status, int culprit)
+{
+    int was_shared = 0;
+
+    if (group->status != HALAY_OK)
+        return;
+    group->status = status;
+    group->failed_rank = culprit;
+    if (group->flags)
+        publish_end(group, status, culprit >= 0 ? culprit : group->t->rank);
+    for (int k = 0; k < HALAY_CHANNELS; k++) {
+        struct halay_coll *c = &group->channels[k].coll;
+        if (!is_under_way(group, k))
+            continue;
+        was_shared |= c->algorithm->flags & HALAY_ALGORITHM_SHARED;
+        if (c->ops->cancel)
+            c->ops->cancel(c);
+        c->status = status;
+        group->work++;
+    }
+    group->under_way = 0;
+    if (was_shared)
+        wait_until_quiet(group);
+}
+
+void halay_group_fail(struct halay_group *group, enum halay_status status)
+{
+    close_group(group, status, -1);
+}
+
+void halay_group_leave(struct halay_group *group)
+{
+    if (group->under_way)
+        close_group(group, HALAY_ERR_CANCELED, -1);
+    if (group->status == HALAY_OK && group->flags)
+        publish_end(group, HALAY_ERR_CLOSED, -1);
+}
+
+/* ---- peers ---- */
+
+/* A rank that left after `started` collectives has done its part of those. */
+static int is_missed(const struct halay_group *group, uint64_t started)
+{
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        if (is_under_way(group, k) && group->channels[k].coll.number >= started)
+            return 1;
+    return 0;
+}
+
+/* Has anybody given up, or left while something is expected of it? */
+static void check_flags(struct halay_group *group)
+{
+    for (int r = 0; r < group->t->size && group->status == HALAY_OK; r++) {
+        uint32_t closed = atomic_load_explicit(group->closed[r], memory_order_acquire);
+        if (r == group->t->rank || !closed)
+            continue;
+        const struct halay_area *area = flags_area(group, r);
+        if (closed != HALAY_ERR_CLOSED) {
+            int culprit = area->culprit;
+            if (culprit == r)
+                halay_error(group->world->log, "rank %d has given up: %s", r, halay_status_string(closed));
+            else
+                halay_error(group->world->log, "rank %d is lost, says rank %d", culprit, r);
+            close_group(group, HALAY_ERR_PEER, culprit);
+        } else if (is_missed(group, area->started)) {
+            halay_error(group->world->log, "rank %d has left after %llu collectives", r,
+                        (unsigned long long)area->started);
+            close_group(group, HALAY_ERR_PEER, r);
+        }
+    }
+}
+
+/* The transport's error. Whom it names may have gone because of somebody else: its flag says so. */
+static void transport_failed(struct halay_group *group, enum halay_status status)
+{
+    if (status == HALAY_ERR_PEER && group->flags)
+        check_flags(group);
+    close_group(group, status, status == HALAY_ERR_PEER ? group->t->failed_peer : -1); /* unless it is closed now */
+}
+
+static int has_left_in_peace(const struct halay_group *group, int rank)
+{
+    return group->flags && atomic_load_explicit(group->closed[rank], memory_order_acquire) == HALAY_ERR_CLOSED &&
+           !is_missed(group, flags_area(group, rank)->started);
+}
+
+void halay_group_check(struct halay_group *group)
+{
+    int rank = -1;
+
+    if (group->status != HALAY_OK)
+        return;
+    if (group->flags)
+        check_flags(group);
+    if (group->status != HALAY_OK)
+        return;
+    enum halay_status status = group->t->ops->progress(group->t);
+    if (status != HALAY_OK) {
+        transport_failed(group, status);
+        return;
+    }
+    status = halay_world_check_peers(group->world, &rank);
+    if (status != HALAY_OK && !has_left_in_peace(group, rank))
+        close_group(group, status, rank);
+}
+
+/* ---- progress ---- */
+
+/* The transport has been driven already. */
+static void step(struct halay_group *group, struct halay_coll *c)
+{
+    enum halay_status status = c->ops->progress(c);
+
+    if (status == HALAY_IN_PROGRESS)
+        return;
+    group->work++;
+    if (status != HALAY_OK) {
+        close_group(group, status, -1);
+        return;
+    }
+    c->status = HALAY_OK;
+    group->under_way &= ~(1u << c->channel->index);
+}
+
+static void drive(struct halay_group *group, unsigned channels)
+{
+    unsigned long before = group->work;
+    unsigned messages = 0;
+
+    for (unsigned left = channels & group->under_way; left; left &= left - 1)
+        messages |= !(group->channels[__builtin_ctz(left)].coll.algorithm->flags & HALAY_ALGORITHM_SHARED);
+    if (messages) {
+        enum halay_status status = group->t->ops->progress(group->t);
+        if (status != HALAY_OK)
+            transport_failed(group, status);
+    }
+    for (unsigned left = channels & group->under_way; left && group->under_way; left &= left - 1)
+        step(group, &group->channels[__builtin_ctz(left)].coll);
+    if (group->work != before)
+        group->idle_polls = 0;
+    else if (++group->idle_polls % CHECK_EVERY == 0)
+        halay_group_check(group);
+}
+
+enum halay_status halay_coll_progress(struct halay_coll *c)
+{
+    if (c->status == HALAY_IN_PROGRESS)
+        drive(c->group, 1u << c->channel->index);
+    return c->status;
+}
+
+/* ---- wait ---- */
+
+/* Nothing happens: let the processor go, until something does or for `left_us` at most. */
+static void rest(struct halay_group *group, const struct halay_coll *c, int64_t left_us)
+{
+    struct halay_transport *t = group->t;
+    long most = left_us < SLEEP_US ? (long)left_us : SLEEP_US;
+    unsigned long before = group->work;
+
+    if (!(t->caps & HALAY_TRANSPORT_SLEEPS)) {
+        struct timespec nap = { .tv_nsec = (most < NAP_US ? most : NAP_US) * 1000 };
+        nanosleep(&nap, NULL);
+        return;
+    }
+    uint32_t token = t->ops->arm(t);
+    drive(group, ~0u);
+    if (group->work == before && c->status == HALAY_IN_PROGRESS) {
+        t->ops->sleep(t, token, most);
+        halay_group_check(group);
+    } else {
+        t->ops->disarm(t);
+    }
+}
+
+enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
+{
+    struct halay_group *group = c->group;
+    int64_t deadline = timeout_ms < 0 ? HALAY_NEVER : halay_deadline_us(timeout_ms), since = 0;
+    unsigned long seen = group->work;
+
+    for (unsigned polls = 1; c->status == HALAY_IN_PROGRESS; polls++) {
+        drive(group, ~0u);
+        if (group->work != seen) {
+            seen = group->work;
+            since = 0;
+            polls = 0;
+            continue;
+        }
+        if (group->may_hog || polls < YIELD_AFTER)
+            halay_relax();
+        else
+            sched_yield();
+        if (polls % CLOCK_EVERY)
+            continue;
+        int64_t now = halay_now_us();
+        if (now >= deadline)
+            return HALAY_ERR_TIMEOUT;
+        if (!since)
+            since = now;
+        else if (now - since >= group->spin_us)
+            rest(group, c, deadline == HALAY_NEVER ? SLEEP_US : deadline - now);
+    }
+    return c->status;
+}
+
+void halay_coll_end(struct halay_coll *c)
+{
+    if (!c)
+        return;
+    if (c->status == HALAY_IN_PROGRESS)
+        close_group(c->group, HALAY_ERR_CANCELED, -1);
+    c->channel->is_taken = 0;
+}
+
+enum halay_status halay_coll_finish(struct halay_coll *c)
+{
+    enum halay_status status = halay_coll_wait(c, -1);
+
+    halay_coll_end(c);
+    return status;
+}

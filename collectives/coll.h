@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collective, inside view: what an algorithm is given and what it must provide. The list of algorithms is algorithms.def;
+ * coll.c drives them; CONTRIBUTING.md says how to add one.
+ */
+#ifndef HALAY_COLLECTIVE_H
+#define HALAY_COLLECTIVE_H
+
+#include "collectives/reduce.h"
+#include "collectives/span.h"
+#include "collectives/vector.h"
+
+enum halay_operation { HALAY_ALLREDUCE, HALAY_BROADCAST, HALAY_ALLGATHER, HALAY_BARRIER, HALAY_OPERATION_COUNT };
+
+enum halay_algorithm_flags {
+    HALAY_ALGORITHM_SHARED = 1, /* needs a transport that shares memory; moves data by load and store, not by messages */
+    HALAY_ALGORITHM_TREE = 2,   /* sums along the tree over ranks: bits independent of count, pieces and algorithm */
+    HALAY_ALGORITHM_WIDE = 4,   /* f16 and bf16 are rounded once */
+    HALAY_ALGORITHM_PIECES = 8, /* takes a list of pieces as it is; the others are given one array */
+};
+
+struct halay_algorithm {
+    enum halay_operation operation;
+    const char *name;
+    const char *file; /* collectives/<file>.c */
+    const struct halay_algorithm_ops *ops;
+    unsigned flags;
+    const char *what; /* for docs/algorithms.md */
+    const char *cost;
+};
+
+/* All algorithms, in the order of algorithms.def. Static storage. */
+extern const struct halay_algorithm halay_algorithms[];
+extern const size_t halay_algorithm_count;
+
+const char *halay_operation_name(enum halay_operation operation);
+enum halay_status halay_operation_parse(const char *name, enum halay_operation *operation);
+/* NULL if that operation has none of that name. */
+const struct halay_algorithm *halay_algorithm_find(enum halay_operation operation, const char *name);
+
+struct halay_channel;
+
+/* One collective under way. The channel owns it and everything it points to except the user's data. */
+struct halay_coll {
+    struct halay_group *group;
+    struct halay_channel *channel;
+    struct halay_transport *t; /* borrowed from the world */
+    const struct halay_reducer *reducer;
+    const struct halay_algorithm *algorithm; /* what was chosen; NULL: nothing has to be moved */
+    const struct halay_algorithm_ops *ops;   /* what is driven: the algorithm's, or packed.c's around it */
+    enum halay_status status;
+    enum halay_operation operation;
+    uint64_t number; /* in the group: 0, 1, 2, ..., the same on every rank */
+
+    enum halay_dtype dtype;
+    enum halay_op op;
+    int divisor;      /* average: the number of ranks; else 1 */
+    int root;
+    size_t element;   /* bytes */
+    struct halay_vector in, out; /* all-gather: in is this rank's part, out all parts. Broadcast: both are buf */
+    const size_t *starts; /* all-gather: where each rank's part begins in out, and the end (size + 1); the channel's */
+    struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */
+
+    uint32_t tag; /* group, channel and, for the two halves of packed.c, which one */
+    void *state;  /* the algorithm's: state_bytes, zeroed before start */
+    unsigned char *scratch; /* scratch_bytes, aligned to a cache line, contents undefined */
+};
+
+/*
+ * An algorithm. Buffers, state and scratch stay where they are from start to the end. An algorithm whose flags lack PIECES
+ * sees vectors of one piece (coll_in, coll_out). There are at least two ranks and, but for a barrier, elements.
+ */
+struct halay_algorithm_ops {
+    size_t (*state_bytes)(int size); /* for that many ranks; no more than a fixed part and a part a rank */
+    size_t (*scratch_bytes)(const struct halay_coll *c); /* NULL: none */
+    /* Post the first transfers or publish the arrival. Never blocks. */
+    void (*start)(struct halay_coll *c);
+    /* Do what can be done without waiting, a bounded piece of it: HALAY_IN_PROGRESS, HALAY_OK, or an error (then cancel is
+     * called). Calls coll_advanced whenever it got further, so that a waiter knows whether it may sleep. The transport's
+     * own progress has been called by the driver. */
+    enum halay_status (*progress)(struct halay_coll *c);
+    /* Take back what is posted; at any time, and more than once. NULL: nothing is ever posted. */
+    void (*cancel)(struct halay_coll *c);
+};
+
+static inline const unsigned char *coll_in(const struct halay_coll *c)
+{
+    return c->in.pieces[0].data;
+}
+
+static inline unsigned char *coll_out(const struct halay_coll *c)
+{
+    return c->out.pieces[0].data;
+}
+
+/* Something happened: whoever drives this group should look again before it sleeps. */
+void coll_advanced(struct halay_coll *c);
+
+/* Send or receive under this collective's tags (own < HALAY_COLL_OWN_TAGS); zero bytes are skipped on both sides. */
+enum { HALAY_COLL_OWN_TAGS = 1 << (HALAY_TAG_BITS - 1) };
+
+static inline void coll_send(struct halay_coll *c, int peer, uint32_t own, const void *buf, size_t bytes,
+                             struct halay_transfer *x)
+{
+    if (bytes)
+        c->t->ops->send(c->t, peer, c->tag | own, buf, bytes, x);
+}
+
+static inline void coll_recv(struct halay_coll *c, int peer, uint32_t own, void *buf, size_t bytes,
+                             struct halay_transfer *x)
+{
+    if (bytes)
+        c->t->ops->recv(c->t, peer, c->tag | own, buf, bytes, x);
+}
+
+/* Not under way: never posted, skipped, or done. */
+static inline int coll_is_settled(struct halay_transfer *x)
+{
+    return __atomic_load_n((enum halay_transfer_state *)&x->state, __ATOMIC_ACQUIRE) != HALAY_TRANSFER_POSTED;
+}
+
+static inline void coll_take_back(struct halay_coll *c, struct halay_transfer *x)
+{
+    if (!coll_is_settled(x))
+        c->t->ops->cancel(c->t, x);
+}
+
+/* Reduce into one place: dst = a op b, lower rank first. last: this is the final combination (average divides). */
+static inline void coll_reduce2(const struct halay_coll *c, void *dst, const void *a, const void *b, size_t count,
+                                int last)
+{
+    const void *src[2] = { a, b };
+
+    c->reducer->reduce[c->dtype][c->op](&dst, 1, src, 2, count, last ? c->divisor : 1);
+}
+
+/* For an algorithm without PIECES: the ops that run it over a list of pieces, packed and unpacked in chunks (packed.c). */
+extern const struct halay_algorithm_ops halay_packed;
+size_t halay_packed_state(int size);
+
+/* Bytes of state that any algorithm needs for that many ranks. */
+size_t halay_algorithm_state_max(int size);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups: made and ended, memory, settings, queries.
+ *
+ * Cleanup: zero-initialised; group_free accepts a half-built group.
+ */
+#include "base/memory.h"
+#include "collectives/select.h"
+#include "collectives/shared.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPIN_US = 1000, SPIN_CROWDED_US = 50 };
+
+/* ---- open and close ---- */
+
+static void group_free(struct halay_group *group)
+{
+    if (!group)
+        return;
+    for (struct halay_block *b = group->blocks, *next; b; b = next) {
+        next = b->next;
+        group->t->ops->free(group->t, b->ptr);
+        free(b);
+    }
+    for (int k = 0; k < HALAY_CHANNELS; k++) {
+        free(group->channels[k].state);
+        free(group->channels[k].scratch);
+        free(group->channels[k].starts);
+        free(group->channels[k].areas);
+    }
+    free(group->closed);
+    pthread_mutex_destroy(&group->lock);
+    if (group->owns_world)
+        halay_world_close(group->world);
+    free(group);
+}
+
+static enum halay_status map_areas(struct halay_group *group)
+{
+    struct halay_transport *t = group->t;
+
+    for (int k = 0; k < HALAY_CHANNELS && t->caps & HALAY_TRANSPORT_SHARED; k++) {
+        struct halay_channel *channel = &group->channels[k];
+        channel->areas = calloc((size_t)t->size, sizeof *channel->areas);
+        if (!channel->areas)
+            return HALAY_ERR_NO_MEMORY;
+        for (int r = 0; r < t->size; r++)
+            channel->areas[r] = t->ops->area(t, r, group->id * HALAY_CHANNELS + k);
+        channel->closed = group->closed;
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status map_flags(struct halay_group *group)
+{
+    struct halay_transport *t = group->t, *control = group->world->control;
+
+    if (t->caps & HALAY_TRANSPORT_SHARED)
+        group->flags = t;
+    else if (control && control->caps & HALAY_TRANSPORT_SHARED && control->size == t->size)
+        group->flags = control;
+    else
+        return HALAY_OK;
+    group->closed = calloc((size_t)t->size, sizeof *group->closed);
+    if (!group->closed)
+        return HALAY_ERR_NO_MEMORY;
+    for (int r = 0; r < t->size; r++) {
+        struct halay_area *area = group->flags->ops->area(group->flags, r, group->id * HALAY_CHANNELS);
+        group->closed[r] = &area->closed;
+    }
+    return HALAY_OK;
+}
+
+/* An id that nobody has had: all ranks take the same, as they create their groups in the same order. What an ended group
+ * left in shared memory and in messages under way stays its own: peers may not have looked at it yet. */
+static enum halay_status take_id(struct halay_world *world, int *id)
+{
+    if (world->groups_made == HALAY_CONTROL_GROUP) {
+        halay_error(world->log, "no more groups: a job of this version has %d, ended ones counted", HALAY_CONTROL_GROUP);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    *id = world->groups_made++;
+    return HALAY_OK;
+}
+
+/* HALAY_ALLREDUCE_ALGORITHM and its likes. */
+static enum halay_status apply_config(struct halay_group *group)
+{
+    const struct halay_config *config = &group->world->config;
+    const char *const names[HALAY_OPERATION_COUNT] = { [HALAY_ALLREDUCE] = config->allreduce_algorithm,
+                                                       [HALAY_BROADCAST] = config->broadcast_algorithm,
+                                                       [HALAY_ALLGATHER] = config->allgather_algorithm,
+                                                       [HALAY_BARRIER] = config->barrier_algorithm };
+
+    for (int i = 0; i < HALAY_OPERATION_COUNT; i++) {
+        if (!names[i])
+            continue;
+        enum halay_status status =
+            halay_group_set_algorithm(group, halay_operation_name((enum halay_operation)i), names[i]);
+        if (status != HALAY_OK)
+            return status == HALAY_ERR_ARGUMENT ? HALAY_ERR_CONFIG : status;
+    }
+    return HALAY_OK;
+}
+
+static void set_waiting(struct halay_group *group)
+{
+    const struct halay_world *world = group->world;
+
+    group->may_hog = halay_topology_usable(&world->topology) >= world->local_size; /* counts all local ranks' */
+    group->spin_us = group->may_hog ? SPIN_US : SPIN_CROWDED_US;
+    if (world->config.spin_us >= 0)
+        group->spin_us = world->config.spin_us;
+}
+
+enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out)
+{
+    struct halay_group *group = calloc(1, sizeof *group);
+    enum halay_status status;
+
+    if (!group)
+        return HALAY_ERR_NO_MEMORY;
+    pthread_mutex_init(&group->lock, NULL);
+    group->world = world;
+    group->t = world->data;
+    group->failed_rank = -1;
+    group->reducer = halay_reducer_best();
+    group->deterministic = world->config.deterministic;
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        group->channels[k].index = k;
+    set_waiting(group);
+    status = take_id(world, &group->id);
+    if (status != HALAY_OK)
+        goto err_free;
+    status = map_flags(group);
+    if (status == HALAY_OK)
+        status = map_areas(group);
+    if (status == HALAY_OK)
+        status = apply_config(group);
+    if (status != HALAY_OK)
+        goto err_free;
+    *out = group;
+    return HALAY_OK;
+
+err_free:
+    group_free(group);
+    return status;
+}
+
+void halay_group_destroy(struct halay_group *group)
+{
+    if (!group)
+        return;
+    halay_group_leave(group);
+    group_free(group);
+}
+
+void halay_group_close(struct halay_group *group)
+{
+    halay_group_destroy(group);
+}
+
+/* ---- queries ---- */
+
+int halay_group_rank(const struct halay_group *group)
+{
+    return group->t->rank;
+}
+
+int halay_group_size(const struct halay_group *group)
+{
+    return group->t->size;
+}
+
+int halay_group_local_rank(const struct halay_group *group)
+{
+    return group->world->local_rank;
+}
+
+int halay_group_local_size(const struct halay_group *group)
+{
+    return group->world->local_size;
+}
+
+const char *halay_group_transport(const struct halay_group *group)
+{
+    return group->t->ops->name;
+}
+
+void halay_group_last_error(struct halay_group *group, char *text, size_t size)
+{
+    halay_log_last_error(group->world->log, text, size);
+}
+
+struct halay_world *halay_group_world(const struct halay_group *group)
+{
+    return group->world;
+}
+
+enum halay_status halay_group_status(const struct halay_group *group, int *rank)
+{
+    if (rank)
+        *rank = group->failed_rank;
+    return group->status;
+}
+
+/* ---- memory ---- */
+
+enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, void **ptr)
+{
+    struct halay_block *block = calloc(1, sizeof *block);
+
+    if (!block)
+        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = group->t->ops->alloc(group->t, bytes, &block->ptr);
+    if (status != HALAY_OK) {
+        free(block);
+        return status;
+    }
+    *ptr = block->ptr;
+    pthread_mutex_lock(&group->lock);
+    block->next = group->blocks;
+    group->blocks = block;
+    pthread_mutex_unlock(&group->lock);
+    return HALAY_OK;
+}
+
+void halay_group_free(struct halay_group *group, void *ptr)
+{
+    struct halay_block **link, *block;
+
+    if (!ptr)
+        return;
+    pthread_mutex_lock(&group->lock);
+    for (link = &group->blocks; (block = *link) && block->ptr != ptr; link = &block->next)
+        ;
+    if (block)
+        *link = block->next;
+    pthread_mutex_unlock(&group->lock);
+    if (!block) {
+        halay_warning(group->world->log, "not freed: %p is not from halay_group_alloc of this group", ptr);
+        return;
+    }
+    group->t->ops->free(group->t, ptr);
+    free(block);
+}
+
+/* ---- settings ---- */
+
+void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode)
+{
+    const char *why;
+
+    group->deterministic = mode;
+    for (int i = 0; i < HALAY_OPERATION_COUNT; i++) {
+        const struct halay_algorithm *forced = group->forced[i];
+        if (!forced || halay_select_allows(forced, group->t->caps, mode, &why) == HALAY_OK)
+            continue;
+        halay_warning(group->world->log, "algorithm '%s' is not used: %s", forced->name, why);
+        group->forced[i] = NULL;
+    }
+}
+
+static void list_algorithms(enum halay_operation operation, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = 0;
+    for (size_t i = 0; i < halay_algorithm_count && used < size; i++)
+        if (halay_algorithms[i].operation == operation)
+            used += (size_t)snprintf(text + used, size - used, ", %s", halay_algorithms[i].name);
+}
+
+enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation, const char *algorithm)
+{
+    enum halay_operation which;
+    const char *why;
+    char list[256];
+
+    if (halay_operation_parse(operation, &which) != HALAY_OK) {
+        halay_error(group->world->log, "unknown operation '%s': allreduce, broadcast, allgather or barrier would do",
+                    operation ? operation : "(null)");
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (algorithm && !strcmp(algorithm, "auto")) {
+        group->forced[which] = NULL;
+        return HALAY_OK;
+    }
+    const struct halay_algorithm *found = algorithm ? halay_algorithm_find(which, algorithm) : NULL;
+    if (!found) {
+        list_algorithms(which, list, sizeof list);
+        halay_error(group->world->log, "unknown algorithm '%s' for %s: there are auto%s",
+                    algorithm ? algorithm : "(null)", operation, list);
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = halay_select_allows(found, group->t->caps, group->deterministic, &why);
+    if (status != HALAY_OK) {
+        halay_error(group->world->log, "algorithm '%s' for %s is not possible over '%s': %s", algorithm, operation,
+                    group->t->ops->name, why);
+        return status;
+    }
+    group->forced[which] = found;
+    return HALAY_OK;
+}
+
+const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count, enum halay_dtype dtype,
+                                int shared, char *text, size_t size)
+{
+    struct halay_select_query query = { .size = group->t->size,
+                                        .transport = group->t->ops->name,
+                                        .caps = group->t->caps,
+                                        .deterministic = group->deterministic };
+    const char *why, *data = "";
+
+    if (halay_operation_parse(operation, &query.operation) != HALAY_OK ||
+        halay_mul_overflows(count, halay_dtype_size(dtype), &query.bytes)) {
+        snprintf(text, size, "no such operation or type");
+        return "?";
+    }
+    if (query.size == 1) {
+        snprintf(text, size, "none: there is one rank only");
+        return "none";
+    }
+    query.forced = group->forced[query.operation];
+    const struct halay_algorithm *algorithm = halay_select(&query, &why);
+    if (query.operation != HALAY_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED)
+        data = shared ? "; data in place" : "; private data go through shared slots";
+    snprintf(text, size, "%s for %zu bytes over %s, %d ranks, because: %s%s", algorithm->name, query.bytes,
+             query.transport, query.size, why, data);
+    return algorithm->name;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Group, inside view: what the engine and the algorithms use beyond include/halay_coll.h.
+ *
+ * A group has HALAY_CHANNELS channels. A collective under way holds one, its number (0, 1, 2, ... in the order of start,
+ * the same on every rank) modulo HALAY_CHANNELS; tags, the shared area, scratch memory and the storage of the schedule
+ * are the channel's. Nothing is allocated once a channel has seen its largest operation.
+ */
+#ifndef HALAY_GROUP_H
+#define HALAY_GROUP_H
+
+#include "collectives/world.h"
+#include "halay_coll.h"
+
+/* A part of a rank's data: an all-reduce may run over a list of them as if they lay side by side. All ranks give the same
+ * counts in the same order. Gaps between pieces are never touched. */
+struct halay_piece {
+    void *data; /* in place */
+    size_t count;
+};
+
+/* A group of all ranks of the world; borrows the world. Every rank creates its groups in the same order. A
+ * world has HALAY_CONTROL_GROUP of them in its life: HALAY_ERR_UNSUPPORTED after that. */
+enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out);
+void halay_group_destroy(struct halay_group *group);
+
+struct halay_world *halay_group_world(const struct halay_group *group);
+
+/* Do the algorithms that this group may choose sum along the tree over ranks (HALAY_DETERMINISTIC=ranks)? Set before the
+ * first collective, equal on all ranks. */
+void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode);
+
+/* In-place all-reduce of a list of pieces. pieces is borrowed until the end. Without copies where every rank's pieces are
+ * in shared memory; through the group's scratch otherwise. */
+enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
+                                                     size_t piece_count, enum halay_dtype dtype, enum halay_op op,
+                                                     struct halay_coll **coll);
+/* The same for a broadcast of bytes (count of a piece: bytes). */
+enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
+                                                     size_t piece_count, int root, struct halay_coll **coll);
+
+/* Nonzero if another collective may be started now (a channel is free). */
+int halay_group_can_start(const struct halay_group *group);
+
+/* A number that changes whenever a collective of this group gets further: a driver that is about to sleep compares it
+ * before and after its last look. */
+unsigned long halay_group_work(const struct halay_group *group);
+
+/* Close the group with this status: collectives under way end with it, peers get HALAY_ERR_PEER. */
+void halay_group_fail(struct halay_group *group, enum halay_status status);
+
+/* Look at the peers: closes the group if one is dead or has given up. */
+void halay_group_check(struct halay_group *group);
+
+/* The first cause's status, HALAY_OK while the group lives; *rank: the peer it names, or -1. */
+enum halay_status halay_group_status(const struct halay_group *group, int *rank);
+
+#endif

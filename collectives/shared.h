@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What lies in a channel's area of shared memory, and the few moves that all algorithms over it are made of.
+ *
+ *     offset   one area a (rank, channel); only its rank writes, but for the slots
+ *     0        arrival: number of the collective's first chunk + 1, where its buffers lie
+ *     128      filled: chunks that this rank has put into its slots
+ *     256      done: chunks that this rank has reduced, or copied
+ *     384      barrier: how many this rank has come to
+ *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left
+ *     640      busy: this rank is touching memory of others
+ *     4096     one-shot: two slots, each a number and right behind it the data
+ *     36 K     offsets of the pieces of a list, TABLE_MAX of them
+ *     256 K    slots: what goes through here because it lies in private memory; others read it and write results back
+ *
+ * Numbers only grow and never start again while the area lives; a channel's collectives come in the same order on all
+ * ranks, so everybody computes the same numbers. A store of a number (release) publishes everything that its rank wrote
+ * before; a load that sees it (acquire) may read that.
+ */
+#ifndef HALAY_SHARED_H
+#define HALAY_SHARED_H
+
+#include "collectives/channel.h"
+#include <stdatomic.h>
+
+enum {
+    HALAY_ONESHOT_BYTES = 16384 - 8, /* data of one slot */
+    HALAY_TABLE_MAX = 16384, /* pieces; a longer list goes through the slots */
+};
+#define HALAY_SLOTS_OFFSET ((size_t)256 << 10)
+#define HALAY_SLOTS_BYTES (HALAY_AREA_BYTES - HALAY_SLOTS_OFFSET)
+
+struct halay_oneshot_slot {
+    _Alignas(64) _Atomic uint64_t number; /* of the exchange whose data follow */
+    unsigned char data[HALAY_ONESHOT_BYTES];
+};
+
+struct halay_area {
+    _Alignas(128) _Atomic uint64_t arrived;
+    uint64_t in_offset, out_offset; /* HALAY_PRIVATE: through the slots */
+    uint32_t in_table;              /* in_offset and out_offset are in the table, one a piece (in place) */
+    _Alignas(128) _Atomic uint64_t filled;
+    _Alignas(128) _Atomic uint64_t done;
+    _Alignas(128) _Atomic uint64_t barrier;
+    _Alignas(128) _Atomic uint32_t closed; /* 0, or a status; HALAY_ERR_CLOSED: left in peace */
+    int32_t culprit;                       /* the rank that is to blame */
+    uint64_t started;                      /* left in peace: after that many collectives */
+    _Alignas(128) _Atomic uint32_t busy;
+    _Alignas(4096) struct halay_oneshot_slot oneshot[2];
+    _Alignas(4096) uint64_t table[HALAY_TABLE_MAX];
+};
+_Static_assert(sizeof(struct halay_area) <= (size_t)256 << 10, "the slots begin behind it");
+
+static inline struct halay_area *shared_area(const struct halay_coll *c, int rank)
+{
+    return c->channel->areas[rank];
+}
+
+static inline struct halay_area *shared_mine(const struct halay_coll *c)
+{
+    return c->channel->areas[c->t->rank];
+}
+
+static inline unsigned char *shared_slots(const struct halay_coll *c, int rank)
+{
+    return (unsigned char *)c->channel->areas[rank] + HALAY_SLOTS_OFFSET;
+}
+
+/* Store a number that others wait for, and wake those that sleep. */
+static inline void shared_publish(struct halay_coll *c, _Atomic uint64_t *number, uint64_t value)
+{
+    atomic_store_explicit(number, value, memory_order_release);
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank)
+            c->t->ops->notify(c->t, r);
+}
+
+static inline int shared_has_reached(_Atomic uint64_t *number, uint64_t value)
+{
+    return atomic_load_explicit(number, memory_order_acquire) >= value;
+}
+
+/* Have all others done their chunks up to that number? */
+static inline int shared_all_have_done(const struct halay_coll *c, uint64_t number)
+{
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank && !shared_has_reached(&shared_area(c, r)->done, number))
+            return 0;
+    return 1;
+}
+
+/* A list of pieces: every one must be shared, and there must be room to say where. */
+static inline int shared_publish_table(struct halay_coll *c, struct halay_area *area)
+{
+    if (c->in.piece_count > HALAY_TABLE_MAX)
+        return 0;
+    for (size_t i = 0; i < c->in.piece_count; i++) {
+        const struct halay_piece *piece = &c->in.pieces[i];
+        if (!piece->count)
+            continue;
+        area->table[i] = c->t->ops->locate(c->t, piece->data, piece->count * c->element);
+        if (area->table[i] == HALAY_PRIVATE)
+            return 0;
+    }
+    return 1;
+}
+
+static inline enum halay_status shared_reach_failed(struct halay_coll *c, int rank)
+{
+    halay_error(c->t->log, "rank %d gave an address outside its shared memory", rank);
+    return HALAY_ERR_FORMAT;
+}
+
+/* Between these two this rank may write into the memory of others: enter returns 0 if one of them has given up, who then
+ * waits in close only for those that are between. (busy, then closed, here; closed, then busy, there: both in the one
+ * order of sequentially consistent operations, so that at least one side sees the other.) */
+static inline int shared_enter(struct halay_coll *c)
+{
+    atomic_exchange_explicit(&shared_mine(c)->busy, 1, memory_order_seq_cst);
+    for (int r = 0; r < c->t->size; r++)
+        if (atomic_load_explicit(c->channel->closed[r], memory_order_seq_cst)) {
+            atomic_store_explicit(&shared_mine(c)->busy, 0, memory_order_release);
+            return 0;
+        }
+    return 1;
+}
+
+static inline void shared_leave(struct halay_coll *c)
+{
+    atomic_store_explicit(&shared_mine(c)->busy, 0, memory_order_release);
+}
+
+#endif

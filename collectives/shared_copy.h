@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copying through shared memory: what broadcast and all-gather over shared memory have in common. Some ranks give, each a
+ * row of elements; everybody takes all rows.
+ */
+#ifndef HALAY_SHARED_COPY_H
+#define HALAY_SHARED_COPY_H
+
+#include "collectives/shared.h"
+
+struct shared_giver {
+    const unsigned char *data; /* its row here; NULL: private, or a list of pieces */
+    int in_table;              /* a list of pieces in shared memory */
+    int is_private;            /* through its slots */
+    size_t length;             /* elements; 0: gives nothing */
+    size_t start;              /* where its row goes in everybody's out */
+};
+
+struct shared_copy {
+    uint64_t base;         /* chunks of this channel before this collective */
+    size_t chunks, chunk;  /* of the longest row; elements of one */
+    int met;               /* givers below have arrived */
+    size_t filled, taken;  /* chunks of this rank */
+    struct halay_cursor filling, taking;
+    struct shared_giver giver[]; /* c->t->size of them */
+};
+
+size_t shared_copy_state_bytes(int size);
+
+/* state is a shared_copy whose givers' length and start are set. This rank's own row is c->in. */
+void shared_copy_start(struct halay_coll *c);
+enum halay_status shared_copy_progress(struct halay_coll *c);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Spans: how a row of elements is cut into blocks (one a rank) and a block into segments. Pure arithmetic.
+ */
+#ifndef HALAY_SPAN_H
+#define HALAY_SPAN_H
+
+#include <stddef.h>
+
+struct halay_span {
+    size_t start;
+    size_t length;
+};
+
+/* Block number `block` of `count` elements cut into `parts`: the first count % parts blocks have one more. */
+static inline struct halay_span halay_block_span(size_t count, int parts, int block)
+{
+    size_t b = (size_t)block, n = (size_t)parts;
+    size_t base = count / n, longer = count % n;
+
+    return (struct halay_span){ .start = b * base + (b < longer ? b : longer), .length = base + (b < longer) };
+}
+
+/* The same with cuts at multiples of `unit` elements only; the last blocks may be shorter or empty. */
+static inline struct halay_span halay_aligned_span(size_t count, int parts, int block, size_t unit)
+{
+    struct halay_span units = halay_block_span(count / unit + (count % unit != 0), parts, block);
+    size_t start = units.start * unit, end = (units.start + units.length) * unit;
+
+    start = start < count ? start : count;
+    end = end < count ? end : count;
+    return (struct halay_span){ .start = start, .length = end - start };
+}
+
+/* The part of a span that segment `index` of at most `length` elements covers; empty past its end. */
+static inline struct halay_span halay_segment_span(struct halay_span block, size_t length, size_t index)
+{
+    size_t segments = block.length / length + (block.length % length != 0);
+    size_t skipped = index < segments ? index * length : block.length;
+    size_t left = block.length - skipped;
+
+    return (struct halay_span){ .start = block.start + skipped, .length = left < length ? left : length };
+}
+
+static inline size_t halay_segment_count(size_t block_length, size_t length)
+{
+    return block_length / length + (block_length % length != 0);
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bootstrap: who am I, how many are we, and an exchange of small blobs before any transport exists.
+ *
+ *   self    one rank, alone                                           boot_self.c
+ *   store   the launcher's authenticated TCP store (base/store.h)     boot_store.c
+ *   mpi     an MPI communicator (in the mpi module)                   mpi_boot.c
+ *   fake    threads of one process, for tests                         fake.c
+ */
+#ifndef HALAY_BOOT_H
+#define HALAY_BOOT_H
+
+#include "base/config.h"
+#include "base/log.h"
+#include "halay_types.h"
+#include <stddef.h>
+
+struct halay_boot {
+    const struct halay_boot_ops *ops;
+    int rank;
+    int size;
+    struct halay_log *log; /* borrowed until destroy */
+};
+
+struct halay_boot_ops {
+    const char *name;
+    /* Every rank gives `bytes` bytes and gets everybody's in order of rank into all (size * bytes). Blocks until all have
+     * come, at most timeout_ms; every rank makes the same calls in the same order. HALAY_ERR_TIMEOUT names who is missing
+     * in the log; HALAY_ERR_SYSTEM, HALAY_ERR_PEER. */
+    enum halay_status (*allgather)(struct halay_boot *boot, const void *mine, size_t bytes, void *all, int timeout_ms);
+    void (*destroy)(struct halay_boot *boot); /* boot is freed */
+};
+
+/* log is borrowed until destroy, config for the call. */
+enum halay_status halay_boot_self_create(struct halay_log *log, struct halay_boot **out);
+/* HALAY_ERR_CONFIG: the launcher's variables are not all there; else what halay_store_client_open returns. */
+enum halay_status halay_boot_store_create(struct halay_log *log, const struct halay_config *config,
+                                          struct halay_boot **out);
+
+#endif

@@ -1,0 +1,783 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fake transport: a table of queues in memory, one for each (sender, receiver), behind one lock.
+ *
+ * The receiver copies, inside its progress. A sender that cancels takes the same lock, so its buffer is never read after
+ * cancel has returned. A message is complete for its sender only when it was received, which is the strictest that the
+ * contract allows; under delay some are copied at once instead, so that both kinds are met. One lock is slow and simple:
+ * this transport is for finding out who is right, not who is fast.
+ *
+ * Delay: a message is held back for a random number of the receiver's looks. It stays in its queue meanwhile, so messages
+ * of one tag keep their order and those of other tags overtake it. Nobody sleeps while something is held back for him.
+ *
+ * A progress with nothing posted takes no lock and orders nothing, and neither does a look at who was killed: otherwise
+ * the locks here would hide from ThreadSanitizer what flags in shared areas fail to order.
+ *
+ * A segment is an anonymous mapping: areas, then heap. Sleep is a counter and a condition variable for each rank.
+ *
+ * Lock order: hub.lock, then bell.lock. Cleanup: zero-initialised, destroy accepts a half-built hub.
+ */
+#include "collectives/transport/fake.h"
+#include "base/memory.h"
+#include "collectives/transport/heap.h"
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define AREAS_BYTES (HALAY_AREA_COUNT * HALAY_AREA_BYTES)
+#define HEAP_BYTES ((size_t)1 << 30) /* address space */
+
+enum { HOLD_MAX = 6 };
+
+struct fake_message {
+    struct fake_message *next;
+    uint32_t tag;
+    const unsigned char *buf; /* the sender's, or copy */
+    size_t bytes;
+    struct halay_transfer *transfer; /* the sender's; NULL: it was copied at once, the sender is done */
+    int held;                        /* looks of the receiver until it may be received */
+    unsigned char *copy;             /* owned, or NULL */
+};
+
+/* What a rank sleeps on. */
+struct fake_bell {
+    pthread_mutex_t lock;
+    pthread_cond_t rung;
+    uint32_t count; /* guarded by lock */
+};
+
+struct fake_rank {
+    struct fake_bell bell;
+    struct halay_heap heap;
+    unsigned char *segment; /* owned: AREAS_BYTES + HEAP_BYTES; set once before the ranks open */
+    _Atomic int has_left; /* stored (release) by close after everything else of this rank; loaded (acquire) by peers */
+    _Atomic int sending;  /* its sends that are not done; relaxed: only says whether a look is worth while */
+};
+
+struct halay_fake_hub {
+    pthread_mutex_t lock;
+    int size;
+    unsigned caps;
+    uint64_t random;             /* state of the delays; 0: none; guarded by lock */
+    _Atomic int killed;          /* -1, or a rank; relaxed, it publishes nothing */
+    struct fake_message **sends; /* owned: [sender * size + receiver], oldest first; guarded by lock */
+    unsigned char *dropped;      /* owned: [sender * size + receiver]; guarded by lock */
+    struct fake_rank *ranks;     /* owned: size of them */
+    int has_topology; /* guarded by lock, as is what follows */
+    struct halay_topology topology;
+    /* The bootstrap's allgather. */
+    pthread_cond_t gathered;
+    unsigned char *gather; /* owned: size * bytes of this round's */
+    size_t gather_bytes;
+    int gather_arrived;
+    int gather_leaving; /* who has still to copy the finished round */
+    unsigned gather_round;
+};
+
+struct fake_transport {
+    struct halay_transport base;
+    struct halay_fake_hub *hub;      /* borrowed */
+    struct halay_transfer *receives; /* posted here, oldest first; used by the driver only */
+    enum halay_status status;        /* the first error; used by the driver only */
+};
+
+static struct fake_transport *fake_of(struct halay_transport *t)
+{
+    return (struct fake_transport *)t;
+}
+
+/* ---- bells ---- */
+
+static void cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static struct timespec time_ahead(long us)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += us / 1000000;
+    t.tv_nsec += us % 1000000 * 1000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+static void bell_ring(struct fake_bell *bell)
+{
+    pthread_mutex_lock(&bell->lock);
+    bell->count++;
+    pthread_cond_broadcast(&bell->rung);
+    pthread_mutex_unlock(&bell->lock);
+}
+
+static void ring_all(struct halay_fake_hub *hub)
+{
+    for (int r = 0; r < hub->size; r++)
+        bell_ring(&hub->ranks[r].bell);
+}
+
+/* ---- messages; all under hub.lock ---- */
+
+static struct fake_message **queue_of(struct halay_fake_hub *hub, int from, int to)
+{
+    return &hub->sends[from * hub->size + to];
+}
+
+static uint64_t random_next(struct halay_fake_hub *hub)
+{
+    hub->random ^= hub->random << 13; /* xorshift */
+    hub->random ^= hub->random >> 7;
+    hub->random ^= hub->random << 17;
+    return hub->random;
+}
+
+static void complete(struct halay_transfer *x)
+{
+    /* Pairs with the acquire in halay_transfer_is_done: what was copied is visible to the owner. */
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
+}
+
+static void message_free(struct fake_message *m)
+{
+    free(m->copy);
+    free(m);
+}
+
+static struct fake_message *message_create(const void *buf, struct halay_transfer *x)
+{
+    struct fake_message *m = calloc(1, sizeof *m);
+
+    if (!m)
+        return NULL;
+    m->tag = x->tag;
+    m->buf = buf;
+    m->bytes = x->bytes;
+    m->transfer = x;
+    return m;
+}
+
+/* The sender may have its buffer back. The message must be out of its queue, or forget the transfer. */
+static void send_done(struct fake_rank *sender, struct halay_transfer *x)
+{
+    atomic_fetch_sub_explicit(&sender->sending, 1, memory_order_relaxed);
+    complete(x);
+}
+
+/* Hold it back for a while; copy every other one at once. */
+static void message_delay_locked(struct halay_fake_hub *hub, struct fake_rank *sender, struct fake_message *m)
+{
+    uint64_t dice = random_next(hub) >> 16;
+
+    m->held = (int)(dice % (HOLD_MAX + 1));
+    if (dice & 1 << 10)
+        return;
+    m->copy = malloc(m->bytes);
+    if (!m->copy)
+        return;
+    memcpy(m->copy, m->buf, m->bytes);
+    m->buf = m->copy;
+    send_done(sender, m->transfer);
+    m->transfer = NULL;
+}
+
+static void queue_append(struct fake_message **queue, struct fake_message *m)
+{
+    while (*queue)
+        queue = &(*queue)->next;
+    *queue = m;
+}
+
+/* The oldest of that tag, as the pointer that leads to it; *result is NULL if there is none. */
+static struct fake_message **queue_find(struct fake_message **queue, uint32_t tag)
+{
+    while (*queue && (*queue)->tag != tag)
+        queue = &(*queue)->next;
+    return queue;
+}
+
+static int transfers_remove(struct halay_transfer **list, const struct halay_transfer *x)
+{
+    for (; *list; list = &(*list)->next)
+        if (*list == x) {
+            *list = x->next;
+            return 1;
+        }
+    return 0;
+}
+
+static void transfer_set(struct halay_transfer *x, int peer, uint32_t tag, void *buf, size_t bytes)
+{
+    x->peer = peer;
+    x->tag = tag;
+    x->buf = buf;
+    x->bytes = bytes;
+    x->next = NULL;
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_POSTED, memory_order_relaxed);
+}
+
+static void fake_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+                      struct halay_transfer *x)
+{
+    struct fake_transport *self = fake_of(t);
+    struct halay_fake_hub *hub = self->hub;
+
+    struct fake_rank *me = &hub->ranks[t->rank];
+
+    transfer_set(x, peer, tag, (void *)buf, bytes);
+    struct fake_message *m = message_create(buf, x);
+    if (!m) {
+        self->status = HALAY_ERR_NO_MEMORY; /* returned by the next progress */
+        return;
+    }
+    atomic_fetch_add_explicit(&me->sending, 1, memory_order_relaxed);
+    pthread_mutex_lock(&hub->lock);
+    if (hub->dropped[t->rank * hub->size + peer]) {
+        message_free(m);
+        send_done(me, x);
+    } else {
+        if (hub->random)
+            message_delay_locked(hub, me, m);
+        queue_append(queue_of(hub, t->rank, peer), m);
+    }
+    pthread_mutex_unlock(&hub->lock);
+    bell_ring(&hub->ranks[peer].bell);
+}
+
+static void fake_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
+                      struct halay_transfer *x)
+{
+    struct fake_transport *self = fake_of(t);
+    struct halay_transfer **end = &self->receives;
+
+    transfer_set(x, peer, tag, buf, bytes);
+    while (*end)
+        end = &(*end)->next;
+    *end = x;
+}
+
+/* Every message for this rank is seen once more. */
+static void look_locked(struct halay_fake_hub *hub, int rank)
+{
+    for (int from = 0; from < hub->size; from++)
+        for (struct fake_message *m = *queue_of(hub, from, rank); m; m = m->next)
+            if (m->held > 0)
+                m->held--;
+}
+
+static int is_held_locked(struct halay_fake_hub *hub, int rank)
+{
+    for (int from = 0; from < hub->size; from++)
+        for (struct fake_message *m = *queue_of(hub, from, rank); m; m = m->next)
+            if (m->held > 0)
+                return 1;
+    return 0;
+}
+
+static enum halay_status peer_gone(struct fake_transport *self, int peer, const char *how)
+{
+    self->base.failed_peer = peer;
+    halay_error(self->base.log, "rank %d %s", peer, how);
+    return HALAY_ERR_PEER;
+}
+
+/* Give `in` the message *link. */
+static enum halay_status receive_locked(struct fake_transport *self, struct halay_transfer *in,
+                                        struct fake_message **link)
+{
+    struct fake_message *m = *link;
+    struct halay_transfer *out = m->transfer;
+
+    if (in->bytes != m->bytes) {
+        halay_error(self->base.log, "message of %zu bytes from rank %d under tag %#x, %zu were expected", m->bytes,
+                    in->peer, (unsigned)in->tag, in->bytes);
+        return HALAY_ERR_FORMAT;
+    }
+    int from = in->peer;
+    memcpy(in->buf, m->buf, m->bytes);
+    *link = m->next;
+    transfers_remove(&self->receives, in);
+    complete(in);
+    if (out) {
+        send_done(&self->hub->ranks[from], out);
+        bell_ring(&self->hub->ranks[from].bell);
+    }
+    message_free(m);
+    return HALAY_OK;
+}
+
+static int fake_has_left(struct halay_transport *t, int peer)
+{
+    return atomic_load_explicit(&fake_of(t)->hub->ranks[peer].has_left, memory_order_acquire);
+}
+
+static enum halay_status receive_all_locked(struct fake_transport *self)
+{
+    struct halay_fake_hub *hub = self->hub;
+    enum halay_status status;
+
+    for (struct halay_transfer *in = self->receives, *next; in; in = next) {
+        struct fake_message **link = queue_find(queue_of(hub, in->peer, self->base.rank), in->tag);
+        next = in->next;
+        if (*link && !(*link)->held) {
+            if ((status = receive_locked(self, in, link)) != HALAY_OK)
+                return status;
+        } else if (!*link && fake_has_left(&self->base, in->peer)) {
+            return peer_gone(self, in->peer, "has left");
+        }
+    }
+    return HALAY_OK;
+}
+
+/* What was sent to one who has left, and was not received, never will be. */
+static enum halay_status check_sends_locked(struct fake_transport *self)
+{
+    struct halay_fake_hub *hub = self->hub;
+
+    for (int to = 0; to < hub->size; to++) {
+        if (!fake_has_left(&self->base, to))
+            continue;
+        for (struct fake_message *m = *queue_of(hub, self->base.rank, to); m; m = m->next)
+            if (m->transfer)
+                return peer_gone(self, to, "has left");
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status fake_progress(struct halay_transport *t)
+{
+    struct fake_transport *self = fake_of(t);
+    struct halay_fake_hub *hub = self->hub;
+
+    if (self->status != HALAY_OK)
+        return self->status;
+    int killed = halay_fake_hub_killed(hub);
+    if (killed >= 0)
+        return self->status = peer_gone(self, killed, "is dead (killed)");
+    if (!self->receives && !atomic_load_explicit(&hub->ranks[t->rank].sending, memory_order_relaxed))
+        return HALAY_OK;
+    pthread_mutex_lock(&hub->lock);
+    look_locked(hub, t->rank);
+    self->status = receive_all_locked(self);
+    if (self->status == HALAY_OK)
+        self->status = check_sends_locked(self);
+    pthread_mutex_unlock(&hub->lock);
+    return self->status;
+}
+
+static void fake_cancel(struct halay_transport *t, struct halay_transfer *x)
+{
+    struct fake_transport *self = fake_of(t);
+    struct halay_fake_hub *hub = self->hub;
+
+    pthread_mutex_lock(&hub->lock);
+    if (!transfers_remove(&self->receives, x)) {
+        struct fake_message **link = queue_of(hub, t->rank, x->peer);
+        while (*link && (*link)->transfer != x)
+            link = &(*link)->next;
+        struct fake_message *m = *link;
+        if (m) {
+            *link = m->next;
+            message_free(m);
+            atomic_fetch_sub_explicit(&hub->ranks[t->rank].sending, 1, memory_order_relaxed);
+        }
+    }
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
+    pthread_mutex_unlock(&hub->lock);
+}
+
+/* ---- memory ---- */
+
+static enum halay_status fake_alloc(struct halay_transport *t, size_t bytes, void **out)
+{
+    struct fake_rank *rank = &fake_of(t)->hub->ranks[t->rank];
+    size_t offset;
+
+    if (!(t->caps & HALAY_TRANSPORT_SHARED)) {
+        void *block = halay_aligned_alloc(HALAY_PAGE, bytes);
+        if (!block)
+            return HALAY_ERR_NO_MEMORY;
+        *out = block;
+        return HALAY_OK;
+    }
+    enum halay_status status = halay_heap_take(&rank->heap, bytes ? bytes : 1, &offset);
+    if (status != HALAY_OK) {
+        halay_error(t->log, "cannot allocate %zu bytes of the fake segment", bytes);
+        return status;
+    }
+    *out = rank->segment + AREAS_BYTES + offset;
+    return HALAY_OK;
+}
+
+static void fake_free(struct halay_transport *t, void *ptr)
+{
+    struct fake_rank *rank = &fake_of(t)->hub->ranks[t->rank];
+
+    if (!(t->caps & HALAY_TRANSPORT_SHARED)) {
+        free(ptr);
+        return;
+    }
+    if (!ptr)
+        return;
+    size_t offset = (size_t)((unsigned char *)ptr - rank->segment) - AREAS_BYTES;
+    size_t bytes = halay_heap_size(&rank->heap, offset);
+    if (bytes)
+        madvise(ptr, bytes, MADV_DONTNEED);
+    if (halay_heap_give(&rank->heap, offset) != HALAY_OK)
+        halay_error(t->log, "free of memory at %p that alloc did not give", ptr);
+}
+
+static void *fake_area(struct halay_transport *t, int peer, int index)
+{
+    return fake_of(t)->hub->ranks[peer].segment + (size_t)index * HALAY_AREA_BYTES;
+}
+
+static uint64_t fake_locate(struct halay_transport *t, const void *ptr, size_t bytes)
+{
+    uintptr_t start = (uintptr_t)fake_of(t)->hub->ranks[t->rank].segment + AREAS_BYTES, at = (uintptr_t)ptr;
+
+    if (at < start || at - start > HEAP_BYTES || bytes > HEAP_BYTES - (at - start))
+        return HALAY_PRIVATE;
+    return at - start + AREAS_BYTES;
+}
+
+static void *fake_reach(struct halay_transport *t, int peer, uint64_t offset, size_t bytes)
+{
+    if (offset > AREAS_BYTES + HEAP_BYTES || bytes > AREAS_BYTES + HEAP_BYTES - offset)
+        return NULL;
+    return fake_of(t)->hub->ranks[peer].segment + offset;
+}
+
+/* ---- sleep ---- */
+
+static void fake_notify(struct halay_transport *t, int peer)
+{
+    bell_ring(&fake_of(t)->hub->ranks[peer].bell);
+}
+
+static uint32_t fake_arm(struct halay_transport *t)
+{
+    struct fake_bell *bell = &fake_of(t)->hub->ranks[t->rank].bell;
+
+    pthread_mutex_lock(&bell->lock);
+    uint32_t count = bell->count;
+    pthread_mutex_unlock(&bell->lock);
+    return count;
+}
+
+static void fake_disarm(struct halay_transport *t)
+{
+    (void)t; /* nothing was armed: whoever rings always does it in full */
+}
+
+static void fake_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
+{
+    struct fake_transport *self = fake_of(t);
+    struct halay_fake_hub *hub = self->hub;
+    struct fake_bell *bell = &hub->ranks[t->rank].bell;
+    int held = 0;
+    struct timespec until = time_ahead(timeout_us < 0 ? 1000000 : timeout_us);
+
+    if (self->receives) {
+        pthread_mutex_lock(&hub->lock);
+        held = is_held_locked(hub, t->rank);
+        pthread_mutex_unlock(&hub->lock);
+    }
+    if (held) {
+        sched_yield();
+        return;
+    }
+    pthread_mutex_lock(&bell->lock);
+    while (bell->count == token && pthread_cond_timedwait(&bell->rung, &bell->lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&bell->lock);
+}
+
+static void fake_wake(struct halay_transport *t)
+{
+    bell_ring(&fake_of(t)->hub->ranks[t->rank].bell);
+}
+
+static void fake_close(struct halay_transport *t)
+{
+    struct halay_fake_hub *hub = fake_of(t)->hub;
+
+    atomic_store_explicit(&hub->ranks[t->rank].has_left, 1, memory_order_release);
+    ring_all(hub);
+    free(fake_of(t));
+}
+
+static const struct halay_transport_ops fake_ops = {
+    .name = "fake",
+    .send = fake_send,
+    .recv = fake_recv,
+    .progress = fake_progress,
+    .cancel = fake_cancel,
+    .alloc = fake_alloc,
+    .free = fake_free,
+    .area = fake_area,
+    .locate = fake_locate,
+    .reach = fake_reach,
+    .has_left = fake_has_left,
+    .notify = fake_notify,
+    .arm = fake_arm,
+    .disarm = fake_disarm,
+    .sleep = fake_sleep,
+    .wake = fake_wake,
+    .close = fake_close,
+};
+
+enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct halay_log *log,
+                                  struct halay_transport **out)
+{
+    struct fake_transport *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return HALAY_ERR_NO_MEMORY;
+    *self = (struct fake_transport){
+        .base = { .ops = &fake_ops, .caps = hub->caps, .rank = rank, .size = hub->size, .failed_peer = -1, .log = log },
+        .hub = hub,
+    };
+    *out = &self->base;
+    return HALAY_OK;
+}
+
+/* ---- bootstrap ---- */
+
+struct fake_boot {
+    struct halay_boot base;
+    struct halay_fake_hub *hub; /* borrowed */
+};
+
+/* Wait on hub.gathered until the round that `round` counts is over (arrive) or those who left it have copied (leave). */
+static enum halay_status gather_wait_locked(struct fake_boot *self, const struct timespec *until, int timeout_ms)
+{
+    struct halay_fake_hub *hub = self->hub;
+
+    int killed = halay_fake_hub_killed(hub);
+
+    if (killed >= 0) {
+        halay_error(self->base.log, "rank %d is dead (killed) during the start", killed);
+        return HALAY_ERR_PEER;
+    }
+    int error = timeout_ms < 0 ? pthread_cond_wait(&hub->gathered, &hub->lock)
+                               : pthread_cond_timedwait(&hub->gathered, &hub->lock, until);
+    if (error) {
+        halay_error(self->base.log, "timed out: %d of %d ranks have come", hub->gather_arrived, hub->size);
+        return HALAY_ERR_TIMEOUT;
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status gather_locked(struct fake_boot *self, const void *mine, size_t bytes, void *all,
+                                       int timeout_ms)
+{
+    struct halay_fake_hub *hub = self->hub;
+    struct timespec until = time_ahead((long)(timeout_ms < 0 ? 0 : timeout_ms) * 1000);
+    enum halay_status status;
+
+    /* The previous round's blobs lie there until the last one has copied them. */
+    while (hub->gather_leaving > 0)
+        if ((status = gather_wait_locked(self, &until, timeout_ms)) != HALAY_OK)
+            return status;
+    if (hub->gather_arrived == 0) {
+        void *larger = realloc(hub->gather, (size_t)hub->size * bytes);
+        if (!larger)
+            return HALAY_ERR_NO_MEMORY;
+        hub->gather = larger;
+        hub->gather_bytes = bytes;
+    } else if (bytes != hub->gather_bytes) {
+        halay_error(self->base.log, "exchange of %zu bytes, another rank gave %zu", bytes, hub->gather_bytes);
+        return HALAY_ERR_FORMAT;
+    }
+    memcpy(hub->gather + (size_t)self->base.rank * bytes, mine, bytes);
+    unsigned round = hub->gather_round;
+    if (++hub->gather_arrived == hub->size) {
+        hub->gather_arrived = 0;
+        hub->gather_leaving = hub->size;
+        hub->gather_round++;
+        pthread_cond_broadcast(&hub->gathered);
+    }
+    while (hub->gather_round == round)
+        if ((status = gather_wait_locked(self, &until, timeout_ms)) != HALAY_OK)
+            return status;
+    memcpy(all, hub->gather, (size_t)hub->size * bytes);
+    if (--hub->gather_leaving == 0)
+        pthread_cond_broadcast(&hub->gathered);
+    return HALAY_OK;
+}
+
+static enum halay_status fake_boot_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
+                                             int timeout_ms)
+{
+    struct fake_boot *self = (struct fake_boot *)boot;
+
+    pthread_mutex_lock(&self->hub->lock);
+    enum halay_status status = gather_locked(self, mine, bytes, all, timeout_ms);
+    pthread_mutex_unlock(&self->hub->lock);
+    return status;
+}
+
+static void fake_boot_destroy(struct halay_boot *boot)
+{
+    free(boot);
+}
+
+static const struct halay_boot_ops fake_boot_ops = {
+    .name = "fake",
+    .allgather = fake_boot_allgather,
+    .destroy = fake_boot_destroy,
+};
+
+enum halay_status halay_fake_boot_create(struct halay_fake_hub *hub, int rank, struct halay_log *log,
+                                         struct halay_boot **out)
+{
+    struct fake_boot *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return HALAY_ERR_NO_MEMORY;
+    *self = (struct fake_boot){
+        .base = { .ops = &fake_boot_ops, .rank = rank, .size = hub->size, .log = log },
+        .hub = hub,
+    };
+    *out = &self->base;
+    return HALAY_OK;
+}
+
+/* ---- hub ---- */
+
+static enum halay_status rank_init(struct fake_rank *rank)
+{
+    void *segment = mmap(NULL, AREAS_BYTES + HEAP_BYTES, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (segment == MAP_FAILED)
+        return HALAY_ERR_NO_MEMORY;
+    rank->segment = segment;
+    pthread_mutex_init(&rank->bell.lock, NULL);
+    cond_init(&rank->bell.rung);
+    return halay_heap_init(&rank->heap, HEAP_BYTES);
+}
+
+static void rank_fini(struct fake_rank *rank)
+{
+    if (!rank->segment)
+        return;
+    halay_heap_fini(&rank->heap);
+    pthread_cond_destroy(&rank->bell.rung);
+    pthread_mutex_destroy(&rank->bell.lock);
+    munmap(rank->segment, AREAS_BYTES + HEAP_BYTES);
+}
+
+enum halay_status halay_fake_hub_create(int size, struct halay_fake_hub **out)
+{
+    size_t n = (size_t)size;
+    struct halay_fake_hub *hub = calloc(1, sizeof *hub);
+
+    if (!hub)
+        return HALAY_ERR_NO_MEMORY;
+    pthread_mutex_init(&hub->lock, NULL);
+    cond_init(&hub->gathered);
+    hub->size = size;
+    hub->killed = -1;
+    hub->caps = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS;
+    hub->sends = calloc(n * n, sizeof *hub->sends);
+    hub->dropped = calloc(n * n, sizeof *hub->dropped);
+    hub->ranks = calloc(n, sizeof *hub->ranks);
+    enum halay_status status = hub->sends && hub->dropped && hub->ranks ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    for (int r = 0; r < size && status == HALAY_OK; r++)
+        status = rank_init(&hub->ranks[r]);
+    if (status != HALAY_OK) {
+        halay_fake_hub_destroy(hub);
+        return status;
+    }
+    *out = hub;
+    return HALAY_OK;
+}
+
+void halay_fake_hub_destroy(struct halay_fake_hub *hub)
+{
+    if (!hub)
+        return;
+    for (int i = 0; hub->sends && i < hub->size * hub->size; i++)
+        for (struct fake_message *m = hub->sends[i], *next; m; m = next) {
+            next = m->next;
+            message_free(m);
+        }
+    for (int r = 0; hub->ranks && r < hub->size; r++)
+        rank_fini(&hub->ranks[r]);
+    free(hub->gather);
+    free(hub->ranks);
+    free(hub->dropped);
+    free(hub->sends);
+    pthread_cond_destroy(&hub->gathered);
+    pthread_mutex_destroy(&hub->lock);
+    free(hub);
+}
+
+int halay_fake_hub_size(const struct halay_fake_hub *hub)
+{
+    return hub->size;
+}
+
+enum halay_status halay_fake_hub_topology(struct halay_fake_hub *hub, struct halay_log *log,
+                                          struct halay_topology *topology)
+{
+    enum halay_status status = HALAY_OK;
+
+    pthread_mutex_lock(&hub->lock);
+    if (!hub->has_topology)
+        status = halay_topology_load(log, &hub->topology);
+    hub->has_topology = status == HALAY_OK;
+    if (status == HALAY_OK)
+        *topology = hub->topology;
+    pthread_mutex_unlock(&hub->lock);
+    return status;
+}
+
+void halay_fake_hub_set_caps(struct halay_fake_hub *hub, unsigned caps)
+{
+    hub->caps = caps;
+}
+
+void halay_fake_hub_set_delay(struct halay_fake_hub *hub, uint64_t seed)
+{
+    /* Spread small seeds over all bits; 0 stays 0. */
+    hub->random = seed * 0x9e3779b97f4a7c15u;
+}
+
+void halay_fake_hub_kill(struct halay_fake_hub *hub, int rank)
+{
+    int nobody = -1;
+
+    pthread_mutex_lock(&hub->lock);
+    atomic_compare_exchange_strong_explicit(&hub->killed, &nobody, rank, memory_order_relaxed, memory_order_relaxed);
+    pthread_cond_broadcast(&hub->gathered);
+    pthread_mutex_unlock(&hub->lock);
+    ring_all(hub);
+}
+
+void halay_fake_hub_drop(struct halay_fake_hub *hub, int from, int to)
+{
+    pthread_mutex_lock(&hub->lock);
+    hub->dropped[from * hub->size + to] = 1;
+    pthread_mutex_unlock(&hub->lock);
+}
+
+int halay_fake_hub_killed(struct halay_fake_hub *hub)
+{
+    return atomic_load_explicit(&hub->killed, memory_order_relaxed);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fake transport: ranks as threads of one process, for tests. It moves messages, shares memory and sleeps like the real
+ * ones, slowly and strictly, and can delay, drop and kill.
+ *
+ * A hub is the job: made once for all ranks, which then each open a transport (and a bootstrap, if they want one), in
+ * their own threads, once a hub. Everything is done under locks, so that what ThreadSanitizer finds is a fault of those
+ * who use it: flags in shared areas without release and acquire, buffers touched too early.
+ */
+#ifndef HALAY_FAKE_H
+#define HALAY_FAKE_H
+
+#include "base/topology.h"
+#include "collectives/transport/boot.h"
+#include "collectives/transport/transport.h"
+#include <stdint.h>
+
+struct halay_fake_hub;
+
+enum halay_status halay_fake_hub_create(int size, struct halay_fake_hub **out);
+void halay_fake_hub_destroy(struct halay_fake_hub *hub); /* all have closed; NULL is allowed */
+int halay_fake_hub_size(const struct halay_fake_hub *hub);
+
+/* ---- before the ranks open ---- */
+
+/* Offer less than HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS. */
+void halay_fake_hub_set_caps(struct halay_fake_hub *hub, unsigned caps);
+/* Deliver messages of different peers and tags in random order and late, copy some at once and some only when they are
+ * received. 0: deliver in order, copy when received (the default). */
+void halay_fake_hub_set_delay(struct halay_fake_hub *hub, uint64_t seed);
+
+/* ---- any thread, any time ---- */
+
+/* The rank dies: every rank, itself included (its thread has to find the way out), gets HALAY_ERR_PEER and its number.
+ * The first one that is killed is kept. */
+void halay_fake_hub_kill(struct halay_fake_hub *hub, int rank);
+/* Messages from one rank to the other are lost from now on: sent, and never received. */
+void halay_fake_hub_drop(struct halay_fake_hub *hub, int from, int to);
+/* The rank that was killed, or -1. */
+int halay_fake_hub_killed(struct halay_fake_hub *hub);
+
+/* The machine's topology, found out once a hub. */
+enum halay_status halay_fake_hub_topology(struct halay_fake_hub *hub, struct halay_log *log,
+                                          struct halay_topology *topology);
+
+/* ---- one rank ---- */
+
+/* log is borrowed until close. */
+enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct halay_log *log,
+                                  struct halay_transport **out);
+enum halay_status halay_fake_boot_create(struct halay_fake_hub *hub, int rank, struct halay_log *log,
+                                         struct halay_boot **out);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Modules: what halay can do without, in shared objects of their own (libhalay-mpi.so, libhalay-ucx.so).
+ *
+ * A module is loaded when it is first needed, so that one installation serves machines with and without its library. It
+ * exports one symbol, the constant `halay_module`; it links neither libhalay nor anything of it: what it needs of the
+ * library comes to it as a table (struct halay_host). Headers of base/ that hold inline functions only (clock.h) may be
+ * included; functions declared in others are not there.
+ *
+ * A module is built from the same release as the library that loads it; abi and version are compared exactly.
+ */
+#ifndef HALAY_MODULE_H
+#define HALAY_MODULE_H
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/topology.h"
+#include "collectives/transport/boot.h"
+#include "collectives/transport/transport.h"
+
+/* Goes up whenever one of the structs here, in transport.h, boot.h or config.h changes. */
+enum { HALAY_MODULE_ABI = 1 };
+
+/* What the library lends to a module. Lives, with all it points to, until everything that the module created with it is
+ * destroyed. */
+struct halay_host {
+    unsigned abi; /* HALAY_MODULE_ABI of the library */
+    struct halay_log *log;
+    const struct halay_config *config;
+    const struct halay_topology *topology;
+    /* halay_log_write; see the macros below. Any thread. */
+    void (*log_write)(struct halay_log *log, enum halay_log_level level, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+    /* halay_aligned_alloc: freed by free(). Any thread. */
+    void *(*aligned_alloc)(size_t alignment, size_t bytes);
+    /* HALAY_OK, or HALAY_ERR_PEER and *rank once a co-located peer is known to be dead (one line has been logged); a peer
+     * that closed its world in order before its process ended is not dead. Looks at the operating system at most once a
+     * millisecond, so it may be called in every progress. HALAY_OK while the bootstrap runs (nobody is known yet) and for
+     * peers on other hosts. The thread that drives the transport. */
+    enum halay_status (*check_peers)(const struct halay_host *host, int *rank);
+    /* A transport tells that a peer has said goodbye: the end of its process is no failure from now on. */
+    void (*peer_left)(const struct halay_host *host, int rank);
+    void *arg; /* the library's own */
+};
+
+#define halay_host_error(host, ...) (host)->log_write((host)->log, HALAY_LOG_ERROR, __VA_ARGS__)
+#define halay_host_warning(host, ...) (host)->log_write((host)->log, HALAY_LOG_WARNING, __VA_ARGS__)
+#define halay_host_info(host, ...) (host)->log_write((host)->log, HALAY_LOG_INFO, __VA_ARGS__)
+
+struct halay_module_api {
+    unsigned abi;        /* HALAY_MODULE_ABI */
+    const char *version; /* HALAY_VERSION */
+    const char *name;    /* "mpi", "ucx" */
+
+    /* The module's transport between all ranks of boot; every rank calls it, and it may exchange addresses through boot
+     * (which is borrowed until close if the transport says so in its own header, else for this call). Every rank makes the
+     * same number of boot->allgather calls whether it succeeds or not, so that a failure of one does not leave the others
+     * waiting; HALAY_ERR_UNSUPPORTED, with a line that says why, if it cannot work here. NULL if the module has none. */
+    enum halay_status (*transport_create)(const struct halay_host *host, struct halay_boot *boot,
+                                          struct halay_transport **out);
+
+    /* The module's bootstrap: who am I, where are the others. NULL if the module has none. */
+    enum halay_status (*boot_create)(const struct halay_host *host, struct halay_boot **out);
+};
+
+/* A module defines it; the library finds it by dlsym. */
+extern __attribute__((visibility("default"))) const struct halay_module_api halay_module;
+
+/* ---- the library's side: module.c ------------------------------------------------------------------------------- */
+
+/* Load libhalay-NAME.so: looked for in config->module_path, in the folder of this library (or program), in halay/ beside
+ * it, and where it was installed to, in that order. *handle is closed by halay_module_close, after all that came from it.
+ * HALAY_ERR_UNSUPPORTED: there is none, or its own libraries are absent here (a line of that level says where was looked
+ * and why); HALAY_ERR_VERSION: it belongs to another release. */
+enum halay_status halay_module_open(struct halay_log *log, enum halay_log_level level, const struct halay_config *config,
+                                    const char *name, void **handle, const struct halay_module_api **api);
+void halay_module_close(void *handle); /* NULL is allowed */
+
+#endif

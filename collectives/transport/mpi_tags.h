@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Our 30 bits of tag in what an MPI library grants (MPI_TAG_UB is 2^31 - 1 with some, as little as 2^19 - 1 with
+ * others).
+ *
+ *     room for 30 bits:   MPI's tag is ours; one communicator
+ *     less:               groups and channels that exist need 3 bits each, with the algorithm's own 18 that is 24;
+ *                         what of these doesn't fit below chooses one of several communicators
+ *
+ *         23 .. 21  20 .. 18  17 ............. 0
+ *         group     channel   the algorithm's own
+ *         <-- communicator --><------ tag ------>      (2^18 granted: 64 communicators)
+ *
+ * One more tag, just above these, is for goodbyes.
+ */
+#ifndef HALAY_MPI_TAGS_H
+#define HALAY_MPI_TAGS_H
+
+#include "collectives/transport/transport.h"
+
+enum { HALAY_MPI_COMMS_MAX = HALAY_AREA_COUNT };
+
+struct halay_mpi_tags {
+    int is_direct;
+    int bits;    /* of MPI's tag */
+    int comms;   /* how many communicators */
+    int goodbye; /* the tag of goodbyes */
+};
+
+/* HALAY_ERR_UNSUPPORTED if this MPI grants too few. */
+static inline enum halay_status halay_mpi_tags_plan(long tag_ub, struct halay_mpi_tags *plan)
+{
+    int bits = 0;
+
+    while (bits < 30 && 1L << (bits + 1) <= tag_ub)
+        bits++;
+    if (bits < HALAY_TAG_BITS)
+        return HALAY_ERR_UNSUPPORTED;
+    if (bits > 24 && bits < 30)
+        bits = 24;
+    *plan = (struct halay_mpi_tags){
+        .is_direct = bits == 30, .bits = bits, .comms = bits < 24 ? 1 << (24 - bits) : 1, .goodbye = 1 << bits
+    };
+    return HALAY_OK;
+}
+
+/* Where a message with this tag goes; HALAY_ERR_ARGUMENT for a group or channel that can't exist. */
+static inline enum halay_status halay_mpi_tags_map(const struct halay_mpi_tags *plan, uint32_t tag, int *comm,
+                                                   int *mpi_tag)
+{
+    uint32_t group = tag >> 22, channel = tag >> 18 & 15, own = tag & ((1u << HALAY_TAG_BITS) - 1);
+
+    if (plan->is_direct) {
+        *comm = 0;
+        *mpi_tag = (int)tag;
+        return tag >> 30 ? HALAY_ERR_ARGUMENT : HALAY_OK;
+    }
+    if (group >= HALAY_GROUPS_MAX || channel >= HALAY_CHANNELS)
+        return HALAY_ERR_ARGUMENT;
+    uint32_t packed = group << 21 | channel << 18 | own;
+    *comm = (int)(packed >> plan->bits);
+    *mpi_tag = (int)(packed & ((1u << plan->bits) - 1));
+    return HALAY_OK;
+}
+
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts: messages cut into parts that travel in memory of ours. parts.h has the picture.
+ *
+ * Invariants: a posted transfer has a message (x->handle) unless the transport has failed; a part is with the library
+ * or in reserve; a message is on the waiting list exactly while it has parts to hand out. Cleanup: zero-init and fini.
+ */
+#include "collectives/transport/parts.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Goodbyes travel beside data: what a peer sent before it left has come this long, and this many looks, after. Longer
+ * than the grace of the watch over processes. */
+enum { GRACE_US = 300 * 1000, GRACE_LOOKS = 3 };
+
+/* A transfer under way. */
+struct halay_message {
+    struct halay_transfer *x; /* borrowed until done or cancelled */
+    int is_send;
+    size_t issued; /* bytes handed out */
+    int ended;     /* its last part has been handed out */
+    int in_flight;
+    struct halay_part *flight[HALAY_PARTS_WINDOW]; /* borrowed: its parts with the library; NULL: room */
+    struct halay_message *next;                    /* on the waiting list, or in reserve */
+};
+
+enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_parts_ops *ops,
+                                   const struct halay_host *host, struct halay_transport *t, size_t part_bytes)
+{
+    *parts = (struct halay_parts){ .ops = ops, .host = host, .t = t, .part_bytes = part_bytes };
+    parts->peers = calloc((size_t)t->size, sizeof *parts->peers);
+    return parts->peers ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+void halay_parts_fini(struct halay_parts *parts, int library_goes_on)
+{
+    while (parts->all) {
+        struct halay_part *part = parts->all;
+        parts->all = part->all;
+        if (part->is_with_library && library_goes_on)
+            continue;
+        free(part->memory);
+        free(part);
+    }
+    while (parts->spare) {
+        struct halay_message *message = parts->spare;
+        parts->spare = message->next;
+        free(message);
+    }
+    free(parts->peers);
+    parts->peers = NULL;
+}
+
+enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status status, int peer)
+{
+    int dead;
+
+    if (parts->status != HALAY_OK)
+        return parts->status;
+    parts->status = status;
+    /* Who left because another died is not the one to name. */
+    if (status == HALAY_ERR_PEER && parts->host->check_peers(parts->host, &dead) == HALAY_ERR_PEER)
+        peer = dead;
+    if (status == HALAY_ERR_PEER)
+        parts->t->failed_peer = peer;
+    return status;
+}
+
+static enum halay_status fail_no_memory(struct halay_parts *parts, size_t bytes)
+{
+    halay_host_error(parts->host, "out of memory: %zu bytes for a message of transport '%s'", bytes,
+                     parts->t->ops->name);
+    return halay_parts_fail(parts, HALAY_ERR_NO_MEMORY, -1);
+}
+
+/* --- reserve */
+
+static struct halay_part *part_take(struct halay_parts *parts, size_t bytes)
+{
+    int size_class = 0;
+    while ((size_t)HALAY_PAGE << size_class < bytes)
+        size_class++;
+    struct halay_part *part = parts->reserve[size_class];
+    if (part) {
+        parts->reserve[size_class] = part->next;
+        return part;
+    }
+    part = calloc(1, sizeof *part);
+    if (!part)
+        return NULL;
+    part->t = parts->t;
+    part->size_class = size_class;
+    part->memory = parts->host->aligned_alloc(HALAY_PAGE, (size_t)HALAY_PAGE << size_class);
+    if (!part->memory) {
+        free(part);
+        return NULL;
+    }
+    part->all = parts->all;
+    parts->all = part;
+    return part;
+}
+
+static void part_give(struct halay_parts *parts, struct halay_part *part)
+{
+    part->message = NULL;
+    part->request = NULL;
+    part->is_with_library = 0;
+    part->next = parts->reserve[part->size_class];
+    parts->reserve[part->size_class] = part;
+}
+
+static struct halay_message *message_take(struct halay_parts *parts)
+{
+    struct halay_message *message = parts->spare;
+
+    if (!message)
+        return calloc(1, sizeof *message);
+    parts->spare = message->next;
+    memset(message, 0, sizeof *message);
+    return message;
+}
+
+static void message_give(struct halay_parts *parts, struct halay_message *message)
+{
+    message->next = parts->spare;
+    parts->spare = message;
+}
+
+/* --- the waiting list */
+
+static void waiting_append(struct halay_parts *parts, struct halay_message *message)
+{
+    struct halay_message **at = &parts->waiting;
+
+    while (*at)
+        at = &(*at)->next;
+    message->next = NULL;
+    *at = message;
+}
+
+static void waiting_remove(struct halay_parts *parts, const struct halay_message *message)
+{
+    for (struct halay_message **at = &parts->waiting; *at; at = &(*at)->next)
+        if (*at == message) {
+            *at = message->next;
+            return;
+        }
+}
+
+/* Does an older message of the same stream still have parts to hand out? end: where to stop looking, NULL: nowhere. */
+static int is_blocked(const struct halay_parts *parts, const struct halay_message *message,
+                      const struct halay_message *end)
+{
+    for (const struct halay_message *older = parts->waiting; older != end; older = older->next)
+        if (older->x->tag == message->x->tag && older->x->peer == message->x->peer &&
+            older->is_send == message->is_send)
+            return 1;
+    return 0;
+}
+
+/* --- parts */
+
+static void message_finish_if_done(struct halay_parts *parts, struct halay_message *message)
+{
+    struct halay_transfer *x = message->x;
+
+    if (!message->ended || message->in_flight)
+        return;
+    parts->peers[x->peer].waiting--;
+    x->handle = NULL;
+    message_give(parts, message);
+    /* Pairs with halay_transfer_is_done: the bytes are in the buffer before the state says so. */
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
+}
+
+static void message_forget_part(struct halay_message *message, const struct halay_part *part)
+{
+    for (size_t i = 0; i < HALAY_PARTS_WINDOW; i++)
+        if (message->flight[i] == part)
+            message->flight[i] = NULL;
+    message->in_flight--;
+}
+
+static enum halay_status check_length(struct halay_parts *parts, const struct halay_part *part, size_t arrived)
+{
+    if (arrived == part->bytes)
+        return HALAY_OK;
+    halay_host_error(parts->host,
+                     "message length: rank %d sent %zu bytes under tag 0x%x where %zu were expected (from byte %zu on)",
+                     part->peer, arrived, part->tag, part->bytes, part->offset);
+    return HALAY_ERR_FORMAT;
+}
+
+void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum halay_status status, size_t arrived)
+{
+    struct halay_message *message = part->message;
+
+    if (!part->is_send && status == HALAY_OK)
+        parts->peers[part->peer].received++;
+    if (!message) {
+        part_give(parts, part);
+        return;
+    }
+    if (status == HALAY_OK && !part->is_send)
+        status = check_length(parts, part, arrived);
+    if (status != HALAY_OK) {
+        if (status != HALAY_ERR_PEER)
+            halay_parts_fail(parts, status, part->peer);
+        message_forget_part(message, part); /* the transfer stays posted: its owner takes it back */
+        part_give(parts, part);
+        return;
+    }
+    if (!part->is_send && part->bytes)
+        memcpy(message->x->buf + part->offset, part->memory, part->bytes);
+    message->x->moved += part->bytes;
+    message_forget_part(message, part);
+    part_give(parts, part);
+    message_finish_if_done(parts, message);
+}
+
+/* The next part of a message, given to the library. Nonzero if that was possible. */
+static int message_issue(struct halay_parts *parts, struct halay_message *message)
+{
+    struct halay_transfer *x = message->x;
+    size_t left = x->bytes - message->issued;
+    size_t bytes = left < parts->part_bytes ? left : parts->part_bytes;
+    struct halay_part *part = part_take(parts, message->is_send ? bytes : parts->part_bytes);
+    if (!part) {
+        fail_no_memory(parts, bytes);
+        return 0;
+    }
+
+    part->message = message;
+    part->peer = x->peer;
+    part->tag = x->tag;
+    part->is_send = message->is_send;
+    part->offset = message->issued;
+    part->bytes = bytes;
+    part->capacity = message->is_send ? bytes : parts->part_bytes;
+    if (part->is_send && bytes)
+        memcpy(part->memory, x->buf + part->offset, bytes);
+
+    size_t arrived = 0;
+    enum halay_status status = parts->ops->post(parts->t, part, &arrived);
+    if (status != HALAY_OK && status != HALAY_IN_PROGRESS) {
+        if (status != HALAY_ERR_PEER)
+            halay_parts_fail(parts, status, x->peer);
+        part_give(parts, part);
+        return 0;
+    }
+    for (size_t i = 0; i < HALAY_PARTS_WINDOW; i++)
+        if (!message->flight[i]) {
+            message->flight[i] = part;
+            break;
+        }
+    message->in_flight++;
+    message->issued += bytes;
+    message->ended = bytes < parts->part_bytes;
+    part->is_with_library = 1;
+    parts->peers[x->peer].sent += (uint64_t)part->is_send;
+    if (status == HALAY_OK)
+        halay_parts_end(parts, part, HALAY_OK, arrived);
+    return 1;
+}
+
+/* Hand out parts up to the window. Nonzero if all have been: the message is then not to be looked at any more. */
+static int message_hand_out(struct halay_parts *parts, struct halay_message *message)
+{
+    while (parts->status == HALAY_OK && message->in_flight < HALAY_PARTS_WINDOW) {
+        int is_last = message->x->bytes - message->issued < parts->part_bytes;
+        if (!message_issue(parts, message)) /* the last part may finish the message and give it back */
+            return 0;
+        if (is_last)
+            return 1;
+    }
+    return 0;
+}
+
+/* --- slots */
+
+void halay_parts_start(struct halay_parts *parts, int is_send, int peer, uint32_t tag, void *buf, size_t bytes,
+                       struct halay_transfer *x)
+{
+    x->peer = peer;
+    x->tag = tag;
+    x->buf = buf;
+    x->bytes = bytes;
+    x->moved = 0;
+    x->handle = NULL;
+    x->next = NULL;
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_POSTED, memory_order_relaxed);
+    if (parts->status != HALAY_OK)
+        return;
+    struct halay_message *message = message_take(parts);
+    if (!message) {
+        fail_no_memory(parts, sizeof *message);
+        return;
+    }
+
+    message->x = x;
+    message->is_send = is_send;
+    x->handle = message;
+    parts->peers[peer].waiting++;
+    if (is_blocked(parts, message, NULL) || !message_hand_out(parts, message))
+        waiting_append(parts, message);
+}
+
+void halay_parts_cancel(struct halay_parts *parts, struct halay_transfer *x)
+{
+    if (atomic_load_explicit(&x->state, memory_order_relaxed) != HALAY_TRANSFER_POSTED)
+        return;
+    struct halay_message *message = x->handle;
+    if (message) {
+        waiting_remove(parts, message);
+        for (size_t i = 0; i < HALAY_PARTS_WINDOW; i++) {
+            struct halay_part *part = message->flight[i];
+            if (!part)
+                continue;
+            part->message = NULL;
+            parts->ops->set_aside(parts->t, part);
+        }
+        parts->peers[x->peer].waiting--;
+        message_give(parts, message);
+    }
+    x->handle = NULL;
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
+}
+
+static void peer_absent(struct halay_parts *parts, int peer, enum halay_parts_presence presence)
+{
+    struct halay_parts_peer *p = &parts->peers[peer];
+
+    parts->lost += (presence == HALAY_PARTS_LOST) - (p->presence == HALAY_PARTS_LOST);
+    parts->left += presence == HALAY_PARTS_LEFT;
+    p->presence = presence;
+    p->absent_us = halay_now_us();
+    parts->looks = 0;
+}
+
+void halay_parts_peer_left(struct halay_parts *parts, int peer)
+{
+    if (parts->peers[peer].presence == HALAY_PARTS_LEFT)
+        return;
+    peer_absent(parts, peer, HALAY_PARTS_LEFT);
+    parts->host->peer_left(parts->host, peer);
+}
+
+void halay_parts_peer_lost(struct halay_parts *parts, int peer, const char *why)
+{
+    if (parts->peers[peer].presence != HALAY_PARTS_HERE)
+        return;
+    peer_absent(parts, peer, HALAY_PARTS_LOST);
+    parts->peers[peer].why = why;
+}
+
+/* Is a peer lost for good, or does anything wait for one that has left? */
+static void judge_absent(struct halay_parts *parts)
+{
+    if (++parts->looks < GRACE_LOOKS)
+        return;
+    for (int peer = 0; peer < parts->t->size && parts->status == HALAY_OK; peer++) {
+        const struct halay_parts_peer *p = &parts->peers[peer];
+        if (p->presence == HALAY_PARTS_HERE || (p->presence == HALAY_PARTS_LEFT && !p->waiting) ||
+            halay_now_us() - p->absent_us < GRACE_US)
+            continue;
+        if (p->presence == HALAY_PARTS_LOST)
+            halay_host_error(parts->host, "connection with rank %d lost: %s", peer, p->why);
+        else
+            halay_host_error(parts->host, "rank %d has left: %zu transfers with it can't end (transport '%s')", peer,
+                             p->waiting, parts->t->ops->name);
+        halay_parts_fail(parts, HALAY_ERR_PEER, peer);
+    }
+}
+
+enum halay_status halay_parts_pump(struct halay_parts *parts)
+{
+    struct halay_message **at = &parts->waiting;
+
+    while (*at && parts->status == HALAY_OK) {
+        struct halay_message *message = *at, *next = message->next;
+        int is_open = message->in_flight < HALAY_PARTS_WINDOW && !is_blocked(parts, message, message);
+        if (is_open && message_hand_out(parts, message))
+            *at = next; /* the message may be in reserve by now */
+        else
+            at = &message->next;
+    }
+    if ((parts->left || parts->lost) && parts->status == HALAY_OK)
+        judge_absent(parts);
+    return parts->status;
+}

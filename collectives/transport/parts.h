@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts: what the transports over a message library (mpi, ucx) share: messages cut into parts that travel in memory of
+ * ours, so that a transfer can be taken back at any moment.
+ *
+ * A library like MPI holds a buffer until its request is complete, and a request whose peer has died may never be. So
+ * no buffer of a caller is ever given to it: a part that is sent is copied out first, a part that arrives is copied in
+ * when it is complete. Taking a transfer back cuts the parts loose ("set aside"): their memory stays with the library
+ * until the request ends, if it does, and the caller's buffer and transfer are free at once. The copy is made in cache,
+ * a part at a time, while the wire carries the others.
+ *
+ *     message      0 ............. P-1 | P ............ 2P-1 | 2P ... end       P = part_bytes
+ *     parts             whole                whole              shorter than P, perhaps empty: the end
+ *
+ * Receives are posted with room for P bytes whatever they expect, so that no length is ever too long for the library
+ * (not every one survives that); the pages are touched only by what arrives. A part shorter than P ends a message, so
+ * two ends that disagree about the length always notice: some part is longer or shorter than its receiver expects. P is
+ * no multiple of a power of two worth sending, so that the empty end is rare. At most HALAY_PARTS_WINDOW parts of a
+ * message are with the library. Messages of one (direction, peer, tag) hand out their parts one message after the
+ * other; the library keeps the order of parts of one (sender, receiver, tag).
+ *
+ * Memory of parts is kept for reuse, by power of two: nothing is allocated once the peak has been seen.
+ *
+ * A peer that leaves in order says goodbye; what still waits for it a grace later (what it sent before has arrived by
+ * then) fails with HALAY_ERR_PEER. A peer that the library lost is given the same grace: for a goodbye to come, and for
+ * the watch over processes to say who died; peers that gave up because of that one must not be blamed.
+ *
+ * Errors: the first one is kept; from then on nothing is handed out and halay_parts_pump returns it.
+ * Threads: as the transport: one at a time.
+ */
+#ifndef HALAY_PARTS_H
+#define HALAY_PARTS_H
+
+#include "collectives/transport/module.h"
+#include "collectives/transport/transport.h"
+#include <stdint.h>
+
+enum { HALAY_PARTS_WINDOW = 4, HALAY_PARTS_CLASSES = 32 };
+
+struct halay_message;
+
+/* A part with the library, or in reserve. */
+struct halay_part {
+    struct halay_message *message; /* borrowed until complete; NULL: set aside, whatever arrives is dropped */
+    struct halay_transport *t;     /* borrowed: whose it is */
+    int peer;
+    uint32_t tag;
+    int is_send;
+    size_t offset, bytes;  /* of the message */
+    size_t capacity;       /* what to send, or to post for a receive */
+    unsigned char *memory; /* owned */
+    int size_class;        /* memory has HALAY_PAGE << size_class bytes */
+    int is_with_library;
+    struct halay_part *all;  /* the next of all parts there are */
+    struct halay_part *next; /* in reserve; else the back end's own, as are these: */
+    void *request;
+    size_t index;
+    enum halay_status result;
+    size_t arrived;
+};
+
+struct halay_parts_ops {
+    /* Give a part to the library. HALAY_IN_PROGRESS: the back end reports its end with halay_parts_end, later, never
+     * from within; HALAY_OK: it is complete already, with *arrived bytes (receives); HALAY_ERR_PEER: the peer is lost,
+     * and that has been said; else an error, logged. On error the part is not with the library. */
+    enum halay_status (*post)(struct halay_transport *t, struct halay_part *part, size_t *arrived);
+    /* A part was set aside: end its request if that is possible without waiting. Its end is reported as ever, later. */
+    void (*set_aside)(struct halay_transport *t, struct halay_part *part);
+};
+
+/* LOST: the library can't reach it any more, and no goodbye has come, or not yet. */
+enum halay_parts_presence { HALAY_PARTS_HERE, HALAY_PARTS_LOST, HALAY_PARTS_LEFT };
+
+struct halay_parts_peer {
+    enum halay_parts_presence presence;
+    int64_t absent_us; /* since when it isn't here */
+    const char *why;   /* it was lost; static storage */
+    size_t waiting;    /* transfers with it that are posted */
+    uint64_t sent;     /* parts given to the library, so far */
+    uint64_t received; /* parts that arrived, dropped ones included */
+};
+
+struct halay_parts {
+    const struct halay_parts_ops *ops;
+    const struct halay_host *host; /* borrowed */
+    struct halay_transport *t;     /* borrowed: whose parts these are */
+    size_t part_bytes;
+    enum halay_status status;       /* the first error */
+    struct halay_parts_peer *peers; /* owned: size of them */
+    int left, lost;                 /* peers */
+    unsigned looks;                 /* pumps since the newest of these */
+    struct halay_message *waiting;  /* messages with parts to hand out, oldest first */
+    struct halay_message *spare;    /* messages in reserve */
+    struct halay_part *reserve[HALAY_PARTS_CLASSES];
+    struct halay_part *all; /* owned */
+};
+
+/* Zero-initialised storage of the caller's; fini accepts any half-built state. HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_parts_ops *ops,
+                                   const struct halay_host *host, struct halay_transport *t, size_t part_bytes);
+/* Frees everything, but for the parts that are with a library that goes on: it may write into them, for ever. */
+void halay_parts_fini(struct halay_parts *parts, int library_goes_on);
+
+/* The slots send, recv and cancel of a transport. */
+void halay_parts_start(struct halay_parts *parts, int is_send, int peer, uint32_t tag, void *buf, size_t bytes,
+                       struct halay_transfer *x);
+void halay_parts_cancel(struct halay_parts *parts, struct halay_transfer *x);
+
+/* Hand out what there is room for, after the library has been looked at. The first error from then on. */
+enum halay_status halay_parts_pump(struct halay_parts *parts);
+
+/* The library is done with a part: `arrived` bytes are in its memory (receives), or status says what went wrong
+ * (logged, unless it is HALAY_ERR_PEER: the peer is lost then). The part goes back into reserve. */
+void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum halay_status status, size_t arrived);
+
+/* Keep the first error; peer: the rank to blame, or -1. Returns the kept one. */
+enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status status, int peer);
+
+/* A peer's goodbye has come. */
+void halay_parts_peer_left(struct halay_parts *parts, int peer);
+/* The library says that it can't reach a peer any more; why: static storage. */
+void halay_parts_peer_lost(struct halay_parts *parts, int peer, const char *why);
+
+#endif

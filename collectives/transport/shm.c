@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared-memory transport: the operations table over segments (shm_segment.h), messages (shm_message.c) and the doorbell
+ * (shm_doorbell.h). What is here: who is dead, who has left, memory for users, start and end.
+ *
+ * A progress costs one load for each peer when nothing comes. Every 64th looks whether somebody has left, and lets the
+ * watch over processes have a look (which has its own, slower rhythm); so does every progress after a sleep.
+ *
+ * Dead or left peers never raise a signal here: segments are sealed against shrinking and stay as long as they are mapped.
+ *
+ * Cleanup: zero-initialised, shm_destroy accepts a half-built state.
+ */
+#include "collectives/transport/shm.h"
+#include "collectives/transport/shm_exchange.h"
+#include "collectives/transport/shm_message.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOK_EVERY = 64, SLEEP_MOST_US = 1000000 };
+
+struct shm_transport {
+    struct halay_transport base;
+    struct halay_peers *peers; /* borrowed */
+    struct halay_shm_map map;
+    struct halay_shm_context context;
+    struct halay_shm_peer *peer; /* owned: [size - 1], without this rank, in order of rank */
+    struct halay_heap heap;
+    enum halay_status status; /* the first error; used by the driver only */
+    unsigned looks;           /* progress calls since the last look at the peers; driver only */
+};
+
+static struct shm_transport *shm_of(struct halay_transport *t)
+{
+    return (struct shm_transport *)t;
+}
+
+static struct halay_shm_peer *peer_of(struct shm_transport *self, int rank)
+{
+    return &self->peer[rank < self->base.rank ? rank : rank - 1];
+}
+
+static struct halay_shm_header *header_of(struct shm_transport *self, int rank)
+{
+    return self->map.base[rank];
+}
+
+/* ---- messages ---- */
+
+static void transfer_set(struct halay_transfer *x, int peer, uint32_t tag, void *buf, size_t bytes)
+{
+    x->peer = peer;
+    x->tag = tag;
+    x->buf = buf;
+    x->bytes = bytes;
+    x->moved = 0;
+    x->handle = NULL;
+    x->next = NULL;
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_POSTED, memory_order_relaxed);
+}
+
+static void shm_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+                     struct halay_transfer *x)
+{
+    struct shm_transport *self = shm_of(t);
+    struct halay_shm_peer *p = peer_of(self, peer);
+
+    transfer_set(x, peer, tag, (void *)buf, bytes);
+    if (atomic_load_explicit(&p->header->has_left, memory_order_relaxed)) {
+        halay_shm_send_never(p, x);
+        self->looks = LOOK_EVERY;
+        return;
+    }
+    halay_shm_send(&self->context, p, x);
+}
+
+static void shm_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
+                     struct halay_transfer *x)
+{
+    struct shm_transport *self = shm_of(t);
+
+    transfer_set(x, peer, tag, buf, bytes);
+    enum halay_status status = halay_shm_recv(&self->context, peer_of(self, peer), x);
+    if (self->status == HALAY_OK)
+        self->status = status; /* returned by the next progress */
+}
+
+static enum halay_status peer_gone(struct shm_transport *self, int rank)
+{
+    self->base.failed_peer = rank;
+    return self->status = HALAY_ERR_PEER;
+}
+
+/* A peer that left because of another one is not the first cause: that one is named, whoever of us saw it first. */
+static int who_is_to_blame(struct shm_transport *self, const struct halay_shm_peer *p, uint32_t left)
+{
+    uint32_t lost = left - HALAY_SHM_LEFT_FOR;
+
+    if (left < HALAY_SHM_LEFT_FOR || lost >= (uint32_t)self->base.size || (int)lost == self->base.rank) {
+        halay_error(self->base.log, "rank %d has left", p->rank);
+        return p->rank;
+    }
+    halay_error(self->base.log, "rank %u is dead or has left: rank %d says so, which has left for that", lost, p->rank);
+    return (int)lost;
+}
+
+/* Has somebody left that is still waited for, or died? */
+static enum halay_status look(struct shm_transport *self)
+{
+    int rank;
+
+    self->looks = 0;
+    for (int i = 0; i < self->base.size - 1; i++) {
+        struct halay_shm_peer *p = &self->peer[i];
+        uint32_t left = atomic_load_explicit(&p->header->has_left, memory_order_acquire);
+        if (!left || !halay_shm_is_stuck(p))
+            continue;
+        return peer_gone(self, who_is_to_blame(self, p, left));
+    }
+    if (halay_peers_check(self->peers, &rank) != HALAY_OK)
+        return peer_gone(self, rank);
+    return HALAY_OK;
+}
+
+static enum halay_status shm_progress(struct halay_transport *t)
+{
+    struct shm_transport *self = shm_of(t);
+
+    if (self->status != HALAY_OK)
+        return self->status;
+    for (int i = 0; i < t->size - 1; i++) {
+        self->status = halay_shm_pump(&self->context, &self->peer[i]);
+        if (self->status == HALAY_OK)
+            continue;
+        if (self->status == HALAY_ERR_FORMAT)
+            t->failed_peer = self->peer[i].rank;
+        return self->status;
+    }
+    return ++self->looks < LOOK_EVERY ? HALAY_OK : look(self);
+}
+
+static void shm_cancel(struct halay_transport *t, struct halay_transfer *x)
+{
+    struct shm_transport *self = shm_of(t);
+
+    if (atomic_load_explicit(&x->state, memory_order_relaxed) == HALAY_TRANSFER_POSTED)
+        halay_shm_cancel(&self->context, peer_of(self, x->peer), x);
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
+}
+
+/* ---- memory ---- */
+
+/* What the system could still give, as it says itself; SIZE_MAX if it does not. Taking more could end with its killing
+ * some process instead of refusing. */
+static size_t memory_available(void)
+{
+    char line[128];
+    size_t kb, available = SIZE_MAX;
+    FILE *file = fopen("/proc/meminfo", "re");
+
+    if (!file)
+        return available;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %zu kB", &kb) == 1) {
+            available = kb * 1024;
+            break;
+        }
+    fclose(file);
+    return available;
+}
+
+/* Take the memory behind a range of the segment now. */
+static int back(struct shm_transport *self, size_t offset, size_t bytes)
+{
+    int error = ENOMEM;
+
+    if (bytes > memory_available())
+        goto err_no_memory;
+    do
+        error = fallocate(self->map.fd, 0, (off_t)offset, (off_t)bytes) < 0 ? errno : 0;
+    while (error == EINTR);
+    if (!error)
+        return 1;
+    /* Part of it may have been taken. */
+    fallocate(self->map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+
+err_no_memory:
+    halay_error(self->base.log, "cannot allocate %zu bytes of shared memory: %s", bytes, strerror(error));
+    return 0;
+}
+
+static enum halay_status shm_alloc(struct halay_transport *t, size_t bytes, void **out)
+{
+    struct shm_transport *self = shm_of(t);
+    size_t offset;
+
+    if (halay_heap_take(&self->heap, bytes ? bytes : 1, &offset) != HALAY_OK) {
+        halay_error(t->log, "cannot allocate %zu bytes of a shared segment of %zu (HALAY_SEGMENT_BYTES)", bytes,
+                    self->map.layout.bytes);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    if (!back(self, self->map.layout.heap + offset, halay_heap_size(&self->heap, offset))) {
+        halay_heap_give(&self->heap, offset);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    *out = self->context.segment + self->map.layout.heap + offset;
+    return HALAY_OK;
+}
+
+static void shm_free(struct halay_transport *t, void *ptr)
+{
+    struct shm_transport *self = shm_of(t);
+
+    if (!ptr)
+        return;
+    size_t offset = (size_t)((unsigned char *)ptr - self->context.segment) - self->map.layout.heap;
+    size_t bytes = halay_heap_size(&self->heap, offset);
+    if (!bytes) {
+        halay_error(t->log, "free of memory at %p that alloc did not give", ptr);
+        return;
+    }
+    if (fallocate(self->map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(self->map.layout.heap + offset),
+                  (off_t)bytes) < 0)
+        halay_warning(t->log, "cannot give shared memory back: %s", strerror(errno));
+    halay_heap_give(&self->heap, offset);
+}
+
+static void *shm_area(struct halay_transport *t, int peer, int index)
+{
+    struct shm_transport *self = shm_of(t);
+
+    return (unsigned char *)self->map.base[peer] + self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
+}
+
+static uint64_t shm_locate(struct halay_transport *t, const void *ptr, size_t bytes)
+{
+    struct shm_transport *self = shm_of(t);
+    uintptr_t at = (uintptr_t)ptr, start = (uintptr_t)self->context.segment;
+    size_t end = self->map.layout.bytes;
+
+    if (at < start + self->map.layout.areas || at - start > end || bytes > end - (at - start))
+        return HALAY_PRIVATE;
+    return at - start;
+}
+
+static void *shm_reach(struct halay_transport *t, int peer, uint64_t offset, size_t bytes)
+{
+    struct shm_transport *self = shm_of(t);
+    size_t end = self->map.layout.bytes;
+
+    if (offset < self->map.layout.areas || offset > end || bytes > end - offset)
+        return NULL;
+    return (unsigned char *)self->map.base[peer] + offset;
+}
+
+static int shm_has_left(struct halay_transport *t, int peer)
+{
+    return atomic_load_explicit(&header_of(shm_of(t), peer)->has_left, memory_order_acquire) != 0;
+}
+
+/* ---- sleep ---- */
+
+static void shm_notify(struct halay_transport *t, int peer)
+{
+    struct shm_transport *self = shm_of(t);
+
+    halay_shm_notify(header_of(self, peer), self->context.has_barrier);
+}
+
+static uint32_t shm_arm(struct halay_transport *t)
+{
+    struct shm_transport *self = shm_of(t);
+
+    return halay_shm_arm(header_of(self, t->rank), self->context.has_barrier);
+}
+
+static void shm_disarm(struct halay_transport *t)
+{
+    halay_shm_disarm(header_of(shm_of(t), t->rank));
+}
+
+static void shm_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
+{
+    struct shm_transport *self = shm_of(t);
+    long most = timeout_us < 0 || timeout_us > SLEEP_MOST_US ? SLEEP_MOST_US : timeout_us;
+
+    /* One progress does a bounded piece of work, so its caller cannot know that there is more. */
+    for (int i = 0; i < t->size - 1; i++)
+        if (halay_shm_has_work(&self->peer[i])) {
+            shm_disarm(t);
+            return;
+        }
+    halay_shm_sleep(header_of(self, t->rank), token, most);
+    self->looks = LOOK_EVERY;
+}
+
+static void shm_wake(struct halay_transport *t)
+{
+    shm_notify(t, t->rank);
+}
+
+/* ---- start and end ---- */
+
+/* Whoever sleeps looks at the peers when it wakes, and sees that this rank has left. */
+static void say_goodbye(struct shm_transport *self)
+{
+    uint32_t why = self->status == HALAY_ERR_PEER ? HALAY_SHM_LEFT_FOR + (uint32_t)self->base.failed_peer : HALAY_SHM_LEFT;
+
+    atomic_store_explicit(&header_of(self, self->base.rank)->has_left, why, memory_order_release);
+    halay_full_fence();
+    for (int r = 0; r < self->base.size; r++)
+        if (r != self->base.rank)
+            halay_shm_ring(header_of(self, r));
+}
+
+/* The watch over processes outlives the segments that say who has left. */
+static void unwatch(struct shm_transport *self)
+{
+    for (int r = 0; r < self->base.size; r++) {
+        if (shm_has_left(&self->base, r))
+            halay_peers_set_left(self->peers, r);
+        halay_peers_set_left_word(self->peers, r, NULL);
+    }
+}
+
+static void shm_destroy(struct shm_transport *self)
+{
+    for (int i = 0; self->peer && i < self->base.size - 1; i++)
+        halay_shm_peer_fini(&self->peer[i]);
+    halay_shm_context_fini(&self->context);
+    halay_heap_fini(&self->heap);
+    free(self->peer);
+    halay_shm_map_fini(&self->map);
+    free(self);
+}
+
+static void shm_close(struct halay_transport *t)
+{
+    struct shm_transport *self = shm_of(t);
+
+    say_goodbye(self);
+    unwatch(self);
+    shm_destroy(self);
+}
+
+static const struct halay_transport_ops shm_ops = {
+    .name = "shm",
+    .send = shm_send,
+    .recv = shm_recv,
+    .progress = shm_progress,
+    .cancel = shm_cancel,
+    .alloc = shm_alloc,
+    .free = shm_free,
+    .area = shm_area,
+    .locate = shm_locate,
+    .reach = shm_reach,
+    .has_left = shm_has_left,
+    .notify = shm_notify,
+    .arm = shm_arm,
+    .disarm = shm_disarm,
+    .sleep = shm_sleep,
+    .wake = shm_wake,
+    .close = shm_close,
+};
+
+static int all_have_barrier(struct shm_transport *self)
+{
+    for (int r = 0; r < self->base.size; r++)
+        if (!header_of(self, r)->has_barrier)
+            return 0;
+    return 1;
+}
+
+static void peer_set(struct shm_transport *self, int rank)
+{
+    struct halay_shm_layout *layout = &self->map.layout;
+    struct halay_shm_peer *p = peer_of(self, rank);
+    int me = self->base.rank;
+
+    p->rank = rank;
+    p->header = header_of(self, rank);
+    p->in.fifo = halay_shm_fifo_of(self->map.base[me], layout, rank);
+    p->out.fifo = halay_shm_fifo_of(self->map.base[rank], layout, me);
+    p->in.bytes = p->out.bytes = layout->fifo_bytes;
+    halay_peers_set_left_word(self->peers, rank, &p->header->has_left);
+}
+
+/* Everything is mapped: set up what lies on top of it. */
+static enum halay_status shm_init(struct shm_transport *self)
+{
+    struct halay_shm_layout *layout = &self->map.layout;
+
+    self->peer = calloc((size_t)self->base.size, sizeof *self->peer);
+    if (!self->peer || halay_heap_init(&self->heap, layout->bytes - layout->heap) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    self->context = (struct halay_shm_context){
+        .t = &self->base,
+        .layout = layout,
+        .segment = self->map.base[self->base.rank],
+        .has_barrier = all_have_barrier(self),
+        .fragment = layout->fifo_bytes / 16,
+    };
+    for (int r = 0; r < self->base.size; r++)
+        if (r != self->base.rank)
+            peer_set(self, r);
+    halay_debug(self->base.log, "shared memory: %zu MiB of address space a rank, %s", layout->bytes >> 20,
+                self->context.has_barrier ? "membarrier" : "no membarrier: fences");
+    return HALAY_OK;
+}
+
+enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_options *options,
+                                 struct halay_boot *boot, struct halay_peers *peers, struct halay_transport **out)
+{
+    struct shm_transport *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return HALAY_ERR_NO_MEMORY;
+    self->map.fd = -1;
+    self->base = (struct halay_transport){
+        .ops = &shm_ops,
+        .caps = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS,
+        .rank = boot->rank,
+        .size = boot->size,
+        .failed_peer = -1,
+        .log = log,
+    };
+    self->peers = peers;
+    enum halay_status status = halay_shm_exchange(log, boot, peers, options->segment_bytes, options->without_barrier,
+                                                  options->timeout_ms, &self->map);
+    if (status == HALAY_OK)
+        status = shm_init(self);
+    if (status != HALAY_OK) {
+        shm_destroy(self);
+        return status;
+    }
+    *out = &self->base;
+    return HALAY_OK;
+}

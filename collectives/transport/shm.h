@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared-memory transport: all ranks of one host. It moves messages, shares memory and sleeps.
+ */
+#ifndef HALAY_SHM_H
+#define HALAY_SHM_H
+
+#include "collectives/transport/boot.h"
+#include "collectives/transport/peers.h"
+#include "collectives/transport/transport.h"
+
+struct halay_shm_options {
+    size_t segment_bytes; /* address space of a rank's segment */
+    int timeout_ms;       /* for the exchange of segments */
+    int without_barrier;  /* do as if membarrier were not to be had (tests) */
+};
+
+/* Every rank calls it, and all get the same status unless the bootstrap itself fails; see shm_exchange.h. log and peers are
+ * borrowed until close, boot for the call. */
+enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_options *options,
+                                 struct halay_boot *boot, struct halay_peers *peers, struct halay_transport **out);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exchange: every rank creates its segment and gets those of all others mapped.
+ */
+#ifndef HALAY_SHM_EXCHANGE_H
+#define HALAY_SHM_EXCHANGE_H
+
+#include "collectives/transport/boot.h"
+#include "collectives/transport/peers.h"
+#include "collectives/transport/shm_segment.h"
+
+struct halay_shm_map {
+    struct halay_shm_layout layout;
+    int rank, size;
+    int fd;      /* owned: this rank's segment */
+    void **base; /* owned: [size] mappings of layout.bytes, NULL if not mapped */
+};
+
+/* Create, pass and map. Every rank calls it, and all get the same status unless the bootstrap itself fails:
+ * HALAY_ERR_UNSUPPORTED (some rank cannot map another's: not one host, or not one container; silent but for a line of
+ * debug and info), HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM, HALAY_ERR_TIMEOUT. wanted: bytes of address space of a segment;
+ * less if not all of them fit into what this process may use. without_barrier: as in shm.h. Zero-initialised storage; fini accepts any state. */
+enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
+                                     size_t wanted, int without_barrier, int timeout_ms, struct halay_shm_map *map);
+void halay_shm_map_fini(struct halay_shm_map *map);
+
+#endif

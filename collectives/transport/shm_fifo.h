@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fifo: a ring of records from one sender to one receiver, in the receiver's segment.
+ *
+ *     head line   | written by the sender: bytes put so far                                      |
+ *     tail line   | written by the receiver: bytes taken so far, bytes that reached a receive     |
+ *     want line   | written by the sender: it waits for the tail to move                          |
+ *     data        | record, padded to a line | record | ... | (pad to the end) | record ...       |
+ *
+ * A record is a header of 32 bytes and its payload, in one piece: what would not fit before the end of the ring is put at
+ * its start, after a pad. A message of up to 32 bytes is the head line and one line more.
+ *
+ *     kind      serial of            tag  total           at                   payload
+ *     FIRST     the message          yes  of the message  0                    its first bytes, or none
+ *     MORE      the message          -    -               offset in it         the bytes from there on
+ *     LOOK      the message          yes  of the message  where it lies in     none: the receiver copies from the
+ *                                                         the sender's segment sender's segment
+ *     GO        the other's message  -    -               -                    none: its receive is there, send the rest
+ *     DONE      the other's message  -    -               -                    none: it was copied
+ *     PAD       -                    -    -               -                    whatever was there
+ *
+ * Pairing of atomics: put stores head (release) after the record is written, peek loads it (acquire) before it reads the
+ * record; take stores tail (release) after the record was read, put loads it (acquire) before it overwrites the record.
+ * Nothing in a ring is trusted: lengths are checked against the ring and the message.
+ */
+#ifndef HALAY_SHM_FIFO_H
+#define HALAY_SHM_FIFO_H
+
+#include "base/memory.h"
+#include "halay_types.h"
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct halay_shm_fifo {
+    _Alignas(HALAY_CACHE_LINE) _Atomic uint64_t head;
+    _Alignas(HALAY_CACHE_LINE) _Atomic uint64_t tail;
+    _Atomic uint64_t delivered; /* bytes of FIRST payloads that reached a receive (relaxed; a budget) */
+    _Alignas(HALAY_CACHE_LINE) _Atomic uint32_t wants; /* the sender waits for tail or delivered to move (relaxed) */
+    _Alignas(HALAY_CACHE_LINE) unsigned char data[];
+};
+
+enum halay_shm_kind {
+    HALAY_SHM_FIRST = 1,
+    HALAY_SHM_MORE,
+    HALAY_SHM_LOOK,
+    HALAY_SHM_GO,
+    HALAY_SHM_DONE,
+    HALAY_SHM_PAD
+};
+
+struct halay_shm_record {
+    uint32_t kind;
+    uint32_t tag;
+    uint32_t serial;
+    uint32_t bytes; /* of the payload */
+    uint64_t total;
+    uint64_t at;
+    unsigned char payload[];
+};
+
+/* One end of a fifo, kept in the memory of the process that has it. */
+struct halay_shm_end {
+    struct halay_shm_fifo *fifo; /* borrowed: in a segment */
+    size_t bytes;                /* of fifo->data: a power of two */
+    uint64_t mine;               /* the counter that this end writes */
+    uint64_t theirs;             /* the other one, as last seen */
+};
+
+/* Room for a record with this much payload, to be filled in and then put; NULL if there is none now. */
+struct halay_shm_record *halay_shm_reserve(struct halay_shm_end *end, size_t payload);
+void halay_shm_put(struct halay_shm_end *end, const struct halay_shm_record *record);
+
+/* The oldest record, or NULL if there is none. A record that cannot be right gives HALAY_ERR_FORMAT. */
+enum halay_status halay_shm_peek(struct halay_shm_end *end, const struct halay_shm_record **record);
+void halay_shm_take(struct halay_shm_end *end, const struct halay_shm_record *record);
+
+/* Is there a record? The one load that every progress makes for every peer. */
+static inline int halay_shm_has_record(struct halay_shm_end *end)
+{
+    if (end->theirs == end->mine)
+        end->theirs = atomic_load_explicit(&end->fifo->head, memory_order_acquire);
+    return end->theirs != end->mine;
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Transport: moves bytes between the ranks of one job, and, where it can, lets them reach each other's memory.
+ *
+ * It has no thread, no policy and no idea of collectives: whoever holds the driver's lock calls it (one thread at a time,
+ * except where a slot says "any thread"). Starting a transfer never blocks and never completes it inside the call that
+ * another rank depends on; progress does what can be done without waiting.
+ *
+ * Messages. A message goes from one rank to another under a tag. Of the messages with the same sender, receiver and tag
+ * the n-th sent meets the n-th received, and their lengths must agree. Messages under different tags overtake each other
+ * freely: one whose receive is not posted yet must not hold up the others. Zero bytes are not sent: callers skip them.
+ *
+ * Tags have 30 bits:
+ *     29..22 group    21..18 channel    17..0 the algorithm's own (lane, phase, ...)
+ *
+ * Shared memory (transports with HALAY_TRANSPORT_SHARED). Every rank owns one segment that all ranks of the transport
+ * have mapped. It holds HALAY_AREA_COUNT areas of HALAY_AREA_BYTES each, zero at the start, and a heap. Areas belong to
+ * (group, channel) pairs; what lies in them is the business of collectives/. A store into an area that another rank may
+ * be sleeping for is followed by notify.
+ */
+#ifndef HALAY_TRANSPORT_H
+#define HALAY_TRANSPORT_H
+
+#include "base/log.h"
+#include "halay_types.h"
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    HALAY_GROUPS_MAX = 8,      /* groups that one transport ever has; ids 0 .. 7, none is used twice */
+    HALAY_CONTROL_GROUP = HALAY_GROUPS_MAX - 1, /* the engine's messages (fusion/link.c): no group is given this id */
+    HALAY_CHANNELS = 8,        /* collectives in flight in one group */
+    HALAY_AREA_COUNT = HALAY_GROUPS_MAX * HALAY_CHANNELS,
+    HALAY_TAG_BITS = 18,       /* the algorithm's own part of a tag */
+};
+#define HALAY_AREA_BYTES ((size_t)4 << 20) /* address space; only what is touched takes memory */
+
+static inline uint32_t halay_tag(int group, int channel, uint32_t own)
+{
+    return (uint32_t)group << 22 | (uint32_t)channel << 18 | own;
+}
+
+enum halay_transfer_state { HALAY_TRANSFER_IDLE, HALAY_TRANSFER_POSTED, HALAY_TRANSFER_DONE };
+
+/* One send or receive under way. The caller owns the storage and may neither move nor reuse it while it is posted. */
+struct halay_transfer {
+    _Atomic(enum halay_transfer_state) state; /* POSTED by send/recv; DONE by whoever completes it (release), seen by
+                                                 halay_transfer_is_done (acquire) */
+    int peer;
+    uint32_t tag;
+    unsigned char *buf; /* borrowed until DONE or cancelled */
+    size_t bytes;
+    size_t moved;                /* the transport's own: bytes moved so far */
+    void *handle;                /* the transport's own: request of the library below */
+    struct halay_transfer *next; /* the transport's own: queue of what is posted */
+};
+
+static inline int halay_transfer_is_done(struct halay_transfer *x)
+{
+    return __atomic_load_n((enum halay_transfer_state *)&x->state, __ATOMIC_ACQUIRE) == HALAY_TRANSFER_DONE;
+}
+
+enum halay_transport_caps {
+    HALAY_TRANSPORT_SHARED = 1, /* area, locate, reach and notify work; alloc gives memory that peers can reach */
+    HALAY_TRANSPORT_SLEEPS = 2, /* arm, sleep, disarm and wake work */
+};
+
+#define HALAY_PRIVATE UINT64_MAX /* the offset of memory that peers cannot reach */
+
+struct halay_transport {
+    const struct halay_transport_ops *ops;
+    unsigned caps;
+    int rank;
+    int size;
+    int failed_peer;       /* -1, or the rank that made an operation return HALAY_ERR_PEER; first cause kept */
+    struct halay_log *log; /* borrowed until close */
+};
+
+struct halay_transport_ops {
+    const char *name; /* "shm", "mpi", "ucx", "fake" */
+
+    /* Start to send bytes (> 0) from buf to peer (!= rank), or to receive them into buf. buf is borrowed until the
+     * transfer is done or cancelled. An error of the library below is kept and returned by the next progress. */
+    void (*send)(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+                 struct halay_transfer *x);
+    void (*recv)(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x);
+
+    /* Do what can be done without waiting. HALAY_OK, or an error, the same one from then on: HALAY_ERR_PEER from the
+     * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any more
+     * (failed_peer says which), HALAY_ERR_FORMAT if lengths disagree. */
+    enum halay_status (*progress)(struct halay_transport *t);
+
+    /* Take a transfer back, posted or not, done or not: after return neither x nor its buffer is touched again by this
+     * rank, or written by a peer. What a peer sends later for a cancelled receive is kept or dropped, never written into
+     * buf. A peer may still read the buffer of a cancelled send that had begun (shm copies large messages out of the
+     * sender's memory), and complete its receive with what the owner writes there: contents of a group that is closed.
+     * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed (STYLE 21). */
+    void (*cancel)(struct halay_transport *t, struct halay_transfer *x);
+
+    /* Memory for user data, 4096-aligned, zeroed or not; on a SHARED transport peers can reach it. Any thread. free takes
+     * what alloc gave, or NULL; nobody may be using it. Fails with HALAY_ERR_NO_MEMORY. */
+    enum halay_status (*alloc)(struct halay_transport *t, size_t bytes, void **out);
+    void (*free)(struct halay_transport *t, void *ptr);
+
+    /* SHARED only. area: the area number index of rank peer (peer may be this rank), never NULL. locate: where
+     * [ptr, ptr + bytes) lies in this rank's segment, HALAY_PRIVATE if any byte is outside. reach: the address here of
+     * peer's offset; NULL if [offset, offset + bytes) is not inside its segment. Any thread. */
+    void *(*area)(struct halay_transport *t, int peer, int index);
+    uint64_t (*locate)(struct halay_transport *t, const void *ptr, size_t bytes);
+    void *(*reach)(struct halay_transport *t, int peer, uint64_t offset, size_t bytes);
+
+    /* SHARED only: nonzero once peer has closed this transport: all that it will ever store has been stored. Who waits for
+     * a flag of a peer's in shared memory asks this from time to time, looks at the flag once more, and only then gives up
+     * with HALAY_ERR_PEER (progress cannot know whom a flag is awaited from; others may leave while this rank works). Any
+     * thread. */
+    int (*has_left)(struct halay_transport *t, int peer);
+
+    /* SHARED only: this rank stored something (release) that peer may be waiting for: wake it if it sleeps. Cheap when it
+     * does not. Any thread. */
+    void (*notify)(struct halay_transport *t, int peer);
+
+    /* SLEEPS only: wait for something to do, without losing what happens meanwhile:
+     *     token = arm(t); progress everything once more; nothing to do ? sleep(t, token, timeout_us) : disarm(t);
+     * sleep returns when a message arrives, a peer notifies, wake is called or a peer dies, at the latest after
+     * timeout_us (negative: about a second, to look at the peers); it also disarms. It may return early. */
+    uint32_t (*arm)(struct halay_transport *t);
+    void (*disarm)(struct halay_transport *t);
+    void (*sleep)(struct halay_transport *t, uint32_t token, long timeout_us);
+    /* SLEEPS only: end this rank's own sleep, from any of its threads. Cheap when nobody sleeps. */
+    void (*wake)(struct halay_transport *t);
+
+    /* Release everything. No transfer is posted. Peers that still wait for this rank get HALAY_ERR_PEER ("has left").
+     * Never blocks for a peer. What was sent and is done reaches its receiver all the same. t is freed. */
+    void (*close)(struct halay_transport *t);
+};
+
+#endif

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * World: all ranks of this job and how they are reached.
+ *
+ *     configuration -> bootstrap -> peers -> shared memory, if all are on one host -> the transport for data
+ *
+ * What can be used is decided by trying it, in the order shm, ucx, mpi, and by all ranks together: after each step they
+ * exchange how it went, so that a rank that cannot go on takes the others with it at once, and all end up with the same
+ * transport. Steps that only the bootstrap can have broken (somebody is missing) are not followed by such an exchange.
+ *
+ * The engine's messages need a transport that sleeps; that is shared memory, also where data go over another one.
+ *
+ * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
+ */
+#include "collectives/world.h"
+#include "base/memory.h"
+#include "collectives/transport/fake.h"
+#include "collectives/transport/module.h"
+#include "collectives/transport/peers.h"
+#include "collectives/transport/shm.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Places in world->module. */
+enum { MODULE_MPI, MODULE_UCX };
+
+/* A goodbye by message may be later than the end of the process that sent it. Shorter than the grace of the modules
+ * (parts.c): who died is to be known before those who left because of it are missed. */
+enum { GOODBYE_GRACE_US = 200000 };
+
+#define SEGMENT_BYTES_DEFAULT ((size_t)4 << 30) /* where the machine's memory is not known */
+
+/* ---- configuration ---- */
+
+static enum halay_status override(struct halay_log *log, const char *what, const char *value, const char *const *words,
+                                  char **field)
+{
+    if (!value)
+        return HALAY_OK;
+    for (int i = 0; words[i]; i++) {
+        if (strcmp(value, words[i]) != 0)
+            continue;
+        char *copy = strdup(value);
+        if (!copy)
+            return HALAY_ERR_NO_MEMORY;
+        free(*field);
+        *field = copy;
+        return HALAY_OK;
+    }
+    const char *near = halay_nearest_word(value, words);
+    halay_error(log, "no %s '%s'%s%s%s", what, value, near ? ", did you mean '" : "", near ? near : "",
+                near ? "'?" : "");
+    return HALAY_ERR_CONFIG;
+}
+
+static enum halay_status configure(struct halay_world *world, const struct halay_world_options *options)
+{
+    static const char *const bootstraps[] = { "auto", "self", "store", "mpi", NULL };
+    static const char *const transports[] = { "auto", "shm", "mpi", "ucx", NULL };
+
+    enum halay_status status = halay_config_load(world->log, &world->config);
+    if (status != HALAY_OK)
+        return status;
+    world->log->level = world->config.log_level;
+    if (options)
+        status = override(world->log, "bootstrap", options->bootstrap, bootstraps, &world->config.bootstrap);
+    if (options && status == HALAY_OK)
+        status = override(world->log, "transport", options->transport, transports, &world->config.transport);
+    return status == HALAY_OK ? halay_topology_load(world->log, &world->topology) : status;
+}
+
+static int is_set_to(const char *setting, const char *word)
+{
+    return setting && !strcmp(setting, word);
+}
+
+static int is_auto(const char *setting)
+{
+    return !setting || !strcmp(setting, "auto");
+}
+
+/* ---- what modules are given ---- */
+
+static enum halay_status host_check_peers(const struct halay_host *host, int *rank)
+{
+    struct halay_world *world = host->arg;
+
+    return halay_world_check_peers(world, rank);
+}
+
+static void host_peer_left(const struct halay_host *host, int rank)
+{
+    struct halay_world *world = host->arg;
+
+    if (world->peers)
+        halay_peers_set_left(world->peers, rank);
+}
+
+static enum halay_status host_create(struct halay_world *world)
+{
+    world->host = malloc(sizeof *world->host);
+    if (!world->host)
+        return HALAY_ERR_NO_MEMORY;
+    *world->host = (struct halay_host) {
+        .abi = HALAY_MODULE_ABI,
+        .log = world->log,
+        .config = &world->config,
+        .topology = &world->topology,
+        .log_write = halay_log_write,
+        .aligned_alloc = halay_aligned_alloc,
+        .check_peers = host_check_peers,
+        .peer_left = host_peer_left,
+        .arg = world,
+    };
+    return HALAY_OK;
+}
+
+/* The module of that name, loaded if it was not. level: of the line that says that there is none. */
+static enum halay_status module_get(struct halay_world *world, int place, enum halay_log_level level,
+                                    const struct halay_module_api **api)
+{
+    static const char *const names[] = { [MODULE_MPI] = "mpi", [MODULE_UCX] = "ucx" };
+    void *handle;
+
+    enum halay_status status = halay_module_open(world->log, level, &world->config, names[place], &handle, api);
+    if (status != HALAY_OK)
+        return status;
+    halay_module_close(world->module[place]); /* counted: it stays */
+    world->module[place] = handle;
+    return HALAY_OK;
+}
+
+/* ---- bootstrap ---- */
+
+static enum halay_status boot_mpi(struct halay_world *world)
+{
+    const struct halay_module_api *api;
+
+    enum halay_status status = module_get(world, MODULE_MPI, HALAY_LOG_ERROR, &api);
+    if (status != HALAY_OK) {
+        halay_error(world->log,
+                    "cannot start over MPI (HALAY_BOOTSTRAP=%s, the MPI launcher says %d ranks); halayrun "
+                    "needs no MPI",
+                    world->config.bootstrap ? world->config.bootstrap : "auto", world->config.mpi_launcher_size);
+        return status;
+    }
+    return api->boot_create(world->host, &world->boot);
+}
+
+static enum halay_status boot_open(struct halay_world *world)
+{
+    const struct halay_config *config = &world->config;
+    const char *which = config->bootstrap;
+
+    /* A job of one rank under an MPI launcher needs MPI only if it is asked for. */
+    int is_mpi_job =
+        config->mpi_launcher_size > 1 || (config->mpi_launcher_size == 1 && is_set_to(config->transport, "mpi"));
+    if (is_auto(which))
+        which = config->store_address ? "store" : is_mpi_job ? "mpi" : "self";
+    enum halay_status status = !strcmp(which, "store") ? halay_boot_store_create(world->log, config, &world->boot)
+                               : !strcmp(which, "mpi") ? boot_mpi(world)
+                                                       : halay_boot_self_create(world->log, &world->boot);
+    if (status != HALAY_OK)
+        return status;
+    world->rank = world->log->rank = world->boot->rank;
+    world->size = world->boot->size;
+    return HALAY_OK;
+}
+
+/* ---- together ---- */
+
+/* Everybody says how it went. Mine if it is an error, else the first error of another rank. */
+static enum halay_status agree(struct halay_world *world, enum halay_status mine)
+{
+    int32_t status = (int32_t)mine, *all = calloc((size_t)world->size, sizeof *all);
+
+    if (!all)
+        return HALAY_ERR_NO_MEMORY;
+    enum halay_status result =
+        world->boot->ops->allgather(world->boot, &status, sizeof status, all, world->config.start_timeout_ms);
+    if (mine != HALAY_OK)
+        result = mine;
+    for (int r = 0; r < world->size && result == HALAY_OK; r++) {
+        if (all[r] == HALAY_OK)
+            continue;
+        result = (enum halay_status)all[r];
+        /* Where a transport is not to be had another is tried; other errors end the start. */
+        halay_log_write(world->log, result == HALAY_ERR_UNSUPPORTED ? HALAY_LOG_INFO : HALAY_LOG_ERROR,
+                        "rank %d cannot go on: %s", r, halay_status_string(result));
+    }
+    free(all);
+    return result;
+}
+
+/* Nobody can be told that somebody is missing: those who are there find out by themselves. */
+static int is_broken_boot(enum halay_status status)
+{
+    return status == HALAY_ERR_TIMEOUT || status == HALAY_ERR_PEER;
+}
+
+/* Ranks that are bound to cores of their own see only those: count what all ranks of this host have together, so that
+ * nobody takes the host for crowded. */
+static enum halay_status share_processors(struct halay_world *world)
+{
+    enum { BYTES = HALAY_CPU_MASK_BYTES };
+    size_t bytes;
+
+    if (halay_mul_overflows((size_t)world->size, BYTES, &bytes))
+        return HALAY_ERR_NO_MEMORY;
+    unsigned char *all = malloc(bytes);
+    if (!all) {
+        halay_error(world->log, "no memory for the processors of %d ranks", world->size);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    enum halay_status status =
+        world->boot->ops->allgather(world->boot, world->topology.mask, BYTES, all, world->config.start_timeout_ms);
+    for (int r = 0; r < world->size && status == HALAY_OK; r++)
+        if (halay_peers_is_local(world->peers, r))
+            halay_topology_add(&world->topology, all + (size_t)r * BYTES);
+    free(all);
+    return status;
+}
+
+static enum halay_status find_peers(struct halay_world *world)
+{
+    struct halay_peers_place place;
+
+    enum halay_status status =
+        halay_peers_create(world->log, world->boot, world->config.start_timeout_ms, &world->peers);
+    if (is_broken_boot(status))
+        return status;
+    status = agree(world, status);
+    if (status != HALAY_OK)
+        return status;
+    halay_peers_place(world->peers, &place);
+    world->local_rank = place.local_rank;
+    world->local_size = place.local_size;
+    world->cross_rank = place.cross_rank;
+    world->cross_size = place.cross_size;
+    world->is_homogeneous = place.is_homogeneous;
+    return share_processors(world);
+}
+
+/* ---- transports ---- */
+
+/* Shared memory among all ranks, into *out. The ranks of one host agree on whether to try by what they know. */
+static enum halay_status open_shm(struct halay_world *world, struct halay_transport **out)
+{
+    struct halay_shm_options options = {
+        .segment_bytes = world->config.segment_bytes,
+        .timeout_ms = world->config.start_timeout_ms,
+    };
+
+    if (!options.segment_bytes)
+        options.segment_bytes = world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT;
+    if (world->local_size < world->size)
+        return HALAY_ERR_UNSUPPORTED;
+    enum halay_status status = halay_shm_open(world->log, &options, world->boot, world->peers, out);
+    return is_broken_boot(status) ? status : agree(world, status);
+}
+
+/* A module's transport among all ranks, as world->data. */
+static enum halay_status open_module(struct halay_world *world, int place, enum halay_log_level level)
+{
+    const struct halay_module_api *api = NULL;
+    struct halay_transport *t = NULL;
+
+    enum halay_status status = module_get(world, place, level, &api);
+    if (status == HALAY_OK && !api->transport_create)
+        status = HALAY_ERR_UNSUPPORTED;
+    status = agree(world, status);
+    if (status != HALAY_OK)
+        return status;
+    status = api->transport_create(world->host, world->boot, &t);
+    if (!is_broken_boot(status))
+        status = agree(world, status);
+    if (status != HALAY_OK && t)
+        t->ops->close(t);
+    if (status == HALAY_OK)
+        world->data = t;
+    return status;
+}
+
+static enum halay_status open_other(struct halay_world *world)
+{
+    const char *which = world->config.transport;
+
+    /* Leaving is told by messages there, unless shared memory tells it. */
+    if (!world->control)
+        halay_peers_set_grace(world->peers, GOODBYE_GRACE_US);
+    if (is_set_to(which, "mpi"))
+        return open_module(world, MODULE_MPI, HALAY_LOG_ERROR);
+    if (is_set_to(which, "ucx"))
+        return open_module(world, MODULE_UCX, HALAY_LOG_ERROR);
+    enum halay_status status = open_module(world, MODULE_UCX, HALAY_LOG_INFO);
+    return status == HALAY_ERR_UNSUPPORTED ? open_module(world, MODULE_MPI, HALAY_LOG_ERROR) : status;
+}
+
+static enum halay_status open_transports(struct halay_world *world)
+{
+    const char *which = world->config.transport;
+
+    enum halay_status status = open_shm(world, &world->control);
+    if (status != HALAY_OK && status != HALAY_ERR_UNSUPPORTED)
+        return status;
+    if (is_set_to(which, "shm") && status != HALAY_OK) {
+        halay_error(world->log, "transport 'shm' takes all ranks on one host: %d of %d are on this one",
+                    world->local_size, world->size);
+        return status;
+    }
+    if (status == HALAY_OK && (is_auto(which) || is_set_to(which, "shm"))) {
+        world->data = world->control;
+        return HALAY_OK;
+    }
+    return open_other(world);
+}
+
+/* ---- open and close ---- */
+
+static enum halay_status world_fill(struct halay_world *world, const struct halay_world_options *options)
+{
+    enum halay_status status = configure(world, options);
+    if (status == HALAY_OK)
+        status = host_create(world);
+    if (status == HALAY_OK)
+        status = boot_open(world);
+    if (status == HALAY_OK)
+        status = find_peers(world);
+    if (status == HALAY_OK)
+        status = open_transports(world);
+    if (status != HALAY_OK)
+        return status;
+    halay_info(world->log, "rank %d of %d on '%s' (%d here, %d hosts), bootstrap %s, data over %s", world->rank,
+               world->size, halay_peers_host(world->peers, world->rank), world->local_size, world->cross_size,
+               world->boot->ops->name, world->data->ops->name);
+    return HALAY_OK;
+}
+
+enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out)
+{
+    struct halay_world *world = calloc(1, sizeof *world);
+
+    if (!world)
+        return HALAY_ERR_NO_MEMORY;
+    world->log = malloc(sizeof *world->log);
+    if (!world->log) {
+        free(world);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    halay_log_init(world->log, HALAY_LOG_WARNING);
+    if (options) {
+        world->log->write = options->log_write;
+        world->log->arg = options->log_arg;
+    }
+    enum halay_status status = world_fill(world, options);
+    if (status != HALAY_OK) {
+        halay_world_close(world);
+        return status;
+    }
+    *out = world;
+    return HALAY_OK;
+}
+
+static enum halay_status check_fake(struct halay_world *world, int *rank)
+{
+    int killed = halay_fake_hub_killed(world->hub);
+
+    if (killed < 0)
+        return HALAY_OK;
+    *rank = killed;
+    return HALAY_ERR_PEER;
+}
+
+enum halay_status halay_world_check_peers(struct halay_world *world, int *rank)
+{
+    if (world->hub)
+        return check_fake(world, rank);
+    return world->peers ? halay_peers_check(world->peers, rank) : HALAY_OK;
+}
+
+void halay_world_close(struct halay_world *world)
+{
+    if (!world)
+        return;
+    if (world->data && world->data != world->control)
+        world->data->ops->close(world->data);
+    if (world->control)
+        world->control->ops->close(world->control);
+    halay_peers_destroy(world->peers);
+    if (world->boot)
+        world->boot->ops->destroy(world->boot);
+    for (size_t i = 0; i < sizeof world->module / sizeof *world->module; i++)
+        halay_module_close(world->module[i]);
+    free(world->host);
+    halay_config_fini(&world->config);
+    halay_log_fini(world->log);
+    free(world->log);
+    free(world);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * World: all ranks of this job and how they are reached: bootstrap, peers, transports. Opened once per context.
+ */
+#ifndef HALAY_WORLD_H
+#define HALAY_WORLD_H
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/topology.h"
+#include "collectives/transport/boot.h"
+#include "collectives/transport/transport.h"
+
+struct halay_fake_hub; /* transport/fake.h */
+struct halay_host;     /* transport/module.h */
+struct halay_peers;    /* where each rank runs, and whether it still does: transport/peers.h */
+
+struct halay_world {
+    struct halay_log *log;       /* owned */
+    struct halay_config config;  /* owned */
+    struct halay_topology topology;
+    struct halay_boot *boot;     /* owned */
+    struct halay_peers *peers;   /* owned; NULL over the fake transport */
+    int rank, size;
+    int local_rank, local_size;  /* among the ranks of this host, in order of rank */
+    int cross_rank, cross_size;  /* this host among hosts (in order of their lowest rank); number of hosts */
+    int is_homogeneous;          /* every host has the same number of ranks */
+    struct halay_transport *data;    /* owned: what collectives move data over */
+    struct halay_transport *control; /* what the engine's messages go over: SLEEPS. Owned unless it is `data`. NULL if no
+                                        transport that can sleep reaches all ranks (several hosts, in this version). */
+    int groups_made;             /* the next group's id; every rank makes its groups in the same order */
+    struct halay_host *host;     /* owned: what modules were given; NULL over the fake transport */
+    void *module[2];             /* owned: handles of loaded modules */
+    struct halay_fake_hub *hub;  /* borrowed; NULL unless this is a rank of a fake hub */
+};
+
+struct halay_world_options {
+    const char *bootstrap; /* NULL: the configuration's */
+    const char *transport;
+    void (*log_write)(void *arg, enum halay_log_level level, const char *line); /* NULL: standard error */
+    void *log_arg;
+};
+
+/* Blocks until all ranks have come. */
+enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
+
+/* One rank of a fake hub (transport/fake.h), for tests: one call a thread. config is loaded from the environment. */
+enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, struct halay_world **out);
+
+/* HALAY_OK, or HALAY_ERR_PEER with *rank set once a peer is known to be dead. Cheap: looks at the operating system at most
+ * every millisecond of `now_us` (base/clock.h). */
+enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);
+
+void halay_world_close(struct halay_world *world); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Context: the life of the engine, from joining the job to leaving it, and the questions about it.
+ *
+ * Leaving is in three steps: close (submissions are refused; this rank says BYE, and drives on until all ranks have said it
+ * and nothing is left to do, at most LEAVE_MS), stop (the thread ends, what is still in flight ends with HALAY_ERR_CLOSED),
+ * destroy. So ranks that leave together never pull memory from under each other.
+ *
+ * Cleanup: reverse-order labels while it is made, destroy takes a whole one.
+ */
+#include "base/clock.h"
+#include "fusion/engine.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAVE_MS = 5000, LEAVE_FAILED_MS = 500, IDS_MAX = 16384 };
+
+static enum halay_status create_coordinator(struct halay_context *ctx)
+{
+    struct halay_coordinator_options options = { .size = ctx->size, .threshold = ctx->world->config.fusion_threshold,
+                                                 .deterministic = ctx->world->config.deterministic, .ids_max = IDS_MAX,
+                                                 .log = ctx->log, .emit = halay_negotiate_emit, .arg = ctx };
+
+    return ctx->rank == 0 ? halay_coordinator_create(&options, &ctx->coordinator) : HALAY_OK;
+}
+
+enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out)
+{
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (world->size > 1 && !world->control) {
+        halay_error(world->log, "the engine needs all ranks on one host in this version: no transport that can sleep "
+                    "reaches all of them");
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    struct halay_context *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return HALAY_ERR_NO_MEMORY;
+    ctx->world = world;
+    ctx->log = world->log;
+    ctx->rank = world->rank;
+    ctx->size = world->size;
+    ctx->control = world->size > 1 ? world->control : NULL;
+    ctx->ended_last = &ctx->ended;
+    ctx->waiting_last = &ctx->waiting;
+    ctx->left = calloc((size_t)ctx->size, 1);
+    if (!ctx->left)
+        goto err_free;
+    status = halay_link_create(ctx->control, ctx->rank, ctx->size, ctx->log, &ctx->link);
+    if (status != HALAY_OK)
+        goto err_free_left;
+    status = create_coordinator(ctx);
+    if (status != HALAY_OK)
+        goto err_destroy_link;
+    status = halay_group_create(world, &ctx->group);
+    if (status != HALAY_OK)
+        goto err_destroy_coordinator;
+    halay_group_set_deterministic(ctx->group, world->config.deterministic);
+    status = halay_cycle_start(ctx);
+    if (status != HALAY_OK)
+        goto err_destroy_group;
+    *out = ctx;
+    return HALAY_OK;
+
+err_destroy_group:
+    halay_group_destroy(ctx->group);
+err_destroy_coordinator:
+    halay_coordinator_destroy(ctx->coordinator);
+err_destroy_link:
+    halay_link_destroy(ctx->link);
+err_free_left:
+    free(ctx->left);
+err_free:
+    free(ctx);
+    return status;
+}
+
+enum halay_status halay_init(const struct halay_options *options, struct halay_context **out)
+{
+    struct halay_world_options how = { 0 };
+    struct halay_world *world;
+
+    if (!out || (options && options->struct_size != sizeof *options))
+        return HALAY_ERR_ARGUMENT;
+    if (options)
+        how = (struct halay_world_options){ .bootstrap = options->bootstrap, .transport = options->transport,
+                                            .log_write = options->log, .log_arg = options->log_arg };
+    enum halay_status status = halay_world_open(&how, &world);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_context_create(world, out);
+    if (status != HALAY_OK)
+        halay_world_close(world);
+    return status;
+}
+
+/* ---- leaving ---- */
+
+static int has_left(void *arg)
+{
+    return atomic_load_explicit(&((struct halay_context *)arg)->has_left, memory_order_acquire);
+}
+
+static void leave(struct halay_context *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    atomic_store_explicit(&ctx->is_closing, 1, memory_order_release);
+    int has_failed = ctx->status != HALAY_OK;
+    pthread_mutex_unlock(&ctx->lock);
+    halay_cycle_wake(ctx);
+    halay_cycle_wait(ctx, has_left, ctx, halay_deadline_us(has_failed ? LEAVE_FAILED_MS : LEAVE_MS));
+}
+
+/* The thread has stopped: this one has the engine to itself. */
+static void end_rest(struct halay_context *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    size_t in_flight = atomic_load_explicit(&ctx->in_flight, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+    if (in_flight)
+        halay_engine_fail(ctx, HALAY_ERR_CLOSED, ctx->rank, "rank %d has left with %zu tensors in flight", ctx->rank,
+                          in_flight);
+    halay_requests_deliver(ctx);
+}
+
+void halay_fini(struct halay_context *ctx)
+{
+    if (!ctx)
+        return;
+    leave(ctx);
+    halay_cycle_stop(ctx);
+    end_rest(ctx);
+
+    halay_buckets_abandon(ctx);
+    halay_link_destroy(ctx->link);
+    halay_group_destroy(ctx->group);
+    halay_coordinator_destroy(ctx->coordinator);
+    halay_buckets_free_all(ctx);
+    halay_registry_free_all(ctx);
+    halay_requests_free_all(ctx);
+    pthread_cond_destroy(&ctx->idle);
+    pthread_cond_destroy(&ctx->waiter_wakes);
+    pthread_cond_destroy(&ctx->thread_wakes);
+    pthread_mutex_destroy(&ctx->lock);
+    halay_world_close(ctx->world);
+    free(ctx->left);
+    free(ctx);
+}
+
+/* ---- questions ---- */
+
+int halay_rank(const struct halay_context *ctx)
+{
+    return ctx->rank;
+}
+
+int halay_size(const struct halay_context *ctx)
+{
+    return ctx->size;
+}
+
+int halay_local_rank(const struct halay_context *ctx)
+{
+    return ctx->world->local_rank;
+}
+
+int halay_local_size(const struct halay_context *ctx)
+{
+    return ctx->world->local_size;
+}
+
+int halay_cross_rank(const struct halay_context *ctx)
+{
+    return ctx->world->cross_rank;
+}
+
+int halay_cross_size(const struct halay_context *ctx)
+{
+    return ctx->world->cross_size;
+}
+
+int halay_is_homogeneous(const struct halay_context *ctx)
+{
+    return ctx->world->is_homogeneous;
+}
+
+enum halay_status halay_context_status(struct halay_context *ctx, char *text, size_t size)
+{
+    pthread_mutex_lock(&ctx->lock);
+    enum halay_status status = ctx->status;
+    if (text && size)
+        snprintf(text, size, "%s", ctx->text);
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}
+
+/* ---- memory ---- */
+
+enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **ptr)
+{
+    return ctx && ptr ? halay_group_alloc(ctx->group, bytes, ptr) : HALAY_ERR_ARGUMENT;
+}
+
+void halay_free(struct halay_context *ctx, void *ptr)
+{
+    if (ctx)
+        halay_group_free(ctx->group, ptr);
+}

@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Coordinator: one entry for each name.
+ *
+ *     a rank says READY or ANNOUNCE      arrive       state[rank] is set; the entry waits for the others
+ *     the last rank came                 meet         all equal: agreed (has an id, or gets one in decide)
+ *                                                     not equal: ERROR to all, the entry is as before
+ *     agreed                             -> runnable  deterministic modes: -> its streams, or alone
+ *     decide                             AGREE for new ids, then BUCKETs
+ *
+ * An id whose name is not waiting may be taken back: FORGET to all; when all have answered it is free again. What a rank
+ * says with the id before it hears of that still counts: the entry keeps its signature until then. If all ranks agree on
+ * the name once more meanwhile, the id is revived: AGREE follows FORGET.
+ *
+ * Entries are on one of three lists: waiting (some ranks came), resting (nobody came; used longest ago first), or none
+ * (agreed, not yet given out).
+ *
+ * Cleanup: zero-initialised; destroy accepts any state.
+ */
+#include "fusion/coordinator.h"
+#include "base/memory.h"
+#include "fusion/coordinator_impl.h"
+#include "fusion/table.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lists and vectors ---- */
+
+static void list_remove(struct entry *e)
+{
+    if (!e->list)
+        return;
+    *(e->previous ? &e->previous->next : &e->list->first) = e->next;
+    *(e->next ? &e->next->previous : &e->list->last) = e->previous;
+    e->list->count--;
+    e->list = NULL;
+    e->previous = e->next = NULL;
+}
+
+static void list_append(struct entry_list *list, struct entry *e)
+{
+    list_remove(e);
+    e->list = list;
+    e->previous = list->last;
+    *(list->last ? &list->last->next : &list->first) = e;
+    list->last = e;
+    list->count++;
+}
+
+static enum halay_status vector_push(struct entry_vector *v, struct entry *e)
+{
+    if (v->count == v->capacity) {
+        size_t capacity = v->capacity ? v->capacity * 2 : 64;
+        struct entry **grown = realloc(v->entries, capacity * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        v->entries = grown;
+        v->capacity = capacity;
+    }
+    v->entries[v->count++] = e;
+    return HALAY_OK;
+}
+
+/* ---- entries ---- */
+
+struct entry *halay_coordinator_entry(struct halay_coordinator *c, const char *name, size_t length)
+{
+    uint64_t hash = halay_table_hash(name, length);
+    struct entry *e = (struct entry *)halay_table_find(&c->names, name, length, hash);
+
+    if (e)
+        return e;
+    e = calloc(1, sizeof *e + length + 1 + (size_t)c->options.size);
+    if (!e)
+        return NULL;
+    e->state = (unsigned char *)(e + 1);
+    char *copy = (char *)e->state + c->options.size;
+    memcpy(copy, name, length);
+    e->node = (struct halay_table_node){ .name = copy, .length = length, .hash = hash };
+    e->id = (uint32_t)HALAY_NO_ID;
+    if (halay_table_add(&c->names, &e->node) != HALAY_OK) {
+        free(e);
+        return NULL;
+    }
+    return e;
+}
+
+static void entry_free(struct entry *e)
+{
+    free(e->announced);
+    free(e->early);
+    free(e);
+}
+
+/* Free the entry if nothing is known about its name any more. */
+static void entry_release(struct halay_coordinator *c, struct entry *e)
+{
+    if (e->present || e->id != (uint32_t)HALAY_NO_ID || e->bucket)
+        return;
+    list_remove(e);
+    halay_table_remove(&c->names, &e->node);
+    entry_free(e);
+}
+
+/* Nobody has come: after it was given out, or after an error. */
+static void entry_rest(struct halay_coordinator *c, struct entry *e)
+{
+    memset(e->state, 0, (size_t)c->options.size);
+    if (e->early)
+        memset(e->early, 0, 2 * (size_t)c->options.size * sizeof *e->early);
+    e->present = e->different = 0;
+    e->since_us = e->reported_us = 0;
+    if (e->id != (uint32_t)HALAY_NO_ID && !e->forgetting)
+        list_append(&c->resting, e);
+    else
+        list_remove(e);
+    entry_release(c, e);
+}
+
+static const struct halay_signature *signature_of(const struct entry *e, int rank)
+{
+    return e->state[rank] == ENTRY_ANNOUNCED ? &e->announced[rank] : &e->agreed;
+}
+
+/* ---- ids ---- */
+
+static enum halay_status emit(struct halay_coordinator *c, int rank, const struct halay_item *item)
+{
+    return c->options.emit(c->options.arg, rank, item);
+}
+
+static void id_free(struct halay_coordinator *c, struct entry *e)
+{
+    c->by_id[e->id] = NULL;
+    c->free_ids[c->free_count++] = e->id; /* there is room: see assign_id */
+    e->id = (uint32_t)HALAY_NO_ID;
+    if (!e->list)
+        entry_release(c, e);
+}
+
+/* Take back the id that was used longest ago. Static buckets keep theirs. This rank forgets at once, the others answer. */
+static enum halay_status forget_oldest(struct halay_coordinator *c)
+{
+    struct entry *e = c->resting.first;
+
+    while (e && e->bucket)
+        e = e->next;
+    if (!e)
+        return HALAY_OK;
+    uint32_t id = e->id;
+    list_remove(e);
+    e->forgetting = c->options.size - 1;
+    if (e->forgetting)
+        c->ids_forgetting++;
+    else
+        id_free(c, e);
+    return emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_FORGET, .id = id });
+}
+
+static enum halay_status forgotten(struct halay_coordinator *c, uint32_t id)
+{
+    struct entry *e = id < c->ids ? c->by_id[id] : NULL;
+
+    if (!e || !e->forgetting)
+        return HALAY_ERR_FORMAT;
+    if (--e->forgetting)
+        return HALAY_OK;
+    c->ids_forgetting--;
+    if (!e->is_revived) {
+        id_free(c, e); /* may free the entry */
+        return HALAY_OK;
+    }
+    e->is_revived = 0;
+    if (!e->present)
+        list_append(&c->resting, e);
+    return HALAY_OK;
+}
+
+static enum halay_status assign_id(struct halay_coordinator *c, struct entry *e)
+{
+    if (c->ids - c->free_count - c->ids_forgetting >= c->options.ids_max) {
+        enum halay_status status = forget_oldest(c);
+        if (status != HALAY_OK)
+            return status;
+    }
+    if (c->free_count) {
+        e->id = c->free_ids[--c->free_count];
+    } else {
+        if (c->ids == c->id_capacity) {
+            size_t capacity = c->id_capacity ? c->id_capacity * 2 : 256;
+            struct entry **by_id = realloc(c->by_id, capacity * sizeof *by_id);
+            if (!by_id)
+                return HALAY_ERR_NO_MEMORY;
+            c->by_id = by_id;
+            uint32_t *free_ids = realloc(c->free_ids, capacity * sizeof *free_ids);
+            if (!free_ids)
+                return HALAY_ERR_NO_MEMORY;
+            c->free_ids = free_ids;
+            c->id_capacity = capacity;
+        }
+        e->id = (uint32_t)c->ids++;
+    }
+    c->by_id[e->id] = e;
+    return HALAY_OK;
+}
+
+/* ---- what the ranks say ---- */
+
+static enum halay_status fail_left(struct halay_coordinator *c, int rank)
+{
+    char text[64];
+    int length = snprintf(text, sizeof text, "rank %d has left", rank);
+
+    if (c->has_failed)
+        return HALAY_OK;
+    c->has_failed = 1;
+    return emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .rank = rank, .text = text,
+                                             .text_length = (size_t)length });
+}
+
+/* A rank that has left cannot come any more: what lacks it never runs. */
+static enum halay_status check_left(struct halay_coordinator *c, const struct entry *e)
+{
+    for (int r = 0; c->left_count && r < c->options.size; r++)
+        if (c->left[r] && !e->state[r])
+            return fail_left(c, r);
+    return HALAY_OK;
+}
+
+static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, int other)
+{
+    char text[HALAY_TEXT_MAX], theirs[256], ours[256], ranks[256] = "";
+    const struct halay_signature *zero = signature_of(e, 0), *first = signature_of(e, other);
+    size_t used = 0;
+    int count = 0;
+
+    halay_signature_difference(first, zero, theirs, ours, sizeof theirs);
+    for (int r = other; r < c->options.size; r++)
+        if (halay_signature_equal(signature_of(e, r), first)) {
+            if (used < sizeof ranks - 24)
+                used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", count ? ", " : "", r);
+            count++;
+        }
+    int length = snprintf(text, sizeof text, "tensor '%.*s': %s %s %s %s, rank 0 has %s", (int)e->node.length, e->node.name,
+                          count > 1 ? "ranks" : "rank", ranks, count > 1 ? "have" : "has", theirs, ours);
+    size_t bytes = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+    halay_error(c->options.log, "%s", text);
+    enum halay_status status = emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_ERROR, .name = e->node.name,
+                                        .name_length = e->node.length, .status = HALAY_ERR_MISMATCH, .text = text,
+                                        .text_length = bytes });
+    struct halay_coordinator_bucket *bucket = e->bucket;
+    size_t member = e->member;
+    entry_rest(c, e);
+    if (bucket)
+        halay_streams_retract(bucket->streams, member);
+    return status;
+}
+
+/* All ranks have come. *agreed: they agree. */
+static enum halay_status meet(struct halay_coordinator *c, struct entry *e, int *agreed)
+{
+    *agreed = 0;
+    for (int r = 1; e->different && r < c->options.size; r++)
+        if (!halay_signature_equal(signature_of(e, r), signature_of(e, 0)))
+            return disagree(c, e, r);
+    *agreed = 1;
+    if (!e->bucket)
+        list_remove(e); /* a member of a static bucket may have to wait for the others */
+    if (e->different) {
+        e->agreed = *signature_of(e, 0);
+        return vector_push(&c->fresh, e);
+    }
+    return HALAY_OK;
+}
+
+/* In which order the ranks said what, kept for a bucket that is sealed later: other ranks may speak of a tensor before rank
+ * 0 has submitted it, or before rank 0 has taken it out of the bucket of an earlier registration. */
+static enum halay_status note_event(struct halay_coordinator *c, struct entry *e, int rank, enum halay_stream_event event)
+{
+    if (!e->early)
+        e->early = calloc(2 * (size_t)c->options.size, sizeof *e->early);
+    if (!e->early)
+        return HALAY_ERR_NO_MEMORY;
+    uint64_t *at = &e->early[2 * rank + (event == HALAY_STREAM_WAITED)];
+    if (!*at)
+        *at = ++c->events;
+    return HALAY_OK;
+}
+
+/* Agreed: hand it to where it will be given out from. */
+static enum halay_status make_runnable(struct halay_coordinator *c, struct entry *e)
+{
+    if (c->options.deterministic == HALAY_DETERMINISTIC_OFF) {
+        c->runnable_bytes += halay_signature_bytes(&e->agreed);
+        return vector_push(&c->runnable, e);
+    }
+    return e->bucket ? HALAY_OK : halay_coordinator_choose(c, &e, 1);
+}
+
+static enum halay_status arrive(struct halay_coordinator *c, int rank, struct entry *e,
+                                const struct halay_signature *signature, int64_t now_us)
+{
+    enum halay_status status;
+    int agreed = 0;
+
+    if (e->state[rank])
+        return HALAY_ERR_FORMAT;
+    e->state[rank] = ENTRY_READY;
+    int has_id = e->id != (uint32_t)HALAY_NO_ID && (!e->forgetting || e->is_revived);
+    if (!signature && !has_id)
+        signature = &e->agreed; /* the rank had not heard that the id is to be forgotten */
+    if (signature && (!has_id || !halay_signature_equal(signature, &e->agreed))) {
+        if (!e->announced)
+            e->announced = calloc((size_t)c->options.size, sizeof *e->announced);
+        if (!e->announced)
+            return HALAY_ERR_NO_MEMORY;
+        e->announced[rank] = *signature;
+        e->state[rank] = ENTRY_ANNOUNCED;
+        e->different++;
+    }
+    if (++e->present == 1) {
+        e->since_us = now_us;
+        list_append(&c->waiting, e);
+    }
+    if (e->present < c->options.size) {
+        status = check_left(c, e);
+    } else {
+        status = meet(c, e, &agreed);
+        if (!agreed)
+            return status; /* the entry may be gone */
+        if (status == HALAY_OK)
+            status = make_runnable(c, e);
+    }
+    if (status != HALAY_OK)
+        return status;
+    if (c->options.deterministic == HALAY_DETERMINISTIC_OFF)
+        return HALAY_OK;
+    status = note_event(c, e, rank, HALAY_STREAM_READY);
+    if (status == HALAY_OK && e->bucket)
+        status = halay_streams_feed(e->bucket->streams, rank, e->member, HALAY_STREAM_READY);
+    return status;
+}
+
+static enum halay_status receive_ready(struct halay_coordinator *c, int rank, const struct halay_id_range *range,
+                                       int64_t now_us)
+{
+    for (uint32_t id = range->first; id < range->first + range->count; id++) {
+        if (id >= c->ids || !c->by_id[id])
+            return HALAY_ERR_FORMAT;
+        enum halay_status status = arrive(c, rank, c->by_id[id], NULL, now_us);
+        if (status != HALAY_OK)
+            return status;
+    }
+    return HALAY_OK;
+}
+
+/* The rank's program waits for something: all that it has submitted so far counts as waited for. */
+static enum halay_status receive_waited(struct halay_coordinator *c, int rank)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (c->options.deterministic == HALAY_DETERMINISTIC_OFF)
+        return HALAY_OK;
+    for (struct entry *e = c->waiting.first; e && status == HALAY_OK; e = e->next)
+        if (e->state[rank])
+            status = note_event(c, e, rank, HALAY_STREAM_WAITED);
+    for (struct halay_coordinator_bucket *b = c->buckets; b && status == HALAY_OK; b = b->next)
+        status = halay_streams_feed(b->streams, rank, HALAY_STREAM_ALL, HALAY_STREAM_WAITED);
+    return status;
+}
+
+static enum halay_status receive_bye(struct halay_coordinator *c, int rank)
+{
+    if (c->left[rank])
+        return HALAY_ERR_FORMAT;
+    c->left[rank] = 1;
+    c->left_count++;
+    enum halay_status status = emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_LEFT, .rank = rank });
+    for (struct entry *e = c->waiting.first; e && status == HALAY_OK; e = e->next)
+        if (!e->state[rank])
+            return fail_left(c, rank);
+    return status;
+}
+
+enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int rank, const struct halay_item *item,
+                                            int64_t now_us)
+{
+    struct entry *e;
+
+    switch (item->kind) {
+    case HALAY_ITEM_READY:
+        return receive_ready(c, rank, &item->range, now_us);
+    case HALAY_ITEM_ANNOUNCE:
+        e = halay_coordinator_entry(c, item->name, item->name_length);
+        if (!e)
+            return HALAY_ERR_NO_MEMORY;
+        if (rank == 0)
+            e->order = item->order;
+        return arrive(c, rank, e, &item->signature, now_us);
+    case HALAY_ITEM_WAITED:
+        return receive_waited(c, rank);
+    case HALAY_ITEM_FLUSH:
+        c->flush = 1;
+        return HALAY_OK;
+    case HALAY_ITEM_FORGET:
+        return forgotten(c, item->id);
+    case HALAY_ITEM_BYE:
+        return receive_bye(c, rank);
+    default:
+        return HALAY_ERR_FORMAT;
+    }
+}
+
+/* ---- giving out ---- */
+
+enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct entry *const *entries, size_t count)
+{
+    c->groups++;
+    for (size_t i = 0; i < count; i++) {
+        entries[i]->group = c->groups;
+        enum halay_status status = vector_push(&c->chosen, entries[i]);
+        if (status != HALAY_OK)
+            return status;
+    }
+    return HALAY_OK;
+}
+
+/* By rank 0's order of registration, so that neighbours there are neighbours in a bucket; names that are not registered
+ * follow in the order in which they came. */
+static int compare_order(const void *a, const void *b)
+{
+    const struct entry *x = *(struct entry *const *)a, *y = *(struct entry *const *)b;
+    uint64_t i = x->order ? x->order : UINT64_MAX, j = y->order ? y->order : UINT64_MAX;
+
+    if (i != j)
+        return i < j ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void sort_by_order(struct entry_vector *v)
+{
+    for (size_t i = 1; i < v->count; i++)
+        if (compare_order(&v->entries[i - 1], &v->entries[i]) > 0) {
+            qsort(v->entries, v->count, sizeof *v->entries, compare_order);
+            return;
+        }
+}
+
+/* New names get their ids; those with another signature than before keep theirs. */
+static enum halay_status agree_fresh(struct halay_coordinator *c)
+{
+    enum halay_status status = HALAY_OK;
+
+    sort_by_order(&c->fresh);
+    for (size_t i = 0; i < c->fresh.count && status == HALAY_OK; i++) {
+        struct entry *e = c->fresh.entries[i];
+        if (e->id == (uint32_t)HALAY_NO_ID)
+            status = assign_id(c, e);
+        else if (e->forgetting)
+            e->is_revived = 1;
+        if (status == HALAY_OK)
+            status = emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_AGREE, .name = e->node.name,
+                                     .name_length = e->node.length, .signature = e->agreed, .id = e->id });
+    }
+    c->fresh.count = 0;
+    return status;
+}
+
+static enum halay_status reserve_ranges(struct halay_coordinator *c, size_t count)
+{
+    if (c->range_capacity >= count)
+        return HALAY_OK;
+    struct halay_id_range *grown = realloc(c->ranges, count * 2 * sizeof *grown);
+    if (!grown)
+        return HALAY_ERR_NO_MEMORY;
+    c->ranges = grown;
+    c->range_capacity = count * 2;
+    return HALAY_OK;
+}
+
+static enum halay_status emit_bucket(struct halay_coordinator *c, struct entry **entries, size_t count)
+{
+    size_t ranges = 0;
+
+    if (reserve_ranges(c, count) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        struct halay_id_range *last = ranges ? &c->ranges[ranges - 1] : NULL;
+        if (last && entries[i]->id == last->first + last->count)
+            last->count++;
+        else
+            c->ranges[ranges++] = (struct halay_id_range){ entries[i]->id, 1 };
+    }
+    for (size_t i = 0; i < count; i++)
+        entry_rest(c, entries[i]);
+    return emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_BUCKET, .ranges = c->ranges, .range_count = ranges });
+}
+
+/* What has been chosen, group by group. */
+static enum halay_status emit_chosen(struct halay_coordinator *c)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0, end; i < c->chosen.count && status == HALAY_OK; i = end) {
+        for (end = i; end < c->chosen.count && c->chosen.entries[end]->group == c->chosen.entries[i]->group;)
+            end++;
+        status = emit_bucket(c, c->chosen.entries + i, end - i);
+    }
+    c->chosen.count = 0;
+    return status;
+}
+
+/* Plan what is runnable into buckets, in order. */
+static enum halay_status choose_runnable(struct halay_coordinator *c)
+{
+    size_t n = c->runnable.count;
+
+    sort_by_order(&c->runnable);
+    if (c->plan_capacity < n) {
+        free(c->plan);
+        free(c->plan_heads);
+        c->plan_capacity = 0;
+        c->plan = malloc(2 * n * sizeof *c->plan);
+        c->plan_heads = malloc((2 * n + 1) * sizeof *c->plan_heads);
+        if (!c->plan || !c->plan_heads)
+            return HALAY_ERR_NO_MEMORY;
+        c->plan_capacity = 2 * n;
+    }
+    for (size_t i = 0; i < n; i++)
+        c->plan[i] = (struct halay_plan_item){ .kind = halay_signature_kind(&c->runnable.entries[i]->agreed),
+                                               .bytes = halay_signature_bytes(&c->runnable.entries[i]->agreed) };
+    size_t buckets = halay_plan(c->plan, n, c->options.threshold);
+
+    /* Counting sort by bucket: heads[b] is where bucket b's next entry goes. */
+    memset(c->plan_heads, 0, (buckets + 1) * sizeof *c->plan_heads);
+    for (size_t i = 0; i < n; i++)
+        c->plan_heads[c->plan[i].bucket + 1]++;
+    for (size_t b = 0; b < buckets; b++)
+        c->plan_heads[b + 1] += c->plan_heads[b];
+    size_t base = c->chosen.count;
+    for (size_t i = 0; i < n; i++)
+        if (vector_push(&c->chosen, NULL) != HALAY_OK)
+            return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        struct entry *e = c->runnable.entries[i];
+        e->group = c->groups + 1 + c->plan[i].bucket;
+        c->chosen.entries[base + c->plan_heads[c->plan[i].bucket]++] = e;
+    }
+    c->groups += buckets;
+    c->runnable.count = 0;
+    c->runnable_bytes = 0;
+    return HALAY_OK;
+}
+
+enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_idle, int *emitted)
+{
+    enum halay_status status = HALAY_OK;
+
+    *emitted = 0;
+    if (c->out_of_memory)
+        return HALAY_ERR_NO_MEMORY;
+    if (c->fresh.count) {
+        *emitted = 1;
+        status = agree_fresh(c);
+    }
+    if (status == HALAY_OK && c->runnable.count &&
+        (is_idle || c->flush || c->runnable_bytes >= c->options.threshold)) {
+        c->flush = 0;
+        status = choose_runnable(c);
+    }
+    if (status == HALAY_OK && c->chosen.count) {
+        *emitted = 1;
+        status = emit_chosen(c);
+    }
+    if (is_idle)
+        c->flush = 0;
+    if (status == HALAY_OK && c->left_count == c->options.size && !c->waiting.count && !c->runnable.count && !c->is_done) {
+        c->is_done = *emitted = 1;
+        status = emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_DONE });
+    }
+    return status;
+}
+
+void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max)
+{
+    c->options.ids_max = ids_max;
+}
+
+size_t halay_coordinator_waiting(const struct halay_coordinator *c)
+{
+    return c->waiting.count;
+}
+
+/* ---- stalls ---- */
+
+static void print_ranks(const struct halay_coordinator *c, const struct entry *e, int present, char *text, size_t size)
+{
+    size_t used = 0;
+    int count = 0;
+
+    text[0] = 0;
+    for (int r = 0; r < c->options.size; r++) {
+        if ((e->state[r] != 0) != present)
+            continue;
+        if (used + 24 > size) {
+            snprintf(text + used, size - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(text + used, size - used, "%s%d", count++ ? ", " : "", r);
+    }
+}
+
+void halay_coordinator_report_stalls(struct halay_coordinator *c, int64_t now_us, int64_t stall_us)
+{
+    enum { LINES_MAX = 6 };
+    char here[256], missing[256];
+    int lines = 0, more = 0;
+
+    for (struct entry *e = c->waiting.first; e; e = e->next) {
+        int64_t from = e->reported_us ? e->reported_us : e->since_us;
+        if (now_us - from < stall_us)
+            continue;
+        e->reported_us = now_us;
+        if (lines++ >= LINES_MAX) {
+            more++;
+            continue;
+        }
+        if (e->present == c->options.size) {
+            halay_warning(c->options.log, "stalled for %lld s: tensor '%.*s': submitted by all ranks, but not all tensors of "
+                          "its bucket were, and not every rank waits for one", (long long)((now_us - e->since_us) / 1000000),
+                          (int)e->node.length, e->node.name);
+            continue;
+        }
+        print_ranks(c, e, 1, here, sizeof here);
+        print_ranks(c, e, 0, missing, sizeof missing);
+        halay_warning(c->options.log, "stalled for %lld s: tensor '%.*s': submitted by ranks %s, missing: ranks %s",
+                      (long long)((now_us - e->since_us) / 1000000), (int)e->node.length, e->node.name, here, missing);
+    }
+    if (more)
+        halay_warning(c->options.log, "stalled: %d more tensors", more);
+}
+
+/* ---- life ---- */
+
+enum halay_status halay_coordinator_create(const struct halay_coordinator_options *options, struct halay_coordinator **out)
+{
+    struct halay_coordinator *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return HALAY_ERR_NO_MEMORY;
+    c->options = *options;
+    c->left = calloc((size_t)options->size, 1);
+    if (!c->left) {
+        free(c);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    *out = c;
+    return HALAY_OK;
+}
+
+void halay_coordinator_destroy(struct halay_coordinator *c)
+{
+    struct halay_table_node *node;
+
+    if (!c)
+        return;
+    while ((node = halay_table_take(&c->names)))
+        entry_free((struct entry *)node);
+    halay_table_fini(&c->names);
+    halay_coordinator_destroy_buckets(c);
+    free(c->fresh.entries);
+    free(c->runnable.entries);
+    free(c->chosen.entries);
+    free(c->by_id);
+    free(c->free_ids);
+    free(c->ranges);
+    free(c->plan);
+    free(c->plan_heads);
+    free(c->left);
+    free(c);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Coordinator: rank 0's view of all ranks: who has submitted what, whether they agree, and what runs next.
+ *
+ * It takes items (messages.h) from the ranks, its own included, and gives items back through `emit`. It moves no data,
+ * takes no lock, reads no clock: the driver of rank 0 calls it, and so do tests.
+ */
+#ifndef HALAY_COORDINATOR_H
+#define HALAY_COORDINATOR_H
+
+#include "base/config.h"
+#include "fusion/messages.h"
+
+struct halay_coordinator;
+
+struct halay_coordinator_options {
+    int size;
+    size_t threshold; /* bytes of a bucket */
+    enum halay_deterministic deterministic;
+    size_t ids_max;         /* how many names keep an id; those used longest ago lose theirs */
+    struct halay_log *log;  /* borrowed until destroy */
+    /* An item for one rank, or for all (-1), the coordinator's own included. Must not call the coordinator. */
+    enum halay_status (*emit)(void *arg, int rank, const struct halay_item *item);
+    void *arg; /* borrowed until destroy */
+};
+
+enum halay_status halay_coordinator_create(const struct halay_coordinator_options *options,
+                                           struct halay_coordinator **out);
+void halay_coordinator_destroy(struct halay_coordinator *c); /* NULL is allowed */
+
+/*
+ * An item from a rank. READY, ANNOUNCE, WAITED, FLUSH, FORGET, BYE; anything else is HALAY_ERR_FORMAT, and so is what no
+ * correct engine sends (an id that does not exist, a tensor submitted twice). Other errors: HALAY_ERR_NO_MEMORY, and what
+ * emit returned. now_us: the clock.
+ */
+enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int rank, const struct halay_item *item,
+                                            int64_t now_us);
+
+/*
+ * Give out what is to run now. is_idle: nothing is under way on this rank; then everything that is ready runs at once,
+ * otherwise it accumulates up to the threshold. *emitted: something was given out.
+ */
+enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_idle, int *emitted);
+
+/* For tests: keep fewer ids. */
+void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max);
+
+/* Names that some ranks have submitted and others have not. */
+size_t halay_coordinator_waiting(const struct halay_coordinator *c);
+
+/* Log what some ranks have been waiting for longer than stall_us, once each stall_us: tensor, ranks there, ranks missing. */
+void halay_coordinator_report_stalls(struct halay_coordinator *c, int64_t now_us, int64_t stall_us);
+
+/*
+ * Deterministic modes: rank 0 submits the first tensor of this static bucket: its members from now on (copied), in order.
+ * Comes before that tensor's announcement. The bucket lives until all its members are dropped.
+ */
+struct halay_coordinator_bucket;
+enum halay_status halay_coordinator_seal(struct halay_coordinator *c, const char *const *names, size_t count,
+                                         struct halay_coordinator_bucket **out);
+enum halay_status halay_coordinator_drop_member(struct halay_coordinator *c, struct halay_coordinator_bucket *bucket,
+                                                size_t member);
+
+#endif

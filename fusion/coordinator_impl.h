@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Coordinator, inside view: shared by coordinator.c and coordinator_static.c only.
+ */
+#ifndef HALAY_COORDINATOR_IMPL_H
+#define HALAY_COORDINATOR_IMPL_H
+
+#include "fusion/coordinator.h"
+#include "fusion/streams.h"
+#include "fusion/table.h"
+
+enum { ENTRY_ABSENT, ENTRY_READY, ENTRY_ANNOUNCED };
+
+struct entry_list {
+    struct entry *first, *last;
+    size_t count;
+};
+
+struct entry_vector {
+    struct entry **entries; /* owned array of borrowed entries */
+    size_t count, capacity;
+};
+
+/* A name. */
+struct entry {
+    struct halay_table_node node; /* first */
+    uint32_t id;                  /* HALAY_NO_ID: none */
+    int forgetting;               /* ranks that have not yet answered FORGET */
+    int is_revived;               /* agreed again meanwhile */
+    struct halay_signature agreed; /* valid while there is an id, or on the fresh list */
+    int present, different;        /* ranks that came; those of them that announced a signature */
+    unsigned char *state;          /* [rank]; in the same block */
+    struct halay_signature *announced; /* owned: [rank], valid where state is ENTRY_ANNOUNCED; NULL until needed */
+    uint64_t *early;                   /* owned: [2 rank + event]: numbers of events before a bucket was sealed; or NULL */
+    int64_t since_us, reported_us;
+    uint64_t order; /* rank 0's order of registration + 1; 0: by name */
+    uint64_t group; /* which bucket it was chosen for */
+    struct halay_coordinator_bucket *bucket; /* borrowed: the static bucket it belongs to, or NULL */
+    size_t member;
+    struct entry_list *list; /* the one it is on, or NULL */
+    struct entry *previous, *next;
+};
+
+/* A static bucket. */
+struct halay_coordinator_bucket {
+    struct halay_coordinator *coordinator; /* borrowed */
+    struct halay_coordinator_bucket *previous, *next;
+    struct halay_streams *streams; /* owned */
+    struct entry **entries;        /* owned array: the members in order */
+    struct entry **scratch;        /* owned array */
+    size_t count;
+};
+
+struct halay_coordinator {
+    struct halay_coordinator_options options;
+    struct halay_table names;
+    struct entry **by_id; /* owned array: [id], NULL: free */
+    uint32_t *free_ids;   /* owned; as long as by_id */
+    size_t ids, id_capacity, free_count, ids_forgetting;
+    struct entry_list waiting, resting;
+    struct entry_vector fresh;    /* agreed, and the ranks don't know it yet */
+    struct entry_vector runnable; /* agreed, to be planned (off) */
+    struct entry_vector chosen;   /* to be given out: groups one behind the other */
+    size_t runnable_bytes;
+    uint64_t groups, events;
+    struct halay_id_range *ranges; /* owned: scratch */
+    size_t range_capacity;
+    struct halay_plan_item *plan; /* owned: scratch */
+    size_t *plan_heads;           /* owned: scratch */
+    size_t plan_capacity;
+    unsigned char *left; /* owned: [rank] */
+    int left_count;
+    int flush, has_failed, is_done, out_of_memory;
+    struct halay_coordinator_bucket *buckets; /* owned: list */
+};
+
+/* The entry of a name, made if there is none; NULL: no memory. */
+struct entry *halay_coordinator_entry(struct halay_coordinator *c, const char *name, size_t length);
+/* These run together, after all that was chosen before. */
+enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct entry *const *entries, size_t count);
+void halay_coordinator_destroy_buckets(struct halay_coordinator *c);
+
+#endif

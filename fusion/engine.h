@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Engine, inside view: the context and what its files share. docs/threading.md has the whole picture of who runs where.
+ *
+ * Two worlds meet here. User threads submit, wait and register under `lock`, for moments. One thread at a time is the
+ * *driver* (the background thread, or one in halay_wait) and does everything else; what only it uses has no lock.
+ */
+#ifndef HALAY_ENGINE_H
+#define HALAY_ENGINE_H
+
+#include "collectives/group.h"
+#include "collectives/world.h"
+#include "fusion/coordinator.h"
+#include "fusion/link.h"
+#include "fusion/table.h"
+#include "halay.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* A name this rank knows: registered, in flight, or with an agreed id. */
+struct halay_entry {
+    struct halay_table_node node;  /* first; the name is in the same block */
+    struct halay_tensor *tensor;   /* registered, or NULL; guarded by lock */
+    struct halay_request *request; /* in flight, or NULL; set under lock by submit, cleared under lock by the driver */
+    uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
+    struct halay_signature agreed; /* valid with an id; driver only */
+};
+
+/* The static bucket of a registered tensor (rank 0 in a deterministic mode); guarded by lock where not said otherwise. */
+struct halay_static_bucket {
+    struct halay_static_bucket *next;
+    uint64_t kind;
+    size_t bytes, count, capacity;
+    char **names;  /* owned: the members in order of registration; NULL: unregistered before it was sealed */
+    size_t alive;
+    int is_sealed; /* a member was submitted: nothing is added any more */
+    struct halay_coordinator_bucket *sealed; /* borrowed: the coordinator's; driver only */
+    size_t *position;                        /* owned: of each name among the sealed ones; driver only */
+};
+
+struct halay_tensor {
+    struct halay_context *ctx; /* borrowed: outlives it */
+    struct halay_entry *entry; /* borrowed: outlives it */
+    struct halay_signature signature;
+    size_t count, bytes;
+    const void *in; /* borrowed while in flight */
+    void *out;
+    uint64_t order;                     /* of registration, from 1 */
+    struct halay_static_bucket *bucket; /* shared, or NULL */
+    size_t member;
+};
+
+struct halay_request {
+    struct halay_context *ctx; /* borrowed */
+    struct halay_entry *entry; /* borrowed while in flight */
+    struct halay_request *next; /* free list, or list of those that have ended */
+    struct halay_signature signature;
+    size_t count, bytes;
+    const void *in; /* borrowed while in flight; in == out: in place */
+    void *out;
+    halay_callback callback;
+    void *arg;
+    uint64_t order;                     /* of the registered tensor's registration, 0: by name */
+    struct halay_static_bucket *bucket; /* of the registered tensor; NULL: none */
+    _Atomic int references;             /* the engine's until it has ended, the caller's */
+    _Atomic int status;   /* HALAY_IN_PROGRESS until it has ended: stored (release) by the driver after text and data are
+                             final, loaded (acquire) by halay_test and halay_wait */
+    int is_running;       /* given out by the coordinator; driver only */
+    int is_over;          /* on the list of the ended; driver only */
+    enum halay_status final; /* what status will be; driver only */
+    char *text;           /* owned, or NULL; written before status */
+};
+
+enum halay_event_kind { HALAY_EVENT_SUBMITTED, HALAY_EVENT_WAITED, HALAY_EVENT_UNREGISTERED };
+
+/* What user threads tell the driver, in order. */
+struct halay_event {
+    enum halay_event_kind kind;
+    struct halay_request *request;      /* SUBMITTED: borrowed, in flight */
+    struct halay_static_bucket *bucket; /* UNREGISTERED */
+    size_t member;
+};
+
+struct halay_events {
+    struct halay_event *events; /* owned */
+    size_t count, capacity;
+};
+
+enum halay_driver { HALAY_DRIVER_NONE, HALAY_DRIVER_THREAD, HALAY_DRIVER_WAITER };
+
+struct halay_bucket; /* bucket.c */
+struct request_slab; /* request.c */
+
+struct halay_context {
+    struct halay_world *world;         /* owned */
+    struct halay_group *group;         /* owned */
+    struct halay_transport *control;   /* borrowed from world; NULL in a job of one rank without one */
+    struct halay_log *log;             /* borrowed from world */
+    int rank, size;
+
+    pthread_mutex_t lock;
+    struct halay_table names;            /* guarded by lock */
+    struct halay_events submitted;       /* guarded by lock */
+    struct halay_request *free_requests; /* guarded by lock */
+    struct request_slab *slabs;          /* owned; guarded by lock */
+    size_t registered;                   /* count of registrations ever; guarded by lock */
+    struct halay_static_bucket *static_first, *static_last; /* owned; guarded by lock */
+    _Atomic size_t in_flight;            /* submitted and not ended; written under lock, read anywhere (relaxed: a hint) */
+    _Atomic int is_closing; /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver */
+    enum halay_status status;            /* first cause; guarded by lock, written by the driver */
+    char text[HALAY_TEXT_MAX];           /* likewise */
+    _Atomic int is_unwaited; /* something was submitted since the last WAITED; written under lock, relaxed: read by the
+                                program's thread that submitted */
+    _Atomic int flush_wanted;            /* a waiter waits for something not running; relaxed: the wake orders it */
+    _Atomic int has_left;                /* halay_fini need not wait longer; stored by the driver (release) */
+    _Atomic int has_events;              /* submitted.count > 0; stored under lock, read by the driver before it takes it */
+
+    /* The driver's role. guarded by lock */
+    enum halay_driver driver;
+    _Atomic int waiters; /* threads in halay_wait that don't drive; written under lock, the driver reads it to hand over
+                            (relaxed: whoever becomes a waiter wakes the driver afterwards) */
+    int64_t drove_us;    /* when somebody gave the role up last */
+    int thread_is_parked; /* the background thread sleeps on thread_wakes */
+    _Atomic int is_stopping; /* the thread is to end; written under lock, the driver reads it (relaxed) */
+    pthread_cond_t thread_wakes; /* the background thread: the role is free and there is work, or it is to end */
+    pthread_cond_t waiter_wakes; /* waiters: something ended, or the role is free */
+    pthread_cond_t idle;
+    pthread_t thread;    /* set once before start */
+    int thread_runs;     /* set once before start */
+
+    /* Driver only from here on. */
+    struct halay_events taken;
+    struct halay_entry **by_id; /* owned array: [id], borrowed entries */
+    size_t id_capacity;
+    struct halay_link *link;    /* owned */
+    struct halay_coordinator *coordinator; /* owned; rank 0 only */
+    struct halay_request *ended, **ended_last; /* ended, to be delivered */
+    struct halay_bucket *waiting, **waiting_last; /* buckets to be started, in the agreed order */
+    struct halay_bucket *running;  /* under way */
+    struct halay_bucket *free_buckets;
+    size_t running_count;
+    int64_t now_us;    /* the clock at the beginning of this step */
+    int64_t checked_us; /* when peers and stalls were looked at last */
+    unsigned char *left; /* owned: [rank], who said BYE */
+    int is_draining; /* failed because somebody left: what is under way still completes */
+    int said_bye, is_done, said_fail; /* BYE, FAIL was sent; DONE has come */
+    uint64_t buckets_run; /* counter, for tests */
+    long spin_thread_us, spin_waiter_us; /* set once before start */
+};
+
+/* ---- context.c ---- */
+
+/* A context over a world that is open; owns the world from success on. */
+enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out);
+
+/* ---- fail.c: driver only ---- */
+
+/* The engine is over: every request in flight ends with status and text, later submissions get status. The first cause
+ * is kept. Tells the other ranks what it can. rank: whose fault, or -1. */
+void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int rank, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Somebody has left: what was under way has completed. */
+void halay_engine_drained(struct halay_context *ctx);
+/* A peer is gone: says "has left" or "has died". */
+void halay_engine_fail_peer(struct halay_context *ctx, int rank);
+
+/* ---- request.c ---- */
+
+/* A request with one reference for the engine and one for the caller; NULL: no memory. */
+struct halay_request *halay_request_get_locked(struct halay_context *ctx);
+void halay_request_put(struct halay_request *request);
+void halay_request_put_locked(struct halay_request *request);
+/* Driver: the request ends; delivered later in this step. text may be NULL; copied. */
+void halay_request_end(struct halay_request *request, enum halay_status status, const char *text);
+/* Driver, no lock held: callbacks, then waiters. Returns how many. */
+size_t halay_requests_deliver(struct halay_context *ctx);
+void halay_requests_free_all(struct halay_context *ctx);
+
+/* ---- registry.c ---- */
+
+/* Tell the driver; the lock is held. */
+enum halay_status halay_events_push(struct halay_context *ctx, const struct halay_event *event);
+/* Free the entry if nothing needs it any more. */
+void halay_entry_release_locked(struct halay_context *ctx, struct halay_entry *entry);
+/* Every member was unregistered and the coordinator has let go of it. */
+void halay_static_bucket_remove_locked(struct halay_context *ctx, struct halay_static_bucket *bucket);
+/* Submit with a choice: wake the driver, or leave it to a wait that follows at once. */
+enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                    halay_callback callback, void *arg, int wakes, struct halay_request **request);
+void halay_registry_free_all(struct halay_context *ctx);
+
+/* ---- cache.c: agreed ids; driver only ---- */
+
+enum halay_status halay_cache_agree(struct halay_context *ctx, const struct halay_item *item);
+struct halay_entry *halay_cache_find(const struct halay_context *ctx, uint32_t id); /* NULL: no such id */
+enum halay_status halay_cache_forget(struct halay_context *ctx, uint32_t id);
+
+/* ---- negotiate.c: driver only ---- */
+
+/* Tell the coordinator what was submitted since the last time; returns how many events. */
+size_t halay_negotiate_submitted(struct halay_context *ctx);
+/* An item from the coordinator or, on rank 0, from a rank. */
+enum halay_status halay_negotiate_receive(void *ctx, int rank, const struct halay_item *item);
+/* From rank 0's coordinator to the ranks. */
+enum halay_status halay_negotiate_emit(void *ctx, int rank, const struct halay_item *item);
+/* Say BYE once the program is leaving. */
+void halay_negotiate_leave(struct halay_context *ctx);
+
+/* ---- bucket.c: driver only ---- */
+
+/* The coordinator gave this out. HALAY_ERR_FORMAT: an id that this rank did not submit. */
+enum halay_status halay_bucket_add(struct halay_context *ctx, const struct halay_id_range *ranges, size_t count);
+/* Start what can be started, progress what runs, end what has ended. Nonzero if
+ * anything got further. */
+size_t halay_buckets_progress(struct halay_context *ctx);
+/* Give up everything; the requests have been ended by the caller. */
+void halay_buckets_abandon(struct halay_context *ctx);
+void halay_buckets_free_all(struct halay_context *ctx);
+
+/* ---- cycle.c ---- */
+
+/* One bounded piece of everything; never blocks. Nonzero if something happened. Driver only. */
+int halay_engine_step(struct halay_context *ctx);
+enum halay_status halay_cycle_start(struct halay_context *ctx);
+void halay_cycle_stop(struct halay_context *ctx);
+/* There is something new for the driver: whom to wake, to be done by halay_cycle_wake_now after unlocking. Any thread. */
+enum halay_wake { HALAY_WAKE_DRIVER, HALAY_WAKE_THREAD };
+enum halay_wake halay_cycle_wake_needed_locked(const struct halay_context *ctx);
+void halay_cycle_wake_now(struct halay_context *ctx, enum halay_wake wake);
+/* Both. lock not held. */
+void halay_cycle_wake(struct halay_context *ctx);
+/* Drive or sleep until done(arg) or the deadline. lock not held. Returns what done said last. */
+int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int64_t deadline_us);
+
+#endif

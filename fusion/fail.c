@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Failure: the end of the engine, once; the first cause stays.
+ *
+ * Every rank that finds a cause says so: to the coordinator, who passes it on, or as the coordinator to all. A rank that
+ * died tells nobody; each of the others finds out by itself (halay_world_check_peers, the transport). The group is closed,
+ * so that peers in the middle of a collective with this rank get out of it.
+ */
+#include "fusion/engine.h"
+#include <stdio.h>
+#include <string.h>
+
+/* All requests in flight end; what they had queued for the driver is dropped. */
+static void end_all(struct halay_context *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    size_t kept = 0;
+    for (size_t i = 0; i < ctx->submitted.count; i++) {
+        struct halay_event *e = &ctx->submitted.events[i];
+        if (e->kind == HALAY_EVENT_UNREGISTERED)
+            ctx->submitted.events[kept++] = *e;
+    }
+    ctx->submitted.count = kept;
+    for (size_t i = 0; i < ctx->names.size; i++)
+        for (struct halay_table_node *node = ctx->names.chains[i]; node; node = node->next) {
+            struct halay_request *r = ((struct halay_entry *)node)->request;
+            if (r && !(ctx->is_draining && r->is_running))
+                halay_request_end(r, ctx->status, ctx->text);
+        }
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+/* Once it is over, nobody else learns the cause from this rank but by this. */
+static void tell_others(struct halay_context *ctx, enum halay_status status, int rank)
+{
+    char text[HALAY_TEXT_MAX];
+    struct halay_item item = { .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .text = text,
+                               .rank = rank >= 0 ? rank : ctx->rank };
+
+    if (ctx->said_fail)
+        return;
+    ctx->said_fail = 1;
+    if (status == HALAY_ERR_PEER)
+        snprintf(text, sizeof text, "%s", ctx->text);
+    else
+        snprintf(text, sizeof text, "rank %d has failed: %.900s", ctx->rank, ctx->text);
+    item.text_length = strlen(text);
+    /* Without memory for it the others find out by the group, which is closed. */
+    if (halay_link_append(ctx->link, ctx->coordinator ? -1 : 0, &item) != HALAY_OK)
+        return;
+    halay_link_flush(ctx->link);
+}
+
+static void close_group(struct halay_context *ctx)
+{
+    ctx->is_draining = 0;
+    halay_group_fail(ctx->group, ctx->status);
+    halay_buckets_abandon(ctx);
+    end_all(ctx);
+}
+
+void halay_engine_drained(struct halay_context *ctx)
+{
+    ctx->is_draining = 0;
+    halay_group_fail(ctx->group, ctx->status);
+}
+
+static void fail(struct halay_context *ctx, enum halay_status status, int rank, const char *text)
+{
+    if (ctx->status != HALAY_OK) {
+        if (ctx->is_draining)
+            close_group(ctx);
+        return;
+    }
+    pthread_mutex_lock(&ctx->lock);
+    snprintf(ctx->text, sizeof ctx->text, "%s", text);
+    ctx->status = status;
+    pthread_mutex_unlock(&ctx->lock);
+    /* That others leave is no error for a rank that does not need them. */
+    if (status == HALAY_ERR_PEER && !atomic_load_explicit(&ctx->in_flight, memory_order_relaxed))
+        halay_info(ctx->log, "%s", text);
+    else
+        halay_error(ctx->log, "%s", text);
+    tell_others(ctx, status, rank);
+    halay_link_stop_receiving(ctx->link);
+    /* Who has left did his part of what is under way: it completes. */
+    ctx->is_draining = status == HALAY_ERR_PEER && rank >= 0 && ctx->left[rank] && (ctx->running || ctx->waiting);
+    if (ctx->is_draining)
+        end_all(ctx);
+    else
+        close_group(ctx);
+}
+
+void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int rank, const char *format, ...)
+{
+    char text[HALAY_TEXT_MAX];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fail(ctx, status, rank, text);
+}
+
+void halay_engine_fail_peer(struct halay_context *ctx, int rank)
+{
+    char text[64];
+    int dead = -1;
+
+    if (rank < 0)
+        snprintf(text, sizeof text, "a rank is gone");
+    else if (ctx->left[rank])
+        snprintf(text, sizeof text, "rank %d has left", rank);
+    else if (halay_world_check_peers(ctx->world, &dead) != HALAY_OK && dead == rank)
+        snprintf(text, sizeof text, "rank %d has died", rank);
+    else
+        snprintf(text, sizeof text, "rank %d has closed its connection", rank);
+    fail(ctx, HALAY_ERR_PEER, rank, text);
+}

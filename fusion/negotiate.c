@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Negotiation, this rank's side: what was submitted goes to the coordinator, what it decides is carried out.
+ *
+ *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator
+ *     coordinator -> AGREE: cache.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
+ *
+ * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and to the link for the
+ * others. Nothing in this file calls the coordinator from within its own emit.
+ */
+#include "fusion/engine.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void to_coordinator(struct halay_context *ctx, const struct halay_item *item)
+{
+    enum halay_status status;
+
+    if (ctx->coordinator)
+        status = halay_coordinator_receive(ctx->coordinator, 0, item, ctx->now_us);
+    else
+        status = halay_link_append(ctx->link, 0, item);
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+}
+
+/* ---- what this rank submitted ---- */
+
+static enum halay_status seal(struct halay_context *ctx, struct halay_static_bucket *b)
+{
+    const char **names = calloc(b->alive, sizeof *names);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    size_t count = 0;
+
+    pthread_mutex_lock(&ctx->lock); /* for the names of other members, which may be unregistered now */
+    b->position = calloc(b->count, sizeof *b->position);
+    if (names && b->position) {
+        for (size_t i = 0; i < b->count; i++)
+            if (b->names[i]) {
+                b->position[i] = count;
+                names[count++] = b->names[i];
+            }
+        status = halay_coordinator_seal(ctx->coordinator, names, count, &b->sealed);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    free(names);
+    return status;
+}
+
+static void tell_submitted(struct halay_context *ctx, const struct halay_request *r)
+{
+    const struct halay_entry *e = r->entry;
+    struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE, .name = e->node.name, .name_length = e->node.length,
+                               .signature = r->signature, .order = r->order };
+
+    if (ctx->coordinator && r->bucket && !r->bucket->sealed) {
+        enum halay_status status = seal(ctx, r->bucket);
+        if (status != HALAY_OK) {
+            halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
+            return;
+        }
+    }
+    if (e->id != (uint32_t)HALAY_NO_ID && halay_signature_equal(&e->agreed, &r->signature))
+        item = (struct halay_item){ .kind = HALAY_ITEM_READY, .range = { e->id, 1 } };
+    to_coordinator(ctx, &item);
+}
+
+static void tell_unregistered(struct halay_context *ctx, struct halay_static_bucket *b, size_t member)
+{
+    enum halay_status status = halay_coordinator_drop_member(ctx->coordinator, b->sealed, b->position[member]);
+
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
+    pthread_mutex_lock(&ctx->lock);
+    if (--b->alive == 0)
+        halay_static_bucket_remove_locked(ctx, b);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+size_t halay_negotiate_submitted(struct halay_context *ctx)
+{
+    if (!atomic_load_explicit(&ctx->has_events, memory_order_relaxed))
+        return 0;
+    pthread_mutex_lock(&ctx->lock);
+    struct halay_events taken = ctx->submitted;
+    ctx->submitted = ctx->taken;
+    ctx->submitted.count = 0;
+    ctx->taken = taken;
+    atomic_store_explicit(&ctx->has_events, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+
+    for (size_t i = 0; i < taken.count; i++) {
+        struct halay_event *e = &taken.events[i];
+        int is_open = ctx->status == HALAY_OK;
+        if (e->kind == HALAY_EVENT_SUBMITTED && is_open)
+            tell_submitted(ctx, e->request); /* a failure in this very loop has ended it, it is not delivered yet */
+        else if (e->kind == HALAY_EVENT_UNREGISTERED && is_open)
+            tell_unregistered(ctx, e->bucket, e->member);
+        else if (e->kind == HALAY_EVENT_WAITED && is_open)
+            to_coordinator(ctx, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
+    }
+    return taken.count;
+}
+
+static void tell_flush(struct halay_context *ctx)
+{
+    /* With nothing under way here there is little under way there: what is ready starts anyway. */
+    if (atomic_load_explicit(&ctx->flush_wanted, memory_order_relaxed) &&
+        atomic_exchange_explicit(&ctx->flush_wanted, 0, memory_order_relaxed) && ctx->running_count)
+        to_coordinator(ctx, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH });
+}
+
+/* ---- what the coordinator decided ---- */
+
+static void end_mismatched(struct halay_context *ctx, const struct halay_item *item)
+{
+    uint64_t hash = halay_table_hash(item->name, item->name_length);
+    char text[HALAY_TEXT_MAX + 1];
+
+    memcpy(text, item->text, item->text_length);
+    text[item->text_length] = 0;
+    pthread_mutex_lock(&ctx->lock);
+    struct halay_entry *e = (struct halay_entry *)halay_table_find(&ctx->names, item->name, item->name_length, hash);
+    struct halay_request *request = e ? e->request : NULL;
+    pthread_mutex_unlock(&ctx->lock);
+    if (request)
+        halay_request_end(request, item->status, text);
+}
+
+static enum halay_status apply(struct halay_context *ctx, const struct halay_item *item)
+{
+    enum halay_status status;
+
+    switch (item->kind) {
+    case HALAY_ITEM_AGREE:
+        return halay_cache_agree(ctx, item);
+    case HALAY_ITEM_BUCKET:
+        return halay_bucket_add(ctx, item->ranges, item->range_count);
+    case HALAY_ITEM_ERROR:
+        end_mismatched(ctx, item);
+        return HALAY_OK;
+    case HALAY_ITEM_FORGET:
+        status = halay_cache_forget(ctx, item->id);
+        if (status == HALAY_OK && !ctx->coordinator)
+            status = halay_link_append(ctx->link, 0, item);
+        return status;
+    case HALAY_ITEM_FAIL:
+        if (!ctx->coordinator)
+            ctx->said_fail = 1; /* who told this rank tells the others */
+        halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
+        return HALAY_OK;
+    case HALAY_ITEM_LEFT:
+        ctx->left[item->rank] = 1;
+        return HALAY_OK;
+    case HALAY_ITEM_DONE:
+        ctx->is_done = 1;
+        halay_link_stop_receiving(ctx->link);
+        return HALAY_OK;
+    default:
+        return HALAY_ERR_FORMAT;
+    }
+}
+
+enum halay_status halay_negotiate_receive(void *arg, int rank, const struct halay_item *item)
+{
+    struct halay_context *ctx = arg;
+
+    if (ctx->status != HALAY_OK)
+        return HALAY_OK; /* over; only what comes is still taken from the transport */
+    if (!ctx->coordinator)
+        return apply(ctx, item);
+    if (item->kind == HALAY_ITEM_FAIL)
+        return apply(ctx, item); /* a rank that cannot go on */
+    return halay_coordinator_receive(ctx->coordinator, rank, item, ctx->now_us);
+}
+
+enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_item *item)
+{
+    struct halay_context *ctx = arg;
+    enum halay_status status = HALAY_OK;
+
+    if (item->kind == HALAY_ITEM_FAIL)
+        ctx->said_fail = 1;
+    if (rank != 0)
+        status = halay_link_append(ctx->link, rank, item);
+    if (status == HALAY_OK && rank <= 0)
+        status = apply(ctx, item);
+    return status;
+}
+
+/* ---- leaving ---- */
+
+void halay_negotiate_leave(struct halay_context *ctx)
+{
+    tell_flush(ctx);
+    if (ctx->said_bye || ctx->status != HALAY_OK)
+        return;
+    /* Once it is closing nothing is added to the events: what was submitted before has been told. */
+    if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
+        atomic_load_explicit(&ctx->has_events, memory_order_relaxed))
+        return;
+    ctx->said_bye = 1;
+    if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
+        to_coordinator(ctx, &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */
+    if (ctx->status == HALAY_OK)
+        to_coordinator(ctx, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
+}

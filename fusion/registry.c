@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Registry: names, registered tensors, and submission.
+ *
+ * Everything here runs on the program's threads. A submission takes the lock once: it finds or makes the name's entry,
+ * marks it as in flight and queues an event for the driver, in order. Nothing is sent here.
+ *
+ * On rank 0 the deterministic modes put registered tensors into static buckets, in order of registration: neighbours of
+ * one kind up to the threshold. The first submission of a member seals its bucket; what is registered later opens another.
+ */
+#include "base/memory.h"
+#include "fusion/engine.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum halay_status halay_events_push(struct halay_context *ctx, const struct halay_event *event)
+{
+    struct halay_events *q = &ctx->submitted;
+
+    if (q->count == q->capacity) {
+        size_t capacity = q->capacity ? q->capacity * 2 : 256;
+        struct halay_event *grown = realloc(q->events, capacity * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        q->events = grown;
+        q->capacity = capacity;
+    }
+    q->events[q->count++] = *event;
+    /* Relaxed: the driver takes the lock to read the events; this only says that it is worth it. */
+    atomic_store_explicit(&ctx->has_events, 1, memory_order_relaxed);
+    return HALAY_OK;
+}
+
+/* ---- names ---- */
+
+/* Well-formed UTF-8 without control characters: names go into log lines. */
+static int is_name(const char *name, size_t *length)
+{
+    const unsigned char *p = (const unsigned char *)name;
+    size_t n = name ? strnlen(name, HALAY_NAME_MAX + 1) : 0;
+
+    if (!n || n > HALAY_NAME_MAX)
+        return 0;
+    for (size_t i = 0; i < n;) {
+        unsigned char c = p[i++];
+        int more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : -1;
+        unsigned char least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, most = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+        if (more < 0 || c < 0x20 || c == 0x7f)
+            return 0;
+        for (; more; more--, i++, least = 0x80, most = 0xbf)
+            if (i >= n || p[i] < least || p[i] > most)
+                return 0;
+    }
+    *length = n;
+    return 1;
+}
+
+/* The entry of a name; made if there is none. NULL: no memory. */
+static struct halay_entry *entry_get_locked(struct halay_context *ctx, const char *name, size_t length, uint64_t hash)
+{
+    struct halay_entry *entry = (struct halay_entry *)halay_table_find(&ctx->names, name, length, hash);
+
+    if (entry)
+        return entry;
+    entry = calloc(1, sizeof *entry + length + 1);
+    if (!entry)
+        return NULL;
+    memcpy(entry + 1, name, length);
+    entry->node = (struct halay_table_node){ .name = (char *)(entry + 1), .length = length, .hash = hash };
+    entry->id = (uint32_t)HALAY_NO_ID;
+    if (halay_table_add(&ctx->names, &entry->node) != HALAY_OK) {
+        free(entry);
+        return NULL;
+    }
+    return entry;
+}
+
+void halay_entry_release_locked(struct halay_context *ctx, struct halay_entry *entry)
+{
+    if (entry->tensor || entry->request || entry->id != (uint32_t)HALAY_NO_ID)
+        return;
+    halay_table_remove(&ctx->names, &entry->node);
+    free(entry);
+}
+
+/* What a collective would refuse on this rank alone, after the ranks have agreed to run it. NULL: nothing. */
+static const char *buffer_fault(const struct halay_tensor_info *info, size_t count)
+{
+    size_t element = halay_dtype_size(info->dtype), bytes = count * element;
+    uintptr_t in = (uintptr_t)info->in, out = (uintptr_t)info->out;
+
+    if (!count)
+        return NULL;
+    if (out % element)
+        return "out is not aligned to its element";
+    if (!in || in == out || info->operation == HALAY_BROADCAST)
+        return NULL;
+    if (in % element)
+        return "in is not aligned to its element";
+    return in < out + bytes && out < in + bytes ? "in and out overlap and are not the same" : NULL;
+}
+
+/* Check what the caller describes; says what is wrong. */
+static enum halay_status check_info(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                    struct halay_signature *signature, size_t *count, size_t *length)
+{
+    const char *why = "";
+
+    if (!info || info->struct_size != sizeof *info) {
+        halay_error(ctx->log, "tensor: struct_size is not sizeof(struct halay_tensor_info)");
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (!is_name(info->name, length)) {
+        halay_error(ctx->log, "tensor: the name must be 1 to %d bytes of UTF-8", HALAY_NAME_MAX);
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = halay_signature_make(info, ctx->size, signature, count, &why);
+    if (status == HALAY_OK && (why = buffer_fault(info, *count)))
+        status = HALAY_ERR_ARGUMENT;
+    if (status != HALAY_OK)
+        halay_error(ctx->log, "tensor '%s': %s", info->name, why);
+    return status;
+}
+
+/* ---- static buckets ---- */
+
+static void static_bucket_free(struct halay_static_bucket *b)
+{
+    for (size_t i = 0; i < b->count; i++)
+        free(b->names[i]);
+    free(b->names);
+    free(b->position);
+    free(b);
+}
+
+void halay_static_bucket_remove_locked(struct halay_context *ctx, struct halay_static_bucket *bucket)
+{
+    struct halay_static_bucket **at = &ctx->static_first, *last = NULL;
+
+    for (; *at && *at != bucket; at = &(*at)->next)
+        last = *at;
+    if (!*at)
+        return;
+    *at = bucket->next;
+    if (ctx->static_last == bucket)
+        ctx->static_last = last;
+    static_bucket_free(bucket);
+}
+
+static enum halay_status static_bucket_reserve(struct halay_static_bucket *b)
+{
+    if (b->count < b->capacity)
+        return HALAY_OK;
+    size_t capacity = b->capacity ? b->capacity * 2 : 16;
+    char **names = realloc(b->names, capacity * sizeof *names);
+    if (!names)
+        return HALAY_ERR_NO_MEMORY;
+    b->names = names;
+    b->capacity = capacity;
+    return HALAY_OK;
+}
+
+static enum halay_status static_bucket_join_locked(struct halay_context *ctx, struct halay_tensor *tensor)
+{
+    uint64_t kind = halay_signature_kind(&tensor->signature);
+    struct halay_static_bucket *b = ctx->static_last, *fresh = NULL;
+
+    if (!b || b->is_sealed ||
+        !halay_plan_joins(b->kind, b->bytes, b->count, kind, tensor->bytes, ctx->world->config.fusion_threshold)) {
+        b = fresh = calloc(1, sizeof *fresh);
+        if (!b)
+            return HALAY_ERR_NO_MEMORY;
+        b->kind = kind;
+    }
+    char *name = strdup(tensor->entry->node.name);
+    if (!name || static_bucket_reserve(b) != HALAY_OK) {
+        free(name);
+        if (fresh)
+            static_bucket_free(fresh);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    tensor->bucket = b;
+    tensor->member = b->count;
+    b->names[b->count++] = name;
+    b->alive++;
+    b->bytes += tensor->bytes;
+    if (fresh) {
+        *(ctx->static_last ? &ctx->static_last->next : &ctx->static_first) = fresh;
+        ctx->static_last = fresh;
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status static_bucket_leave_locked(struct halay_context *ctx, struct halay_tensor *tensor)
+{
+    struct halay_static_bucket *b = tensor->bucket;
+
+    if (!b)
+        return HALAY_OK;
+    if (b->is_sealed) /* the coordinator knows it, or will before it hears of this */
+        return halay_events_push(ctx, &(struct halay_event){ .kind = HALAY_EVENT_UNREGISTERED, .bucket = b,
+                                                             .member = tensor->member });
+    free(b->names[tensor->member]);
+    b->names[tensor->member] = NULL;
+    b->bytes -= tensor->bytes;
+    if (--b->alive == 0)
+        halay_static_bucket_remove_locked(ctx, b);
+    return HALAY_OK;
+}
+
+/* ---- registered tensors ---- */
+
+enum halay_status halay_register(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                 struct halay_tensor **out)
+{
+    struct halay_signature signature;
+    size_t count, length;
+
+    if (!ctx || !out)
+        return HALAY_ERR_ARGUMENT;
+    enum halay_status status = check_info(ctx, info, &signature, &count, &length);
+    if (status != HALAY_OK)
+        return status;
+    struct halay_tensor *tensor = calloc(1, sizeof *tensor);
+    if (!tensor)
+        return HALAY_ERR_NO_MEMORY;
+
+    pthread_mutex_lock(&ctx->lock);
+    status = HALAY_ERR_NO_MEMORY;
+    struct halay_entry *entry = entry_get_locked(ctx, info->name, length, halay_table_hash(info->name, length));
+    if (!entry)
+        goto err_unlock;
+    status = HALAY_ERR_DUPLICATE;
+    if (entry->tensor)
+        goto err_unlock;
+    *tensor = (struct halay_tensor){ .ctx = ctx, .entry = entry, .signature = signature, .count = count,
+                                     .bytes = halay_signature_bytes(&signature), .out = info->out, .in = info->in,
+                                     .order = ctx->registered + 1 };
+    if (!tensor->in || signature.operation == HALAY_BROADCAST)
+        tensor->in = tensor->out;
+    if (ctx->rank == 0 && ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF) {
+        status = static_bucket_join_locked(ctx, tensor);
+        if (status != HALAY_OK)
+            goto err_release;
+    }
+    entry->tensor = tensor;
+    ctx->registered++;
+    pthread_mutex_unlock(&ctx->lock);
+    *out = tensor;
+    return HALAY_OK;
+
+err_release:
+    halay_entry_release_locked(ctx, entry);
+err_unlock:
+    pthread_mutex_unlock(&ctx->lock);
+    free(tensor);
+    if (status == HALAY_ERR_DUPLICATE)
+        halay_error(ctx->log, "tensor '%s': a tensor of that name is registered", info->name);
+    return status;
+}
+
+enum halay_status halay_unregister(struct halay_tensor *tensor)
+{
+    enum halay_status status = HALAY_ERR_ARGUMENT;
+
+    if (!tensor)
+        return HALAY_OK;
+    struct halay_context *ctx = tensor->ctx;
+    pthread_mutex_lock(&ctx->lock);
+    if (!tensor->entry->request)
+        status = static_bucket_leave_locked(ctx, tensor);
+    if (status == HALAY_OK) {
+        tensor->entry->tensor = NULL;
+        halay_entry_release_locked(ctx, tensor->entry);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    if (status == HALAY_OK)
+        free(tensor);
+    return status;
+}
+
+/* ---- submission ---- */
+
+/* What a submission is, from the handle or from the caller's description. */
+struct submission {
+    const struct halay_signature *signature;
+    size_t count;
+    const void *in;
+    void *out;
+    halay_callback callback;
+    void *arg;
+};
+
+/* HALAY_OK if submissions are taken. */
+static enum halay_status check_open_locked(const struct halay_context *ctx)
+{
+    if (ctx->status != HALAY_OK)
+        return ctx->status;
+    return ctx->is_closing ? HALAY_ERR_CLOSED : HALAY_OK;
+}
+
+static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
+                                       struct halay_request **out)
+{
+    if (entry->request)
+        return HALAY_ERR_DUPLICATE;
+    struct halay_request *request = halay_request_get_locked(ctx);
+    if (!request)
+        return HALAY_ERR_NO_MEMORY;
+    struct halay_tensor *tensor = entry->tensor;
+    request->entry = entry;
+    request->signature = *s->signature;
+    request->count = s->count;
+    request->bytes = s->count * halay_dtype_size((enum halay_dtype)s->signature->dtype);
+    request->in = s->in;
+    request->out = s->out;
+    request->callback = s->callback;
+    request->arg = s->arg;
+    request->order = tensor ? tensor->order : 0;
+    request->bucket = tensor ? tensor->bucket : NULL;
+    if (halay_events_push(ctx, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = request }) != HALAY_OK) {
+        atomic_store_explicit(&request->references, 1, memory_order_relaxed);
+        halay_request_put_locked(request);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    if (request->bucket)
+        request->bucket->is_sealed = 1;
+    atomic_store_explicit(&ctx->is_unwaited, 1, memory_order_relaxed);
+    entry->request = request;
+    atomic_fetch_add_explicit(&ctx->in_flight, 1, memory_order_relaxed);
+    if (out)
+        *out = request;
+    else
+        atomic_store_explicit(&request->references, 1, memory_order_relaxed);
+    return HALAY_OK;
+}
+
+enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
+                               struct halay_request **request)
+{
+    if (!tensor || (!callback && !request))
+        return HALAY_ERR_ARGUMENT;
+    struct halay_context *ctx = tensor->ctx;
+    struct submission s = { &tensor->signature, tensor->count, tensor->in, tensor->out, callback, arg };
+    pthread_mutex_lock(&ctx->lock);
+    enum halay_status status = check_open_locked(ctx);
+    if (status == HALAY_OK)
+        status = submit_locked(ctx, tensor->entry, &s, request);
+    enum halay_wake wake = halay_cycle_wake_needed_locked(ctx);
+    pthread_mutex_unlock(&ctx->lock);
+    if (status == HALAY_OK)
+        halay_cycle_wake_now(ctx, wake);
+    else if (status == HALAY_ERR_DUPLICATE)
+        halay_error(ctx->log, "tensor '%s': it is in flight already", tensor->entry->node.name);
+    return status;
+}
+
+enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                    halay_callback callback, void *arg, int wakes, struct halay_request **request)
+{
+    struct halay_signature signature;
+    size_t count, length;
+    const char *why = NULL;
+
+    if (!ctx || (!callback && !request))
+        return HALAY_ERR_ARGUMENT;
+    enum halay_status status = check_info(ctx, info, &signature, &count, &length);
+    if (status != HALAY_OK)
+        return status;
+    uint64_t hash = halay_table_hash(info->name, length);
+    int in_place = !info->in || signature.operation == HALAY_BROADCAST;
+    struct submission s = { &signature, count, in_place ? info->out : info->in, info->out, callback, arg };
+
+    pthread_mutex_lock(&ctx->lock);
+    struct halay_entry *entry = NULL;
+    status = check_open_locked(ctx);
+    if (status == HALAY_OK && !(entry = entry_get_locked(ctx, info->name, length, hash)))
+        status = HALAY_ERR_NO_MEMORY;
+    if (status == HALAY_OK && entry->tensor && !halay_signature_equal(&entry->tensor->signature, &signature)) {
+        why = "it is registered with another operation, type, shape, reduction or root";
+        status = HALAY_ERR_ARGUMENT;
+    }
+    if (status == HALAY_OK) {
+        status = submit_locked(ctx, entry, &s, request);
+        if (status == HALAY_ERR_DUPLICATE)
+            why = "a tensor of that name is in flight already";
+        if (status != HALAY_OK)
+            halay_entry_release_locked(ctx, entry);
+    }
+    enum halay_wake wake = halay_cycle_wake_needed_locked(ctx);
+    pthread_mutex_unlock(&ctx->lock);
+    if (status == HALAY_OK && (wakes || wake == HALAY_WAKE_DRIVER))
+        halay_cycle_wake_now(ctx, wake);
+    if (why)
+        halay_error(ctx->log, "tensor '%s': %s", info->name, why);
+    return status;
+}
+
+enum halay_status halay_submit_named(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                     halay_callback callback, void *arg, struct halay_request **request)
+{
+    return halay_submit_info(ctx, info, callback, arg, 1, request);
+}
+
+static struct halay_tensor_info describe(const char *name, enum halay_operation operation, const void *in, void *out,
+                                         size_t count, enum halay_dtype dtype)
+{
+    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info), .name = name,
+                                       .operation = operation, .dtype = dtype, .dimensions = 1, .shape = { count },
+                                       .in = in, .out = out };
+}
+
+enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                        size_t count, enum halay_dtype dtype, enum halay_op op,
+                                        struct halay_request **request)
+{
+    struct halay_tensor_info info = describe(name, HALAY_ALLREDUCE, in, out, count, dtype);
+
+    info.op = op;
+    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+}
+
+enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
+                                        enum halay_dtype dtype, int root, struct halay_request **request)
+{
+    struct halay_tensor_info info = describe(name, HALAY_BROADCAST, data, data, count, dtype);
+
+    info.root = root;
+    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+}
+
+/* The wait follows at once and drives: waking the background thread as well would only cost. */
+static enum halay_status submit_and_wait(struct halay_context *ctx, const struct halay_tensor_info *info)
+{
+    struct halay_request *request;
+    enum halay_status status = halay_submit_info(ctx, info, NULL, NULL, 0, &request);
+
+    if (status != HALAY_OK)
+        return status;
+    status = halay_wait(request, -1);
+    halay_request_free(request);
+    return status;
+}
+
+enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out, size_t count,
+                                  enum halay_dtype dtype, enum halay_op op)
+{
+    struct halay_tensor_info info = describe(name, HALAY_ALLREDUCE, in, out, count, dtype);
+
+    info.op = op;
+    return submit_and_wait(ctx, &info);
+}
+
+enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
+                                  enum halay_dtype dtype, int root)
+{
+    struct halay_tensor_info info = describe(name, HALAY_BROADCAST, data, data, count, dtype);
+
+    info.root = root;
+    return submit_and_wait(ctx, &info);
+}
+
+void halay_registry_free_all(struct halay_context *ctx)
+{
+    struct halay_table_node *node;
+
+    while ((node = halay_table_take(&ctx->names))) {
+        struct halay_entry *entry = (struct halay_entry *)node;
+        free(entry->tensor);
+        free(entry);
+    }
+    halay_table_fini(&ctx->names);
+    for (struct halay_static_bucket *b = ctx->static_first, *next; b; b = next) {
+        next = b->next;
+        static_bucket_free(b);
+    }
+    ctx->static_first = ctx->static_last = NULL;
+    free(ctx->submitted.events);
+    free(ctx->taken.events);
+    free(ctx->by_id);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests: one submission each, from a pool, with a reference count.
+ *
+ *     submit    references: engine, caller (if he wants a handle)
+ *     end       the driver knows the outcome: final and text are set, the request is on the list of the ended
+ *     deliver   no longer in flight (its name may be submitted again) -> callback -> status is final -> waiters wake
+ *
+ * So a callback may submit the same tensor again, and who sees a final status knows that the callback has returned.
+ * Nothing is allocated for a submission once as many requests exist as were ever in flight, except the text of an error.
+ */
+#include "base/clock.h"
+#include "fusion/engine.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLAB_REQUESTS = 64 };
+
+struct request_slab {
+    struct request_slab *next;
+    struct halay_request requests[SLAB_REQUESTS];
+};
+
+struct halay_request *halay_request_get_locked(struct halay_context *ctx)
+{
+    if (!ctx->free_requests) {
+        struct request_slab *slab = calloc(1, sizeof *slab);
+        if (!slab)
+            return NULL;
+        slab->next = ctx->slabs;
+        ctx->slabs = slab;
+        for (int i = 0; i < SLAB_REQUESTS; i++) {
+            slab->requests[i].next = ctx->free_requests;
+            ctx->free_requests = &slab->requests[i];
+        }
+    }
+    struct halay_request *request = ctx->free_requests;
+    ctx->free_requests = request->next;
+    request->ctx = ctx;
+    request->next = NULL;
+    request->text = NULL;
+    request->is_running = request->is_over = 0;
+    atomic_store_explicit(&request->references, 2, memory_order_relaxed);
+    atomic_store_explicit(&request->status, HALAY_IN_PROGRESS, memory_order_relaxed);
+    return request;
+}
+
+void halay_request_put_locked(struct halay_request *request)
+{
+    struct halay_context *ctx = request->ctx;
+
+    /* acq_rel: what the other holders did with the request comes before its reuse. */
+    if (atomic_fetch_sub_explicit(&request->references, 1, memory_order_acq_rel) != 1)
+        return;
+    free(request->text);
+    request->text = NULL;
+    request->next = ctx->free_requests;
+    ctx->free_requests = request;
+}
+
+void halay_request_put(struct halay_request *request)
+{
+    struct halay_context *ctx = request->ctx;
+
+    pthread_mutex_lock(&ctx->lock);
+    halay_request_put_locked(request);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void halay_request_end(struct halay_request *request, enum halay_status status, const char *text)
+{
+    struct halay_context *ctx = request->ctx;
+
+    if (request->is_over)
+        return;
+    request->is_over = 1;
+    request->final = status;
+    request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */
+    request->next = NULL;
+    *ctx->ended_last = request;
+    ctx->ended_last = &request->next;
+}
+
+size_t halay_requests_deliver(struct halay_context *ctx)
+{
+    struct halay_request *first = ctx->ended, *next;
+    size_t count = 0;
+
+    if (!first)
+        return 0;
+    ctx->ended = NULL;
+    ctx->ended_last = &ctx->ended;
+    pthread_mutex_lock(&ctx->lock);
+    for (struct halay_request *r = first; r; r = r->next, count++) {
+        r->entry->request = NULL;
+        halay_entry_release_locked(ctx, r->entry);
+        r->entry = NULL;
+    }
+    atomic_fetch_sub_explicit(&ctx->in_flight, count, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+
+    for (struct halay_request *r = first; r; r = r->next) {
+        if (r->callback)
+            r->callback(r->arg, r->final, r->text ? r->text : "");
+        atomic_store_explicit(&r->status, (int)r->final, memory_order_release); /* see halay_request.status */
+    }
+
+    pthread_mutex_lock(&ctx->lock);
+    if (atomic_load_explicit(&ctx->waiters, memory_order_relaxed))
+        pthread_cond_broadcast(&ctx->waiter_wakes);
+    for (struct halay_request *r = first; r; r = next) {
+        next = r->next;
+        halay_request_put_locked(r);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return count;
+}
+
+void halay_requests_free_all(struct halay_context *ctx)
+{
+    for (struct request_slab *slab = ctx->slabs, *next; slab; slab = next) {
+        next = slab->next;
+        for (int i = 0; i < SLAB_REQUESTS; i++)
+            free(slab->requests[i].text);
+        free(slab);
+    }
+    ctx->slabs = NULL;
+    ctx->free_requests = NULL;
+}
+
+/* ---- public ---- */
+
+static enum halay_status status_of(struct halay_request *request)
+{
+    return (enum halay_status)atomic_load_explicit(&request->status, memory_order_acquire);
+}
+
+/*
+ * Somebody waits: don't let it lie and accumulate. In the deterministic modes what runs alone depends on it (streams.h), so
+ * it counts at its place among this rank's submissions, whether what is waited for has already ended or not; a second wait
+ * without a submission in between says nothing new.
+ */
+static void note_waiter(struct halay_context *ctx, int is_test)
+{
+    if (ctx->world->config.deterministic == HALAY_DETERMINISTIC_OFF) {
+        if (!is_test)
+            atomic_store_explicit(&ctx->flush_wanted, 1, memory_order_relaxed);
+        return;
+    }
+    if (!atomic_load_explicit(&ctx->is_unwaited, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&ctx->lock);
+    if (atomic_load_explicit(&ctx->is_unwaited, memory_order_relaxed) &&
+        halay_events_push(ctx, &(struct halay_event){ .kind = HALAY_EVENT_WAITED }) == HALAY_OK)
+        atomic_store_explicit(&ctx->is_unwaited, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+    if (is_test)
+        halay_cycle_wake(ctx);
+}
+
+enum halay_status halay_test(struct halay_request *request)
+{
+    if (!request)
+        return HALAY_ERR_ARGUMENT;
+    note_waiter(request->ctx, 1);
+    return status_of(request);
+}
+
+static int has_ended(void *request)
+{
+    return status_of(request) != HALAY_IN_PROGRESS;
+}
+
+enum halay_status halay_wait(struct halay_request *request, int timeout_ms)
+{
+    if (!request)
+        return HALAY_ERR_ARGUMENT;
+    note_waiter(request->ctx, 0);
+    if (has_ended(request))
+        return status_of(request);
+    if (!halay_cycle_wait(request->ctx, has_ended, request, halay_deadline_us(timeout_ms)))
+        return HALAY_ERR_TIMEOUT;
+    return status_of(request);
+}
+
+const char *halay_request_text(const struct halay_request *request)
+{
+    struct halay_request *r = (struct halay_request *)request; /* atomic loads take no const */
+
+    return r && status_of(r) != HALAY_IN_PROGRESS && r->text ? r->text : "";
+}
+
+void halay_request_free(struct halay_request *request)
+{
+    if (request)
+        halay_request_put(request);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay: the engine. Named tensors, reduced over all ranks in the background.
+ *
+ * Concepts. A *context* is this process's membership in a job of `size` ranks. Each rank names its tensors and submits
+ * them when they are ready, from any thread and in any order; a background thread agrees with the other ranks on an order
+ * by name, fuses small tensors into buckets, moves the data and completes each *request* exactly once. It sleeps when
+ * there is nothing to do. A tensor that is submitted again and again (a gradient) is cheapest *registered* once and
+ * submitted by handle. Data in memory from halay_alloc are reduced in place by all ranks of the host, without a copy.
+ *
+ * What must agree: for each name, all ranks submit the same operation, type, shape, reduction and root, once each. When
+ * they don't, the requests end with HALAY_ERR_MISMATCH on every rank, their text names the tensor, the ranks and both
+ * values, no data are touched, and the engine lives on. When a rank dies, requests in flight and later ones end with
+ * HALAY_ERR_PEER within 5 seconds, and their text names the rank.
+ *
+ * Ownership. Data pointers are borrowed from submission to completion: the caller keeps them alive and neither reads nor
+ * writes them. Strings and structs passed in are copied. Completion happens exactly once for each submission.
+ *
+ * Errors. See halay_types.h. Threads: every function may be called from any thread, except that halay_fini must be the
+ * last call on a context; callbacks run on the thread that drives the engine (the background thread or one in halay_wait),
+ * with no lock held; they may submit, and must neither wait nor call halay_fini.
+ */
+#ifndef HALAY_H
+#define HALAY_H
+
+#include "halay_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct halay_context;
+struct halay_tensor;  /* a registered tensor */
+struct halay_request; /* one submission */
+
+/* ---- context ---------------------------------------------------------------------------------------------------- */
+
+/* Zero-initialise, set struct_size to sizeof, then what differs from the default. */
+struct halay_options {
+    size_t struct_size;
+    const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi"; NULL: HALAY_BOOTSTRAP */
+    const char *transport; /* "auto" (NULL), "shm", "mpi", "ucx"; NULL: HALAY_TRANSPORT */
+    /* Where log lines (without newline) go; NULL: standard error. Called from any thread, with no lock held. */
+    void (*log)(void *arg, enum halay_log_level level, const char *line);
+    void *log_arg; /* borrowed until halay_fini */
+};
+
+/*
+ * Join the job: started by halayrun or mpirun, it finds the other ranks; started alone, it is a job of one rank. Blocks
+ * until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is initialised by
+ * this call if it was not, and stays up after halay_fini. May be called again after halay_fini.
+ * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED, HALAY_ERR_SYSTEM,
+ * HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER (a rank died meanwhile).
+ */
+HALAY_API enum halay_status halay_init(const struct halay_options *options, struct halay_context **ctx);
+
+/*
+ * Leave the job: refuses new submissions, ends what is in flight (with HALAY_ERR_CLOSED if it cannot complete), stops the
+ * thread, frees everything that belongs to the context, halay_alloc memory included. Waits at most 5 s for the other
+ * ranks. Ranks that still wait for this one get HALAY_ERR_PEER ("has left"). NULL is allowed.
+ */
+HALAY_API void halay_fini(struct halay_context *ctx);
+
+HALAY_API int halay_rank(const struct halay_context *ctx);
+HALAY_API int halay_size(const struct halay_context *ctx);
+HALAY_API int halay_local_rank(const struct halay_context *ctx); /* among the ranks of this host */
+HALAY_API int halay_local_size(const struct halay_context *ctx);
+HALAY_API int halay_cross_rank(const struct halay_context *ctx); /* this host's number among the hosts */
+HALAY_API int halay_cross_size(const struct halay_context *ctx); /* number of hosts */
+HALAY_API int halay_is_homogeneous(const struct halay_context *ctx); /* every host has as many ranks */
+
+/* HALAY_OK while the engine works; after a failure the first cause's status. text (may be NULL): the cause, "" if none. */
+HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char *text, size_t size);
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/* Memory that the ranks of this host can reduce in place. 4096-aligned, contents undefined; local, other ranks need not
+ * call it. Freed by halay_free or with the context. Errors: HALAY_ERR_NO_MEMORY. */
+HALAY_API enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **ptr);
+HALAY_API void halay_free(struct halay_context *ctx, void *ptr); /* nothing in flight uses it; NULL is allowed */
+
+/* ---- registered tensors ----------------------------------------------------------------------------------------- */
+
+enum halay_operation { HALAY_ALLREDUCE = 0, HALAY_BROADCAST = 1 };
+
+enum { HALAY_DIMENSIONS_MAX = 8, HALAY_NAME_MAX = 255 };
+
+/* What a tensor is and what is done with it. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tensor_info {
+    size_t struct_size;
+    const char *name; /* 1 to HALAY_NAME_MAX bytes of UTF-8; unique in the context while registered */
+    enum halay_operation operation;
+    enum halay_dtype dtype;
+    int dimensions; /* 0 (a scalar) to HALAY_DIMENSIONS_MAX */
+    size_t shape[HALAY_DIMENSIONS_MAX];
+    const void *in; /* all-reduce: may be NULL or equal to out (in place); broadcast: ignored */
+    void *out;
+    enum halay_op op; /* all-reduce only */
+    int root;         /* broadcast only */
+};
+
+/* Register a tensor; local, nothing is sent. The order of registration is the order of the buckets under
+ * HALAY_DETERMINISTIC=run and ranks: register in the same order on every rank, neighbours in memory one after the other.
+ * A bucket of which not all tensors were submitted runs when the ranks wait or test (any request); a callback alone is no
+ * wait in these modes.
+ * Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (type with reduction), HALAY_ERR_DUPLICATE, HALAY_ERR_NO_MEMORY. */
+HALAY_API enum halay_status halay_register(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                           struct halay_tensor **tensor);
+/* Forget it and free the handle; HALAY_ERR_ARGUMENT while it is in flight. NULL is allowed. */
+HALAY_API enum halay_status halay_unregister(struct halay_tensor *tensor);
+
+/* ---- submission and completion ---------------------------------------------------------------------------------- */
+
+/* Called once when a submission ends. text: what went wrong, "" if nothing did; valid during the call. */
+typedef void (*halay_callback)(void *arg, enum halay_status status, const char *text);
+
+/*
+ * Submit a registered tensor; returns at once. callback may be NULL. request may be NULL if a callback is given; otherwise
+ * it is released with halay_request_free. One submission of a tensor may be in flight (HALAY_ERR_DUPLICATE).
+ * Errors: also HALAY_ERR_CLOSED, the first cause's status after a failure, HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
+                                         struct halay_request **request);
+
+/* Submit by name, without registering: the same, and the data pointers of info are used for this submission. A name that
+ * is registered must be described as it was then (HALAY_ERR_ARGUMENT). */
+HALAY_API enum halay_status halay_submit_named(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                               halay_callback callback, void *arg, struct halay_request **request);
+
+/* The two operations by name, for count elements in one dimension. in may equal out. */
+HALAY_API enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                                  size_t count, enum halay_dtype dtype, enum halay_op op,
+                                                  struct halay_request **request);
+HALAY_API enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
+                                                  enum halay_dtype dtype, int root, struct halay_request **request);
+
+/* Has it ended? HALAY_IN_PROGRESS, or its final status. Never blocks. */
+HALAY_API enum halay_status halay_test(struct halay_request *request);
+/* Block until it ends, at most timeout_ms (negative: for ever): its final status, or HALAY_ERR_TIMEOUT (still in
+ * flight). The waiting thread drives the engine itself while nobody else does. */
+HALAY_API enum halay_status halay_wait(struct halay_request *request, int timeout_ms);
+/* What went wrong, "" if nothing did; valid until the request is freed. Call it after the request has ended. */
+HALAY_API const char *halay_request_text(const struct halay_request *request);
+/* Release a request, ended or not (one in flight ends all the same, its callback is called). NULL is allowed. */
+HALAY_API void halay_request_free(struct halay_request *request);
+
+/* Blocking forms: submit, wait, free. */
+HALAY_API enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                            size_t count, enum halay_dtype dtype, enum halay_op op);
+HALAY_API enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
+                                            enum halay_dtype dtype, int root);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay: groups of ranks and their collectives, without the engine.
+ *
+ * A group is an ordered set of ranks that can move data between each other. A collective is an operation that every rank
+ * of a group takes part in; all ranks call the same collectives of a group in the same order with matching arguments (the
+ * engine in halay.h has no such rule: it agrees on the order by tensor name). Each collective comes in two forms: one that
+ * blocks, and one that starts it and is then driven by halay_coll_progress.
+ *
+ * Counts are elements (size_t; zero is allowed), not bytes. Unless it says otherwise, in and out are either the same
+ * pointer (in place) or do not overlap; both are borrowed until the collective has ended.
+ *
+ * Errors. See halay_types.h. After HALAY_ERR_PEER, HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT or a cancelled collective the group is
+ * closed: the contents of buffers in flight are undefined and every later call returns the first cause's status.
+ * HALAY_ERR_ARGUMENT and HALAY_ERR_UNSUPPORTED are found before anything moved and leave the group as it was; make sure
+ * that every rank gets them.
+ *
+ * Threads. A group is used by one thread at a time; different groups are independent. halay_group_alloc, halay_group_free
+ * and the queries may be called from any thread.
+ */
+#ifndef HALAY_COLL_H
+#define HALAY_COLL_H
+
+#include "halay_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct halay_group;
+struct halay_coll; /* one collective under way */
+
+/* How to start; zero-initialise, set struct_size to sizeof, then what differs from the default. */
+struct halay_group_options {
+    size_t struct_size;
+    const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi"; NULL: HALAY_BOOTSTRAP */
+    const char *transport; /* "auto" (NULL), "shm", "mpi", "ucx"; NULL: HALAY_TRANSPORT */
+};
+
+/*
+ * Find the other ranks of this job (started by halayrun or mpirun; alone otherwise) and open a group of all of them.
+ * Blocks until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is
+ * initialised by this call if it was not.
+ * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED (transport not built
+ * in, or not possible here), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group);
+
+/* Close and free the group and all memory that halay_group_alloc gave. Does not wait for the other ranks: call
+ * halay_group_barrier first if they may still need this one. NULL is allowed. */
+HALAY_API void halay_group_close(struct halay_group *group);
+
+HALAY_API int halay_group_rank(const struct halay_group *group);
+HALAY_API int halay_group_size(const struct halay_group *group);
+HALAY_API int halay_group_local_rank(const struct halay_group *group); /* among the ranks of this host */
+HALAY_API int halay_group_local_size(const struct halay_group *group);
+HALAY_API const char *halay_group_transport(const struct halay_group *group); /* "shm", ...; static storage */
+/* Text of the newest error, "" if none; cut to size. */
+HALAY_API void halay_group_last_error(struct halay_group *group, char *text, size_t size);
+
+/*
+ * Memory that the ranks of this host reduce in place, without a copy (where the transport shares memory; ordinary memory
+ * otherwise). 4096-aligned, contents undefined. Local: other ranks need not call it. Freed by halay_group_free or with the
+ * group. Errors: HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, void **ptr);
+HALAY_API void halay_group_free(struct halay_group *group, void *ptr); /* NULL is allowed */
+
+/* Reduce count elements over all ranks; every rank gets the result, the same bits. */
+HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out, size_t count,
+                                                  enum halay_dtype dtype, enum halay_op op);
+
+/* Copy count elements from the root's buf into everybody's. */
+HALAY_API enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count,
+                                                  enum halay_dtype dtype, int root);
+
+/* Every rank gives count elements and gets everybody's in order of rank: out (size * count). In place: in is
+ * out + rank * count. */
+HALAY_API enum halay_status halay_group_allgather(struct halay_group *group, const void *in, void *out, size_t count,
+                                                  enum halay_dtype dtype);
+
+/* The same with counts[r] elements from rank r, in order of rank without gaps; counts (size) is equal on all ranks and
+ * borrowed for the duration of the call (of the start call only, in that form). */
+HALAY_API enum halay_status halay_group_allgatherv(struct halay_group *group, const void *in, void *out,
+                                                   const size_t *counts, enum halay_dtype dtype);
+
+/* Returns when all ranks have called it. */
+HALAY_API enum halay_status halay_group_barrier(struct halay_group *group);
+
+/*
+ * The same, started only: nothing blocks, *coll is then driven by halay_coll_progress and ended with halay_coll_end. Up to
+ * 8 collectives of a group may be under way (all ranks start them in the same order); one more gives
+ * HALAY_ERR_UNSUPPORTED.
+ */
+HALAY_API enum halay_status halay_group_allreduce_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                                        enum halay_dtype dtype, enum halay_op op,
+                                                        struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_broadcast_start(struct halay_group *group, void *buf, size_t count,
+                                                        enum halay_dtype dtype, int root, struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_allgather_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                                        enum halay_dtype dtype, struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_allgatherv_start(struct halay_group *group, const void *in, void *out,
+                                                         const size_t *counts, enum halay_dtype dtype,
+                                                         struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_barrier_start(struct halay_group *group, struct halay_coll **coll);
+
+/* Do a bounded piece of work; never blocks. HALAY_IN_PROGRESS, or the collective's final status, the same one from then
+ * on. */
+HALAY_API enum halay_status halay_coll_progress(struct halay_coll *coll);
+
+/* Drive it until it is complete, at most timeout_ms (negative: for ever): spins for a while, then sleeps where the
+ * transport can. The final status, or HALAY_ERR_TIMEOUT (it is still under way then). */
+HALAY_API enum halay_status halay_coll_wait(struct halay_coll *coll, int timeout_ms);
+
+/* End and free it. One that is still under way is given up: the group is closed with HALAY_ERR_CANCELED, and no rank is
+ * left waiting: peers get HALAY_ERR_PEER, at once where the ranks share memory (one host, over any transport), else when
+ * this rank closes the group. After return the buffers are the caller's again. NULL is allowed. */
+HALAY_API void halay_coll_end(struct halay_coll *coll);
+
+/*
+ * Force an algorithm by its name in docs/algorithms.md, for one operation ("allreduce", "broadcast", "allgather",
+ * "barrier"); "auto" returns to the choice by table. All ranks must do the same. HALAY_ERR_ARGUMENT: no such operation or
+ * algorithm (the log lists those there are); HALAY_ERR_UNSUPPORTED: not with this group's transport.
+ */
+HALAY_API enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation,
+                                                      const char *algorithm);
+
+/* What would be chosen for that operation and number of elements on buffers from halay_group_alloc (shared != 0) or of the
+ * program's own, and why, as one line of text. Returns the algorithm's name; static storage. */
+HALAY_API const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count,
+                                          enum halay_dtype dtype, int shared, char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay: what all its public headers share: statuses, element types, reductions.
+ *
+ * Errors. A function that can fail returns enum halay_status: zero is success, HALAY_IN_PROGRESS is "not yet" and not an
+ * error, everything else is an error. Results that come through arguments are written only on success. Whoever finds the
+ * cause of an error writes one line to the log (standard error unless the options say otherwise); callers pass the status
+ * on. Nothing here prints to standard output, exits or aborts.
+ *
+ * Threads. The functions in this header may be called from any thread at any time.
+ */
+#ifndef HALAY_TYPES_H
+#define HALAY_TYPES_H
+
+#include <stddef.h>
+
+#if defined(__GNUC__)
+#define HALAY_API __attribute__((visibility("default")))
+#else
+#define HALAY_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum halay_status {
+    HALAY_OK = 0,
+    HALAY_IN_PROGRESS = 1,     /* not complete yet; ask again */
+    HALAY_ERR_ARGUMENT = 2,    /* an argument is out of range or contradicts another */
+    HALAY_ERR_NO_MEMORY = 3,
+    HALAY_ERR_SYSTEM = 4,      /* a system call or a library failed; the log has its text */
+    HALAY_ERR_UNSUPPORTED = 5, /* not built in, or not possible with these types, transports or hosts */
+    HALAY_ERR_CONFIG = 6,      /* an environment variable or an option does not parse */
+    HALAY_ERR_MISMATCH = 7,    /* ranks disagree about a tensor; nobody's data were touched, the engine lives on */
+    HALAY_ERR_DUPLICATE = 8,   /* a tensor of that name is in flight already */
+    HALAY_ERR_PEER = 9,        /* a peer is dead, has left or does not answer; the group is closed */
+    HALAY_ERR_TIMEOUT = 10,
+    HALAY_ERR_CLOSED = 11,     /* called after the end, or after a failure whose status this is not */
+    HALAY_ERR_CANCELED = 12,
+    HALAY_ERR_AUTH = 13,       /* the other side does not hold the job's secret */
+    HALAY_ERR_VERSION = 14,    /* the other side speaks another version of the protocol */
+    HALAY_ERR_FORMAT = 15,     /* a file or a message is malformed or truncated */
+};
+
+/* A short text in lower case, never NULL; static storage. An unknown value gives "unknown status". */
+HALAY_API const char *halay_status_string(enum halay_status status);
+
+/* Element types. The numbers are part of the ABI and of the wire format. */
+enum halay_dtype {
+    HALAY_F32 = 0,
+    HALAY_F64 = 1,
+    HALAY_F16 = 2,  /* IEEE 754 binary16 */
+    HALAY_BF16 = 3, /* the upper half of a binary32 */
+    HALAY_I32 = 4,
+    HALAY_I64 = 5,
+    HALAY_DTYPE_COUNT
+};
+
+/* Bytes of one element; 0 for a value that is no type. */
+HALAY_API size_t halay_dtype_size(enum halay_dtype dtype);
+/* "f32", "f64", "f16", "bf16", "i32", "i64"; "?" for a value that is no type. Static storage. */
+HALAY_API const char *halay_dtype_name(enum halay_dtype dtype);
+/* The type of that name; HALAY_ERR_ARGUMENT if there is none. */
+HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype *dtype);
+
+/*
+ * Reductions.
+ *
+ *                    f16 bf16 f32 f64   i32 i64
+ *   sum, min, max           yes           yes
+ *   average                 yes           no (HALAY_ERR_UNSUPPORTED)
+ *
+ * average is the sum divided by the number of ranks. Sums of integers wrap around. f16 and bf16 are added in f32; the
+ * algorithms marked "wide" in docs/algorithms.md round once, a ring rounds at each hop. min and max: a NaN in any rank's
+ * element gives a NaN; of -0 and +0 min takes -0 and max takes +0. Every rank gets the same bits.
+ */
+enum halay_op {
+    HALAY_SUM = 0,
+    HALAY_AVERAGE = 1,
+    HALAY_MIN = 2,
+    HALAY_MAX = 3,
+    HALAY_OP_COUNT
+};
+
+/* "sum", "average", "min", "max"; "?" for a value that is no reduction. Static storage. */
+HALAY_API const char *halay_op_name(enum halay_op op);
+/* The reduction of that name; HALAY_ERR_ARGUMENT if there is none. */
+HALAY_API enum halay_status halay_op_parse(const char *name, enum halay_op *op);
+/* Nonzero if the reduction takes that type (the table above). */
+HALAY_API int halay_op_takes(enum halay_op op, enum halay_dtype dtype);
+
+/* Levels of log lines, most severe first. HALAY_LOG=error|warning|info|debug says which are written. */
+enum halay_log_level { HALAY_LOG_ERROR, HALAY_LOG_WARNING, HALAY_LOG_INFO, HALAY_LOG_DEBUG };
+
+/* "0.1.0"; static storage. */
+HALAY_API const char *halay_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halayrun: start the ranks of a program on this machine.
+ *
+ * Everything that can be wrong without a rank is found here, before anything is started: the command line, the program, the
+ * whole configuration (the ranks' environment is made here, once, and loaded as they will load it), the binding.
+ */
+#include "base/config.h"
+#include "halay_types.h"
+#include "launcher/binding.h"
+#include "launcher/front.h"
+#include "launcher/options.h"
+#include "launcher/say.h"
+#include "launcher/start.h"
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ---- the ranks' environment -------------------------------------------------------------------------------------- */
+
+/* What an outer job's halayrun set for its rank, which may be us, is not ours to pass on. */
+static void forget_outer_job(void)
+{
+    const struct halay_config_variable *variable;
+
+    for (size_t i = 0; (variable = halay_config_variable(i)); i++)
+        if (variable->is_set_by_launcher)
+            unsetenv(variable->name);
+}
+
+static int set_environment(struct halay_log *log, const struct options *options, struct halay_config *config)
+{
+    forget_outer_job();
+    for (size_t i = 0; i < options->assignment_count; i++)
+        if (setenv(options->assignments[i].name, options->assignments[i].value, 1) < 0) {
+            say("cannot set %s: %s", options->assignments[i].name, strerror(errno));
+            return 1;
+        }
+    if (halay_config_load(log, config) != HALAY_OK)
+        return 2;
+    if (config->mpi_launcher_size > 0)
+        say("warning: running inside an MPI launcher's job of %d ranks; each of them starts %d ranks of its own. "
+            "Under mpirun start the program itself, without halayrun",
+            config->mpi_launcher_size, options->ranks);
+    return 0;
+}
+
+/* ---- what is printed and nothing started ------------------------------------------------------------------------- */
+
+static void print_quoted(const char *word)
+{
+    const char *c = word;
+
+    while (*c && (isalnum((unsigned char)*c) || strchr("_-+=./:,@%", *c)))
+        c++;
+    if (*word && !*c) {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (c = word; *c; c++)
+        *c == '\'' ? (void)fputs("'\\''", stdout) : (void)putchar(*c);
+    putchar('\'');
+}
+
+static void print_rank(const struct options *options, const struct binding_map *map, int rank)
+{
+    char cores[1024];
+
+    if (map->is_bound) {
+        binding_text(map, rank, cores, sizeof cores);
+        printf("taskset -c %s ", cores);
+    }
+    printf("env HALAY_RANK=%d HALAY_SIZE=%d HALAY_LOCAL_RANK=%d HALAY_LOCAL_SIZE=%d", rank, options->ranks, rank,
+           options->ranks);
+    for (size_t i = 0; i < options->assignment_count; i++) {
+        printf(" %s=", options->assignments[i].name);
+        print_quoted(options->assignments[i].value);
+    }
+    for (char **word = options->command; *word; word++) {
+        putchar(' ');
+        print_quoted(*word);
+    }
+    putchar('\n');
+}
+
+static void print_dry_run(const struct options *options, const struct binding_map *map)
+{
+    printf("# %d rank%s on this machine, each in a process group of its own\n", options->ranks,
+           options->ranks == 1 ? "" : "s");
+    if (!map->is_bound)
+        printf("# not bound to cores: %s\n", map->why_not);
+    printf("# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD\n");
+    for (int rank = 0; rank < options->ranks; rank++)
+        print_rank(options, map, rank);
+}
+
+static void print_item(const char *name, int is_built, const char *remark)
+{
+    printf("  [%c] %-8s %s\n", is_built ? 'x' : ' ', name, remark);
+}
+
+#ifdef HALAY_HAVE_MPI
+#define BUILT_MPI 1
+#else
+#define BUILT_MPI 0
+#endif
+#ifdef HALAY_HAVE_UCX
+#define BUILT_UCX 1
+#else
+#define BUILT_UCX 0
+#endif
+#ifdef HALAY_HAVE_HWLOC
+#define BUILT_HWLOC 1
+#else
+#define BUILT_HWLOC 0
+#endif
+#ifdef HALAY_HAVE_ONEDNN
+#define BUILT_ONEDNN 1
+#else
+#define BUILT_ONEDNN 0
+#endif
+#ifdef HALAY_HAVE_BLAS
+#define BUILT_BLAS 1
+#else
+#define BUILT_BLAS 0
+#endif
+
+static void print_module(const char *name, int is_built)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/libhalay-%s.so", HALAY_PKGLIBDIR, name);
+    print_item(name, is_built, !is_built ? "" : access(path, R_OK) ? "module not installed yet" : path);
+}
+
+static void print_build(void)
+{
+    printf("halay %s\ntransports:\n", halay_version());
+    print_item("shm", 1, "in the library");
+    print_module("mpi", BUILT_MPI);
+    print_module("ucx", BUILT_UCX);
+    printf("machine:\n");
+    print_item("hwloc", BUILT_HWLOC, BUILT_HWLOC ? "" : "the operating system's own answers instead");
+    printf("trainer:\n");
+    print_item("oneDNN", BUILT_ONEDNN, "");
+    print_item("BLAS", BUILT_BLAS, "");
+}
+
+/* ---- main -------------------------------------------------------------------------------------------------------- */
+
+/* Standard streams that are closed would be taken by the next descriptors we open. */
+static int open_standard_streams(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd < 0)
+        return 0;
+    close(fd);
+    return 1;
+}
+
+/* Two streams and a connection for each rank, and what halayrun needs itself. */
+static void allow_descriptors(int ranks)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)ranks * 3 + 512;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit); /* if it is not enough, a rank's start says so */
+    }
+}
+
+static int run(struct halay_log *log, const struct options *options)
+{
+    struct halay_config config = { 0 };
+    struct binding_map map = { 0 };
+    struct job_setting setting = { .options = options, .map = &map, .log = log };
+
+    int code = set_environment(log, options, &config);
+    if (!code)
+        code = start_check_program(options->command[0]);
+    if (!code)
+        code = binding_plan(log, options->binding, options->ranks, &map);
+    if (!code && options->dry_run) {
+        print_dry_run(options, &map);
+    } else if (!code) {
+        allow_descriptors(options->ranks);
+        code = front_run(&setting);
+    }
+    binding_fini(&map);
+    halay_config_fini(&config);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct halay_log log;
+
+    if (!open_standard_streams())
+        return 1;
+    int code = options_parse(argc, argv, &options);
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    if (code)
+        ; /* said */
+    else if (options.help)
+        options_print_help(stdout);
+    else if (options.version)
+        printf("halayrun (halay) %s\n", halay_version());
+    else if (options.check_build)
+        print_build();
+    else
+        code = run(&log, &options);
+    options_fini(&options);
+    halay_log_fini(&log);
+    if (fflush(stdout) == EOF)
+        code = code ? code : 1;
+    return code;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Job: the ranks, from their start to the end of the last of their descendants.
+ */
+#ifndef HALAY_LAUNCHER_JOB_H
+#define HALAY_LAUNCHER_JOB_H
+
+#include "launcher/binding.h"
+#include "launcher/options.h"
+#include <signal.h>
+
+struct job_setting {
+    const struct options *options;   /* borrowed */
+    const struct binding_map *map;   /* borrowed */
+    struct halay_log *log;           /* borrowed */
+    int lifeline;                    /* readable (at its end) when halayrun's front has died: everything is killed then */
+    int rank0_stdin;                 /* what rank 0 reads */
+    const sigset_t *rank_signals;    /* the mask that ranks begin with */
+};
+
+/* Runs in a process of its own, with all signals blocked. Returns halayrun's exit code, when nothing of the job is left. */
+int job_run(const struct job_setting *setting);
+
+#endif

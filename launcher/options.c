@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halayrun's command line. Options come before the program; the first word that is none begins the command. An option's
+ * value follows it or stands behind '='. Most options only name a variable of base/config.c and check their value with its
+ * row, so that a flag and its variable cannot differ in what they accept.
+ */
+#include "launcher/options.h"
+#include "base/config.h"
+#include "launcher/say.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EXIT_USAGE = 2,
+    RANKS_MAX = 65536,
+    GRACE_MAX = 24 * 60 * 60,
+};
+
+enum kind {
+    SETS,     /* a variable */
+    SETS_MB,  /* a variable, in MiB */
+    SETS_OFF, /* a variable to 0, without a value */
+    RANKS,
+    EXPORT,
+    BINDING,
+    GRACE,
+    STOP_GRACE,
+    FOLDER,
+    FLAG, /* an int of struct options to 1, without a value */
+};
+
+struct option {
+    const char *name;
+    const char *value; /* what help calls it; NULL: takes none */
+    enum kind kind;
+    const char *variable;
+    size_t flag; /* offset of the int */
+    const char *help;
+};
+
+#define FLAG_OF(member) FLAG, NULL, offsetof(struct options, member)
+
+static const struct option table[] = {
+    { "-np", "N", RANKS, NULL, 0, "number of ranks (also -n, --np)" },
+    { "-n", "N", RANKS, NULL, 0, NULL },
+    { "--np", "N", RANKS, NULL, 0, NULL },
+    { "-x", "NAME[=VALUE]", EXPORT, NULL, 0, "set a variable for the ranks; without =VALUE, say that it must be there" },
+    { "--bind", "WHAT", BINDING, NULL, 0, "auto: ranks on cores of their own if there are enough (default); cores; none" },
+    { "--grace", "SECONDS", GRACE, NULL, 0, "between SIGTERM and SIGKILL after a rank has failed (default 5)" },
+    { "--stop-grace", "SECONDS", STOP_GRACE, NULL, 0, "the same after halayrun was told to stop (default 30)" },
+    { "--no-prefix", NULL, FLAG_OF(no_prefix), "pass the ranks' lines on as they are, without [rank]" },
+    { "--timestamp", NULL, FLAG_OF(timestamp), "begin each line with the time" },
+    { "--output-filename", "DIR", FOLDER, NULL, 0, "also write DIR/rank.N/stdout and DIR/rank.N/stderr" },
+    { "--transport", "NAME", SETS, "HALAY_TRANSPORT", 0, "auto, shm, mpi, ucx" },
+    { "--fusion-threshold", "SIZE", SETS, "HALAY_FUSION_THRESHOLD", 0, "largest fused bucket, like 64M; 0: no fusion" },
+    { "--fusion-threshold-mb", "N", SETS_MB, "HALAY_FUSION_THRESHOLD", 0, "the same in MiB" },
+    { "--deterministic", "MODE", SETS, "HALAY_DETERMINISTIC", 0, "off, run, ranks" },
+    { "--log-level", "LEVEL", SETS, "HALAY_LOG", 0, "error, warning, info, debug" },
+    { "--start-timeout", "SECONDS", SETS, "HALAY_START_TIMEOUT", 0, "how long a rank waits for the others at the start" },
+    { "--peer-timeout", "SECONDS", SETS, "HALAY_PEER_TIMEOUT", 0, "silence after which a peer counts as lost" },
+    { "--stall-check-time", "SECONDS", SETS, "HALAY_STALL_CHECK_TIME", 0, "when a stalled tensor is reported" },
+    { "--no-stall-check", NULL, SETS_OFF, "HALAY_STALL_CHECK_TIME", 0, "never report a stalled tensor" },
+    { "--allreduce-algorithm", "NAME", SETS, "HALAY_ALLREDUCE_ALGORITHM", 0, "algorithm by name, or auto" },
+    { "--broadcast-algorithm", "NAME", SETS, "HALAY_BROADCAST_ALGORITHM", 0, "algorithm by name, or auto" },
+    { "--allgather-algorithm", "NAME", SETS, "HALAY_ALLGATHER_ALGORITHM", 0, "algorithm by name, or auto" },
+    { "--barrier-algorithm", "NAME", SETS, "HALAY_BARRIER_ALGORITHM", 0, "algorithm by name, or auto" },
+    { "--ring-segment", "SIZE", SETS, "HALAY_RING_SEGMENT", 0, "piece of a ring's block that is sent at once" },
+    { "--segment-bytes", "SIZE", SETS, "HALAY_SEGMENT_BYTES", 0, "address space of a rank's shared segment" },
+    { "--spin-us", "N", SETS, "HALAY_SPIN_US", 0, "microseconds that a wait spins; -1: by the cores there are" },
+    { "--module-path", "DIR", SETS, "HALAY_MODULE_PATH", 0, "where transport modules are looked for first" },
+    { "--dry-run", NULL, FLAG_OF(dry_run), "print what would be started, and start nothing" },
+    { "--check-build", NULL, FLAG_OF(check_build), "print what is built in" },
+    { "--verbose", NULL, FLAG_OF(verbose), "say which rank runs where" },
+    { "--version", NULL, FLAG_OF(version), "print the version" },
+    { "--help", NULL, FLAG_OF(help), "print this (also -h)" },
+    { "-h", NULL, FLAG_OF(help), NULL },
+};
+
+enum { OPTIONS = sizeof table / sizeof *table };
+
+const char *options_flag_of(const char *variable)
+{
+    for (const struct option *o = table; o < table + OPTIONS; o++)
+        if (o->kind == SETS && !strcmp(o->variable, variable))
+            return o->name;
+    return NULL;
+}
+
+void options_print_help(FILE *out)
+{
+    char left[64];
+
+    fprintf(out, "usage: halayrun -np N [options] program [arguments]\n"
+                 "Start N ranks of a program on this machine; they find each other by themselves.\n\n");
+    for (const struct option *o = table; o < table + OPTIONS; o++)
+        if (o->help) {
+            snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+            fprintf(out, "  %-30s %s\n", left, o->help);
+        }
+    fprintf(out, "\nExit code: that of the first rank that failed, 128 + n if signal n ended it; 126 and 127 if the program\n"
+                 "cannot be run or found; 2 for a wrong command line. See halayrun(1) and halay-environment(7).\n");
+}
+
+static int add_assignment(struct options *options, const char *name, size_t name_length, const char *value, const char *from)
+{
+    struct assignment *grown = realloc(options->assignments, (options->assignment_count + 1) * sizeof *grown);
+
+    if (!grown)
+        return say_no_memory();
+    options->assignments = grown;
+    char *copy = malloc(name_length + strlen(value) + 2);
+    if (!copy)
+        return say_no_memory();
+    memcpy(copy, name, name_length);
+    copy[name_length] = 0;
+    strcpy(copy + name_length + 1, value);
+    grown[options->assignment_count++] = (struct assignment){ copy, copy + name_length + 1, from };
+    return 0;
+}
+
+static int set_variable(struct options *options, const struct option *o, const char *value)
+{
+    char why[256], bytes[64];
+    size_t megabytes;
+
+    if (o->kind == SETS_MB) {
+        if (halay_parse_size(value, &megabytes) != HALAY_OK || value[strspn(value, "0123456789")] || megabytes > SIZE_MAX >> 20) {
+            say("option %s: '%s' is no whole number of MiB", o->name, value);
+            return EXIT_USAGE;
+        }
+        snprintf(bytes, sizeof bytes, "%zu", megabytes << 20);
+        value = bytes;
+    }
+    if (halay_config_check(o->variable, value, why, sizeof why) != HALAY_OK) {
+        say("option %s: '%s' %s", o->name, value, why);
+        return EXIT_USAGE;
+    }
+    return add_assignment(options, o->variable, strlen(o->variable), value, o->name);
+}
+
+static int is_launchers(const char *name)
+{
+    const struct halay_config_variable *variable;
+
+    for (size_t i = 0; (variable = halay_config_variable(i)); i++)
+        if (!strcmp(variable->name, name))
+            return variable->is_set_by_launcher;
+    return 0;
+}
+
+static int export_variable(struct options *options, const char *text)
+{
+    size_t length = strcspn(text, "=");
+    char name[256];
+
+    if (length == 0 || length >= sizeof name) {
+        say("option -x: '%s' is no variable; write -x NAME or -x NAME=VALUE", text);
+        return EXIT_USAGE;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    if (is_launchers(name)) {
+        say("option -x: %s differs from rank to rank and is set by halayrun", name);
+        return EXIT_USAGE;
+    }
+    if (text[length] == '=')
+        return add_assignment(options, name, length, text + length + 1, "-x");
+    if (!halay_environment_get(name)) {
+        say("option -x: %s is not in the environment; write -x %s=VALUE", name, name);
+        return EXIT_USAGE;
+    }
+    return 0; /* the ranks inherit it */
+}
+
+static int parse_ranks(const char *name, const char *value, int *ranks)
+{
+    long number;
+
+    if (halay_parse_long(value, 1, RANKS_MAX, &number) != HALAY_OK) {
+        say("option %s: '%s' is no number of ranks from 1 to %d", name, value, RANKS_MAX);
+        return EXIT_USAGE;
+    }
+    *ranks = (int)number;
+    return 0;
+}
+
+static int parse_seconds(const char *name, const char *value, int *ms)
+{
+    double seconds;
+
+    if (halay_parse_double(value, 0, GRACE_MAX, &seconds) != HALAY_OK) {
+        say("option %s: '%s' is no number of seconds from 0 to %d", name, value, GRACE_MAX);
+        return EXIT_USAGE;
+    }
+    *ms = (int)(seconds * 1000 + 0.5);
+    return 0;
+}
+
+static int parse_binding(const char *name, const char *value, enum binding *binding)
+{
+    static const char *const words[] = { "auto", "cores", "none" };
+
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(value, words[i])) {
+            *binding = (enum binding)i;
+            return 0;
+        }
+    say("option %s: '%s' is none of auto, cores, none", name, value);
+    return EXIT_USAGE;
+}
+
+static int apply(struct options *options, const struct option *o, const char *value)
+{
+    switch (o->kind) {
+    case SETS:
+    case SETS_MB:
+        return set_variable(options, o, value);
+    case SETS_OFF:
+        return set_variable(options, o, "0");
+    case RANKS:
+        return parse_ranks(o->name, value, &options->ranks);
+    case EXPORT:
+        return export_variable(options, value);
+    case BINDING:
+        return parse_binding(o->name, value, &options->binding);
+    case GRACE:
+        return parse_seconds(o->name, value, &options->grace_ms);
+    case STOP_GRACE:
+        return parse_seconds(o->name, value, &options->stop_grace_ms);
+    case FOLDER:
+        if (!*value) {
+            say("option %s: the folder's name is empty", o->name);
+            return EXIT_USAGE;
+        }
+        options->output_folder = value;
+        return 0;
+    case FLAG:
+        *(int *)(void *)((char *)options + o->flag) = 1;
+        return 0;
+    }
+    return EXIT_USAGE;
+}
+
+static const struct option *find(const char *name, size_t length)
+{
+    for (const struct option *o = table; o < table + OPTIONS; o++)
+        if (strlen(o->name) == length && !strncmp(o->name, name, length))
+            return o;
+    return NULL;
+}
+
+static int complain_unknown(const char *name)
+{
+    const char *names[OPTIONS + 1], *nearest;
+
+    for (int i = 0; i < OPTIONS; i++)
+        names[i] = table[i].name;
+    names[OPTIONS] = NULL;
+    nearest = halay_nearest_word(name, names);
+    if (nearest)
+        say("unknown option '%s'; did you mean '%s'?", name, nearest);
+    else
+        say("unknown option '%s'; halayrun --help lists those there are", name);
+    return EXIT_USAGE;
+}
+
+/* Flags go over -x: put them behind. Stable within each, so that the later of two flags wins. */
+static int put_flags_last(struct options *options)
+{
+    struct assignment *sorted = calloc(options->assignment_count + 1, sizeof *sorted);
+    size_t n = 0;
+
+    if (!sorted)
+        return say_no_memory();
+    for (int flags = 0; flags < 2; flags++)
+        for (size_t i = 0; i < options->assignment_count; i++)
+            if (!!strcmp(options->assignments[i].from, "-x") == flags)
+                sorted[n++] = options->assignments[i];
+    free(options->assignments);
+    options->assignments = sorted;
+    return 0;
+}
+
+static int parse_one(struct options *options, char ***next)
+{
+    char *word = *(*next)++, *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    const struct option *o = find(word, length);
+    const char *value = equals ? equals + 1 : NULL;
+
+    if (!o) {
+        if (equals)
+            *equals = 0;
+        return complain_unknown(word);
+    }
+    if (!o->value && value) {
+        say("option %s takes no value, but '%s' is given", o->name, value);
+        return EXIT_USAGE;
+    }
+    if (o->value && !value && !(value = *(*next)++)) {
+        say("option %s wants a value: %s %s", o->name, o->name, o->value);
+        return EXIT_USAGE;
+    }
+    return apply(options, o, value);
+}
+
+int options_parse(int argc, char **argv, struct options *options)
+{
+    char **next = argv + (argc > 0);
+
+    *options = (struct options){ .grace_ms = 5000, .stop_grace_ms = 30000 };
+    while (*next && **next == '-' && strcmp(*next, "--")) {
+        int code = parse_one(options, &next);
+        if (code)
+            return code;
+    }
+    if (*next && !strcmp(*next, "--"))
+        next++;
+    options->command = next;
+    if (options->help || options->version || options->check_build)
+        return 0;
+    if (!options->ranks) {
+        say("how many ranks? give -np N");
+        options_print_help(stderr);
+        return EXIT_USAGE;
+    }
+    if (!*options->command) {
+        say("which program? give it behind the options: halayrun -np %d program", options->ranks);
+        return EXIT_USAGE;
+    }
+    return put_flags_last(options);
+}
+
+void options_fini(struct options *options)
+{
+    for (size_t i = 0; i < options->assignment_count; i++)
+        free(options->assignments[i].name);
+    free(options->assignments);
+    *options = (struct options){ 0 };
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halayrun's command line: one table of options, from which parsing, help and suggestions follow.
+ */
+#ifndef HALAY_LAUNCHER_OPTIONS_H
+#define HALAY_LAUNCHER_OPTIONS_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+enum binding { BIND_AUTO, BIND_CORES, BIND_NONE };
+
+/* A variable that the ranks' environment gets. */
+struct assignment {
+    char *name;        /* owned */
+    const char *value; /* points into name's block, behind its zero */
+    const char *from;  /* the option that said so; static */
+};
+
+struct options {
+    int ranks;
+    enum binding binding;
+    int grace_ms;           /* after a rank has failed */
+    int stop_grace_ms;      /* after SIGINT, SIGTERM, SIGHUP, SIGQUIT */
+    int no_prefix, timestamp, verbose;
+    int dry_run, check_build, version, help; /* say something and end */
+    const char *output_folder;               /* borrowed from argv; NULL if not asked for */
+    struct assignment *assignments;          /* owned; in the order in which they are to be set: -x first, flags last */
+    size_t assignment_count;
+    char **command; /* borrowed: the rest of argv, NULL at the end */
+};
+
+/* Parse argv into *options (zeroed or not). 0, or the exit code of a complaint that has been written to standard error. */
+int options_parse(int argc, char **argv, struct options *options);
+void options_fini(struct options *options);
+
+void options_print_help(FILE *out);
+
+/* The option that sets a variable of the configuration table, NULL if there is none. For tests and documentation. */
+const char *options_flag_of(const char *variable);
+
+#endif

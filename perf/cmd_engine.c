@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay-perf engine: what the background engine costs: the latency of one small tensor that it knows, the processor
+ * time it takes while there is nothing to do, and with --model many-small the time of a step with a thousand small
+ * tensors.
+ *
+ * A struct run is zero-initialised and run_fini takes any state. Ranks stay in step by the engine's own operations;
+ * rank 0 alone prints. The measurements are in engine_latency.c, engine_model.c.
+ */
+#include "perf/engine.h"
+#include "perf/output.h"
+#include "perf/perf.h"
+#include "perf/stats.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARED, PRIVATE };
+static const char *const buffers_words[] = { "shared", "private", NULL };
+enum { MODEL_NONE, MODEL_MANY_SMALL };
+static const char *const model_words[] = { "none", "many-small", NULL };
+
+struct options {
+    int model, buffers;
+    long iterations, steps;
+    double idle_seconds;
+    const char *transport, *json;
+};
+
+struct run {
+    struct options options;
+    struct perf_environment environment;
+    int has_environment;
+    struct perf_engine engine; /* owned */
+    struct perf_json json;     /* owned; of rank 0 */
+    json_t *report;            /* owned; of rank 0 with --json */
+    int prints;                /* rank 0, unless the JSON goes to standard output */
+};
+
+static int parse(struct run *run, int argc, char **argv, int *exit_status)
+{
+    struct options *o = &run->options;
+    const struct perf_option table[] = {
+        { 0, "model", PERF_WORD, &o->model, "also time a step of a model (none)", "MODEL", 0, 0, model_words },
+        { 0, "buffers", PERF_WORD, &o->buffers, "memory that ranks of a host share, or the program's own (shared)",
+          "KIND", 0, 0, buffers_words },
+        { 'n', "iterations", PERF_LONG, &o->iterations, "submissions of the one tensor (500)", "N", 1, 1000000, NULL },
+        { 's', "steps", PERF_LONG, &o->steps, "steps of the model (200)", "N", 1, 1000000, NULL },
+        { 0, "idle", PERF_REAL, &o->idle_seconds, "seconds in which idle processor time is counted (3)", "SECONDS", 0,
+          3600, NULL },
+        { 0, "transport", PERF_TEXT, &o->transport, "force a transport: shm, mpi, ucx", "NAME", 0, 0, NULL },
+        { 0, "json", PERF_TEXT, &o->json, "write the results there ('-': standard output, instead of the text)", "FILE",
+          0, 0, NULL },
+        { 0, NULL, PERF_FLAG, NULL, NULL, NULL, 0, 0, NULL },
+    };
+
+    *o = (struct options){ .iterations = 500, .steps = 200, .idle_seconds = 3 };
+    return perf_parse(&run->environment, &perf_engine_command, table, argc, argv, exit_status);
+}
+
+static enum halay_status start(struct run *run)
+{
+    const struct options *o = &run->options;
+    enum halay_status status = perf_engine_open(&run->engine, o->transport, o->buffers == SHARED);
+    int failed = 0;
+
+    if (status != HALAY_OK)
+        return status;
+    if (run->engine.rank == 0 && o->json)
+        failed = perf_json_open(o->json, &run->json) ||
+                 !(run->report = json_pack("{s:s, s:i, s:s, s:{s:s}}", "op", "engine", "ranks", run->engine.size,
+                                           "buffers", buffers_words[o->buffers], "versions", "halay", halay_version()));
+    run->prints = run->engine.rank == 0 && !(o->json && !strcmp(o->json, "-"));
+    /* No rank may wait for one that gave up. */
+    double worst = failed;
+    status = perf_engine_worst(&run->engine, &worst, 1);
+    return status == HALAY_OK && worst > 0 ? HALAY_ERR_SYSTEM : status;
+}
+
+static void run_fini(struct run *run)
+{
+    json_decref(run->report);
+    perf_json_abandon(&run->json);
+    perf_engine_close(&run->engine);
+    if (run->has_environment)
+        perf_environment_fini(&run->environment);
+}
+
+/* ---- the measurements, each with its line and its keys ----------------------------------------------------------- */
+
+static void report_latency(struct run *run, const char *key, const char *what, double *seconds)
+{
+    size_t count = (size_t)run->options.iterations;
+    double p50 = perf_percentile(seconds, count, 50) * 1e6, p99 = perf_percentile(seconds, count, 99) * 1e6;
+
+    if (run->prints)
+        printf("%-46s %9.2f us median %9.2f us at 99 %%\n", what, p50, p99);
+    if (run->report)
+        json_object_set_new(run->report, key, json_pack("{s:f, s:f}", "p50", p50, "p99", p99));
+}
+
+static enum halay_status latency(struct run *run)
+{
+    double *seconds = malloc((size_t)run->options.iterations * sizeof *seconds);
+
+    if (!seconds)
+        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = perf_engine_latency(&run->engine, PERF_BACKGROUND, run->options.iterations, seconds);
+    if (status == HALAY_OK) {
+        report_latency(run, "latency_us", "one cached tensor of 4 KB, engine asleep:", seconds);
+        status = perf_engine_latency(&run->engine, PERF_DRIVEN, run->options.iterations, seconds);
+    }
+    if (status == HALAY_OK)
+        report_latency(run, "driven_latency_us", "the same, driven by who waits for it:", seconds);
+    free(seconds);
+    return status;
+}
+
+static enum halay_status idle(struct run *run)
+{
+    double percent;
+
+    if (run->options.idle_seconds <= 0)
+        return HALAY_OK;
+    enum halay_status status = perf_engine_idle(&run->engine, run->options.idle_seconds, &percent);
+    if (status != HALAY_OK)
+        return status;
+    if (run->prints)
+        printf("%-46s %9.3f %% of a core, the worst rank's, over %g s\n", "idle engine:", percent,
+               run->options.idle_seconds);
+    if (run->report)
+        json_object_set_new(run->report, "idle_cpu_percent", json_real(percent));
+    return HALAY_OK;
+}
+
+static enum halay_status model(struct run *run)
+{
+    struct perf_step step;
+
+    if (run->options.model == MODEL_NONE)
+        return HALAY_OK;
+    enum halay_status status = perf_engine_many_small(&run->engine, run->options.steps, &step);
+    if (status != HALAY_OK)
+        return status;
+    if (run->prints)
+        printf("%-46s %9.3f ms a step, %.3f ms of it after the last submission\n",
+               "1000 cached tensors of 4 KB:", step.seconds * 1e3, step.exposed_seconds * 1e3);
+    if (run->report) {
+        json_object_set_new(run->report, "model", json_string(model_words[run->options.model]));
+        json_object_set_new(run->report, "step_ms", json_real(step.seconds * 1e3));
+        json_object_set_new(run->report, "exposed_ms", json_real(step.exposed_seconds * 1e3));
+        json_object_set_new(run->report, "bytes_per_step", json_integer((json_int_t)step.bytes));
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status measure_all(struct run *run)
+{
+    char ranks[32];
+    enum halay_status status;
+
+    if (run->prints)
+        printf("# engine, %s, %s buffers; times of the slowest rank\n",
+               perf_plural(ranks, sizeof ranks, run->engine.size, "rank"), buffers_words[run->options.buffers]);
+    if ((status = latency(run)) != HALAY_OK || (status = model(run)) != HALAY_OK)
+        return status;
+    return idle(run);
+}
+
+static int finish(struct run *run)
+{
+    int failed = 0;
+
+    if (run->engine.wrong && run->engine.rank == 0)
+        fprintf(stderr, "halay-perf engine: elements were wrong\n");
+    if (run->report) {
+        failed = perf_json_finish(&run->json, run->report);
+        run->report = NULL;
+    }
+    return failed || run->engine.wrong ? PERF_EXIT_FAILED : PERF_EXIT_OK;
+}
+
+static int run_engine(int argc, char **argv)
+{
+    struct run run = { .has_environment = 0 };
+    enum halay_status status;
+    int exit_status;
+
+    if (perf_environment_init(&run.environment) != HALAY_OK)
+        return PERF_EXIT_USAGE;
+    run.has_environment = 1;
+    if (!parse(&run, argc, argv, &exit_status)) {
+        if ((status = start(&run)) != HALAY_OK || (status = measure_all(&run)) != HALAY_OK) {
+            fprintf(stderr, "halay-perf engine: failed: %s\n", halay_status_string(status));
+            exit_status = status == HALAY_ERR_CONFIG ? PERF_EXIT_USAGE : PERF_EXIT_FAILED;
+        } else {
+            exit_status = finish(&run);
+        }
+    }
+    run_fini(&run);
+    return exit_status;
+}
+
+const struct perf_command perf_engine_command = {
+    .name = "engine",
+    .summary = "latency of a small tensor, idle processor time, a step of many tensors",
+    .synopsis = "[OPTION]...",
+    .notes =
+        "Start it with halayrun or mpirun. The tensor is registered and known to the engine, which sleeps before each\n"
+        "submission; its end is seen by a callback on the engine's thread, then by a thread that waits and\n"
+        "drives. Model many-small: 1,000 tensors of 4 KB, all submitted, then all waited for.\n",
+    .run = run_engine,
+};

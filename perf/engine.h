@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Engine: what halay-perf engine measures. Every rank makes the same calls; every rank gets the results.
+ */
+#ifndef HALAY_PERF_ENGINE_H
+#define HALAY_PERF_ENGINE_H
+
+#include "halay.h"
+#include <stddef.h>
+
+struct perf_engine {
+    struct halay_context *context; /* owned */
+    int rank, size;
+    int is_shared; /* tensors lie in halay_alloc memory */
+    int wrong;     /* a tensor came out wrong on some rank */
+};
+
+enum halay_status perf_engine_open(struct perf_engine *engine, const char *transport, int is_shared);
+void perf_engine_close(struct perf_engine *engine); /* zeroed or open */
+
+/* values[i] becomes the greatest of all ranks' values[i]. Also a barrier. */
+enum halay_status perf_engine_worst(struct perf_engine *engine, double *values, size_t count);
+
+/* Memory for tensors as is_shared says; freed by perf_engine_free. */
+enum halay_status perf_engine_alloc(struct perf_engine *engine, size_t bytes, void **out);
+void perf_engine_free(struct perf_engine *engine, void *ptr); /* NULL is allowed */
+
+/* Who moves the data of the one tensor: the background thread, woken from its sleep, whose callback is the end; or the
+ * thread that submitted, in halay_wait. */
+enum perf_driver { PERF_BACKGROUND, PERF_DRIVEN };
+
+/* Seconds from submission to completion of one registered 4 KB tensor: seconds[i] is the slowest rank's of the i-th. */
+enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driver driver, long iterations,
+                                      double *seconds);
+
+/* Processor time of this process in percent of one core, the worst rank's, while nothing is submitted. */
+enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, double *percent);
+
+struct perf_step {
+    double seconds;         /* from the first submission to the last completion, the slowest rank's, median */
+    double exposed_seconds; /* the part of it after the last submission */
+    size_t bytes;           /* of all tensors, one rank's */
+};
+
+/* A step of 1,000 registered tensors of 4 KB that lie side by side. */
+enum halay_status perf_engine_many_small(struct perf_engine *engine, long steps, struct perf_step *step);
+
+#endif

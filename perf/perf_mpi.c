@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libhalay-perf-mpi.so: MPI_Allreduce behind perf_mpi.h. It calls MPI and nothing else of anybody's, so it can be
+ * loaded beside any libhalay. Errors of MPI are returned, which MPI does only if asked to.
+ */
+#include "perf/perf_mpi.h"
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+static int fail(int code, const char *what, char *text, size_t text_size)
+{
+    char said[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+
+    MPI_Error_string(code, said, &length);
+    snprintf(text, text_size, "%s failed: %s", what, said);
+    return 1;
+}
+
+/* "Open MPI v4.1.4, package: …" is cut at the comma. */
+static const char *describe(char *library, size_t library_size)
+{
+    static const struct {
+        const char *start, *name;
+    } names[] = { { "Open MPI", "openmpi" }, { "MPICH", "mpich" }, { "Intel", "intelmpi" } };
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+
+    MPI_Get_library_version(version, &length);
+    version[strcspn(version, ",\r\n")] = '\0';
+    snprintf(library, library_size, "%s", version);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(version, names[i].start, strlen(names[i].start)))
+            return names[i].name;
+    return "mpi";
+}
+
+static int perf_mpi_start(char *text, size_t text_size)
+{
+    int code = MPI_Init(NULL, NULL);
+
+    return code == MPI_SUCCESS ? 0 : fail(code, "MPI_Init", text, text_size);
+}
+
+static void perf_mpi_stop(void)
+{
+    MPI_Finalize();
+}
+
+static int perf_mpi_place(int *rank, int *size, const char **name, char *library, size_t library_size, char *text,
+                          size_t text_size)
+{
+    int is_up = 0, is_over = 0, code;
+
+    MPI_Initialized(&is_up);
+    MPI_Finalized(&is_over);
+    if (!is_up || is_over) {
+        snprintf(text, text_size, "MPI is not initialised in this process");
+        return 1;
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if ((code = MPI_Comm_rank(MPI_COMM_WORLD, rank)) != MPI_SUCCESS)
+        return fail(code, "MPI_Comm_rank", text, text_size);
+    if ((code = MPI_Comm_size(MPI_COMM_WORLD, size)) != MPI_SUCCESS)
+        return fail(code, "MPI_Comm_size", text, text_size);
+    *name = describe(library, library_size);
+    return 0;
+}
+
+static MPI_Datatype mpi_type(enum halay_dtype dtype)
+{
+    switch (dtype) {
+    case HALAY_F32:
+        return MPI_FLOAT;
+    case HALAY_F64:
+        return MPI_DOUBLE;
+    case HALAY_I32:
+        return MPI_INT32_T;
+    case HALAY_I64:
+        return MPI_INT64_T;
+    default:
+        return MPI_DATATYPE_NULL;
+    }
+}
+
+static MPI_Op mpi_op(enum halay_op op)
+{
+    switch (op) {
+    case HALAY_SUM:
+        return MPI_SUM;
+    case HALAY_MIN:
+        return MPI_MIN;
+    case HALAY_MAX:
+        return MPI_MAX;
+    default:
+        return MPI_OP_NULL;
+    }
+}
+
+static int perf_mpi_takes(size_t count, enum halay_dtype dtype, enum halay_op op, char *text, size_t text_size)
+{
+    if (mpi_type(dtype) == MPI_DATATYPE_NULL)
+        snprintf(text, text_size, "MPI has no 16-bit floating type");
+    else if (mpi_op(op) == MPI_OP_NULL)
+        snprintf(text, text_size, "MPI has no average");
+    else if (count > INT_MAX)
+        snprintf(text, text_size, "MPI_Allreduce takes at most %d elements", INT_MAX);
+    else
+        return 1;
+    return 0;
+}
+
+static int perf_mpi_barrier(char *text, size_t text_size)
+{
+    int code = MPI_Barrier(MPI_COMM_WORLD);
+
+    return code == MPI_SUCCESS ? 0 : fail(code, "MPI_Barrier", text, text_size);
+}
+
+static int perf_mpi_allreduce(void *buffer, size_t count, enum halay_dtype dtype, enum halay_op op, char *text,
+                              size_t text_size)
+{
+    int code = MPI_Allreduce(MPI_IN_PLACE, buffer, (int)count, mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD);
+
+    return code == MPI_SUCCESS ? 0 : fail(code, "MPI_Allreduce", text, text_size);
+}
+
+const struct halay_perf_mpi_ops halay_perf_mpi_ops = {
+    .version = HALAY_VERSION,
+    .start = perf_mpi_start,
+    .stop = perf_mpi_stop,
+    .place = perf_mpi_place,
+    .takes = perf_mpi_takes,
+    .barrier = perf_mpi_barrier,
+    .allreduce = perf_mpi_allreduce,
+};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What libhalay-perf-mpi.so offers: MPI_Allreduce, to compare with. A module of its own, so that halay-perf runs on
+ * machines without MPI and starts without it.
+ */
+#ifndef HALAY_PERF_MPI_H
+#define HALAY_PERF_MPI_H
+
+#include "halay_types.h"
+#include <stddef.h>
+
+struct halay_perf_mpi_ops {
+    const char *version; /* of halay; the program refuses another than its own */
+
+    /* Initialise MPI as a program with one thread does, for MPI is faster then than with the level of threads that
+     * halay would ask for: before the group is opened. 0, or nonzero and why (one line) in text. */
+    int (*start)(char *text, size_t text_size);
+    /* Finalise it, if start was called. Blocks until all ranks do. */
+    void (*stop)(void);
+
+    /* This process's place in MPI_COMM_WORLD; MPI must be up. name: "openmpi", "mpich", "intelmpi" or "mpi", static
+     * storage; library (library_size): what the library calls itself, "Open MPI v4.1.4". 0, or nonzero and why in
+      * text. */
+    int (*place)(int *rank, int *size, const char **name, char *library, size_t library_size, char *text,
+                 size_t text_size);
+
+    /* Nonzero if MPI can do the same work: it has no 16-bit floating types, no average, and counts in int. */
+    int (*takes)(size_t count, enum halay_dtype dtype, enum halay_op op, char *text, size_t text_size);
+
+    /* 0, or nonzero and why in text. */
+    int (*barrier)(char *text, size_t text_size);
+
+    /* In place over all ranks; blocks. 0, or nonzero and why in text. */
+    int (*allreduce)(void *buffer, size_t count, enum halay_dtype dtype, enum halay_op op, char *text,
+                     size_t text_size);
+};
+
+/* The one symbol that the module exports. */
+extern __attribute__((visibility("default"))) const struct halay_perf_mpi_ops halay_perf_mpi_ops;
+
+#endif

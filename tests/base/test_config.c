@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Configuration: strict parsers; defaults; HALAY_X over HOROVOD_X; every bad value is an error whose line has name, value
+ * and what would be right; unknown and foreign variables are noted; the MPI launcher's size; each row's default parses.
+ */
+#include "base/config.h"
+#include "tests/test.h"
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+struct lines {
+    char text[8192];
+    int errors, warnings, infos;
+};
+
+static void collect(void *arg, enum halay_log_level level, const char *line)
+{
+    struct lines *lines = arg;
+    size_t used = strlen(lines->text);
+
+    snprintf(lines->text + used, sizeof lines->text - used, "%s\n", line);
+    lines->errors += level == HALAY_LOG_ERROR;
+    lines->warnings += level == HALAY_LOG_WARNING;
+    lines->infos += level == HALAY_LOG_INFO;
+}
+
+/* Loads with exactly these variables ("NAME=value", NULL at the end). */
+static enum halay_status load(const char *const *variables, struct halay_config *config, struct lines *lines)
+{
+    struct halay_log log;
+
+    REQUIRE(!clearenv());
+    for (; *variables; variables++) {
+        char name[64];
+        const char *equals = strchr(*variables, '=');
+        snprintf(name, sizeof name, "%.*s", (int)(equals - *variables), *variables);
+        REQUIRE(!setenv(name, equals + 1, 1));
+    }
+    memset(lines, 0, sizeof *lines);
+    halay_log_init(&log, HALAY_LOG_INFO);
+    log.write = collect;
+    log.arg = lines;
+    enum halay_status status = halay_config_load(&log, config);
+    halay_log_fini(&log);
+    return status;
+}
+
+#define VARIABLES(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static void check_sizes(void)
+{
+    static const struct {
+        const char *text;
+        size_t value;
+    } good[] = { { "0", 0 },          { "67108864", 67108864 }, { "64K", 65536 },      { "64k", 65536 },
+                 { "64M", 67108864 }, { "64MB", 67108864 },     { "64MiB", 67108864 }, { "1G", 1 << 30 },
+                 { "1T", (size_t)1 << 40 }, { "5B", 5 },        { "18446744073709551615", SIZE_MAX } };
+    static const char *const bad[] = { "", " 1", "1 ", "-1", "+1", "1.5M", "M", "64X", "64MBB", "0x10", "64 M",
+                                       "18446744073709551616", "16777216T", "1e6", "nan" };
+    size_t value = 42;
+
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        CHECK(halay_parse_size(good[i].text, &value) == HALAY_OK && value == good[i].value, "%s", good[i].text);
+    value = 42;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(halay_parse_size(bad[i], &value) == HALAY_ERR_CONFIG && value == 42, "'%s'", bad[i]);
+}
+
+static void check_numbers(void)
+{
+    static const char *const bad_longs[] = { "", " 1", "1 ", "+1", "--1", "-", "11", "-6", "0x1", "1.0", "1e0",
+                                             "99999999999999999999" };
+    static const char *const bad_doubles[] = { "", " 1", "1 ", "+1", "-", ".", "1e", "1e+", "inf", "nan", "0x1p3", "1,5",
+                                               "10.1", "-5.1", "1e999", "1.5s" };
+    static const char *const bad_bools[] = { "", "2", "-1", "y", "tru", "on " };
+    long number = 42;
+    double real = 42;
+    int truth = 42;
+
+    CHECK(halay_parse_long("-5", -5, 10, &number) == HALAY_OK && number == -5);
+    CHECK(halay_parse_long("10", -5, 10, &number) == HALAY_OK && number == 10);
+    for (size_t i = 0; i < sizeof bad_longs / sizeof *bad_longs; i++)
+        CHECK(halay_parse_long(bad_longs[i], -5, 10, &number) == HALAY_ERR_CONFIG && number == 10, "'%s'", bad_longs[i]);
+    CHECK(halay_parse_double("0.5", -5, 10, &real) == HALAY_OK && real == 0.5);
+    CHECK(halay_parse_double("-.5e+1", -5, 10, &real) == HALAY_OK && real == -5);
+    for (size_t i = 0; i < sizeof bad_doubles / sizeof *bad_doubles; i++)
+        CHECK(halay_parse_double(bad_doubles[i], -5, 10, &real) == HALAY_ERR_CONFIG && real == -5, "'%s'", bad_doubles[i]);
+    CHECK(halay_parse_bool("Yes", &truth) == HALAY_OK && truth == 1);
+    CHECK(halay_parse_bool("0", &truth) == HALAY_OK && truth == 0);
+    for (size_t i = 0; i < sizeof bad_bools / sizeof *bad_bools; i++)
+        CHECK(halay_parse_bool(bad_bools[i], &truth) == HALAY_ERR_CONFIG && truth == 0, "'%s'", bad_bools[i]);
+}
+
+static void check_nearest(void)
+{
+    static const char *const words[] = { "transport", "fusion-threshold", "log-level", NULL };
+    char longest[300];
+
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    CHECK(!strcmp(halay_nearest_word("transprot", words), "transport"));
+    CHECK(!strcmp(halay_nearest_word("FUSION-TRESHOLD", words), "fusion-threshold"));
+    CHECK(halay_nearest_word("banana", words) == NULL && halay_nearest_word("", words) == NULL);
+    CHECK(halay_nearest_word(longest, words) == NULL);
+    CHECK(halay_nearest_word("x", VARIABLES(longest, "y")) != NULL);
+}
+
+static void check_defaults(void)
+{
+    struct halay_config config;
+    struct lines lines;
+
+    REQUIRE(load(VARIABLES("PATH=/bin"), &config, &lines) == HALAY_OK);
+    CHECK(config.log_level == HALAY_LOG_WARNING && config.fusion_threshold == 64 << 20 && config.spin_us == -1);
+    CHECK(config.start_timeout_ms == 30000 && config.peer_timeout_ms == 30000 && config.stall_check_ms == 60000);
+    CHECK(config.deterministic == HALAY_DETERMINISTIC_OFF && config.segment_bytes == 0 && config.ring_segment_bytes);
+    CHECK(!strcmp(config.bootstrap, "auto") && !strcmp(config.transport, "auto") && !config.module_path);
+    CHECK(!strcmp(config.allreduce_algorithm, "auto") && !strcmp(config.barrier_algorithm, "auto"));
+    CHECK(config.rank == -1 && config.size == -1 && config.local_rank == -1 && config.store_secret_fd == -1);
+    CHECK(!config.store_address && config.mpi_launcher_size == -1);
+    CHECK(!*lines.text, "%s", lines.text);
+    halay_config_fini(&config);
+    halay_config_fini(&config);
+}
+
+static void check_values(void)
+{
+    struct halay_config config;
+    struct lines lines;
+
+    REQUIRE(load(VARIABLES("HALAY_LOG=Debug", "HALAY_TRANSPORT=SHM", "HALAY_FUSION_THRESHOLD=2M", "HALAY_SPIN_US=50",
+                           "HALAY_DETERMINISTIC=ranks", "HALAY_PEER_TIMEOUT=0.25", "HALAY_RANK=2", "HALAY_SIZE=3",
+                           "HALAY_STORE_ADDRESS=127.0.0.1:40000", "HALAY_STORE_SECRET_FD=9", "HALAY_MODULE_PATH=",
+                           "HOROVOD_FUSION_THRESHOLD=1"), &config, &lines) == HALAY_OK);
+    CHECK(config.log_level == HALAY_LOG_DEBUG && !strcmp(config.transport, "shm") && config.fusion_threshold == 2 << 20);
+    CHECK(config.spin_us == 50 && config.deterministic == HALAY_DETERMINISTIC_RANKS && config.peer_timeout_ms == 250);
+    CHECK(config.rank == 2 && config.size == 3 && config.store_secret_fd == 9 && !config.module_path);
+    CHECK(!strcmp(config.store_address, "127.0.0.1:40000"));
+    CHECK(!*lines.text, "%s", lines.text);
+    halay_config_fini(&config);
+}
+
+static void check_horovod(void)
+{
+    struct halay_config config;
+    struct lines lines;
+
+    REQUIRE(load(VARIABLES("HOROVOD_FUSION_THRESHOLD=16777216", "HOROVOD_LOG_LEVEL=TRACE", "HOROVOD_START_TIMEOUT=7",
+                           "HOROVOD_STALL_CHECK_TIME_SECONDS=9", "HOROVOD_CYCLE_TIME=3.5"), &config, &lines) == HALAY_OK);
+    CHECK(config.fusion_threshold == 16 << 20 && config.log_level == HALAY_LOG_DEBUG && config.start_timeout_ms == 7000);
+    CHECK(config.stall_check_ms == 9000);
+    CHECK(lines.infos == 1 && strstr(lines.text, "'HOROVOD_CYCLE_TIME'"), "%s", lines.text);
+    halay_config_fini(&config);
+
+    REQUIRE(load(VARIABLES("HOROVOD_STALL_CHECK_DISABLE=1"), &config, &lines) == HALAY_OK);
+    CHECK(config.stall_check_ms == 0 && !*lines.text);
+    halay_config_fini(&config);
+    REQUIRE(load(VARIABLES("HOROVOD_STALL_CHECK_DISABLE=1", "HALAY_STALL_CHECK_TIME=4"), &config, &lines) == HALAY_OK);
+    CHECK(config.stall_check_ms == 4000);
+    halay_config_fini(&config);
+    CHECK(load(VARIABLES("HOROVOD_STALL_CHECK_DISABLE=perhaps"), &config, &lines) == HALAY_ERR_CONFIG && lines.errors == 1);
+    CHECK(load(VARIABLES("HOROVOD_FUSION_THRESHOLD=lots"), &config, &lines) == HALAY_ERR_CONFIG);
+    CHECK(strstr(lines.text, "HOROVOD_FUSION_THRESHOLD: 'lots'"), "%s", lines.text);
+}
+
+static void check_faults(void)
+{
+    static const struct {
+        const char *variable, *message;
+    } cases[] = {
+        { "HALAY_FUSION_THRESHOLD=64 MB", "HALAY_FUSION_THRESHOLD: '64 MB' is no size; write for example 67108864, 64M" },
+        { "HALAY_FUSION_THRESHOLD=", "HALAY_FUSION_THRESHOLD: '' is no size" },
+        { "HALAY_RING_SEGMENT=0", "HALAY_RING_SEGMENT: '0' is no size of at least 1" },
+        { "HALAY_TRANSPORT=smh", "HALAY_TRANSPORT: 'smh' is none of auto, shm, mpi, ucx" },
+        { "HALAY_BOOTSTRAP=sotre", "did you mean 'store'?" },
+        { "HALAY_DETERMINISTIC=yes", "HALAY_DETERMINISTIC: 'yes' is none of off, run, ranks" },
+        { "HALAY_LOG=", "HALAY_LOG: '' is none of error, warning, info, debug" },
+        { "HALAY_START_TIMEOUT=30s", "HALAY_START_TIMEOUT: '30s' is no number of seconds from 0 to 86400" },
+        { "HALAY_SPIN_US=-2", "HALAY_SPIN_US: '-2' is no whole number from -1 to 1000000" },
+        { "HALAY_RANK=0", "HALAY_RANK and HALAY_SIZE go together, but only HALAY_RANK is set" },
+        { "HALAY_STORE_SECRET_FD=-1", "HALAY_STORE_SECRET_FD: '-1' is no whole number" },
+    };
+    struct halay_config config, untouched;
+    struct lines lines;
+
+    memset(&config, 0x5a, sizeof config);
+    untouched = config;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK(load(VARIABLES(cases[i].variable), &config, &lines) == HALAY_ERR_CONFIG, "%s", cases[i].variable);
+        CHECK(lines.errors == 1 && strstr(lines.text, cases[i].message), "%s: %s", cases[i].variable, lines.text);
+        CHECK(!memcmp(&config, &untouched, sizeof config), "%s", cases[i].variable);
+    }
+    CHECK(load(VARIABLES("HALAY_RANK=3", "HALAY_SIZE=3"), &config, &lines) == HALAY_ERR_CONFIG);
+    CHECK(load(VARIABLES("HALAY_SPIN_US=x", "HALAY_LOG=x"), &config, &lines) == HALAY_ERR_CONFIG && lines.errors == 2);
+}
+
+static void check_strangers(void)
+{
+    struct halay_config config;
+    struct lines lines;
+
+    REQUIRE(load(VARIABLES("HALAY_FUSION_TRESHOLD=1", "HALAY_TFT_SEED=1", "HALAY_QWERTYUIOP=1", "HALAYX=1"), &config,
+                 &lines) == HALAY_OK);
+    CHECK(lines.warnings == 2, "%s", lines.text);
+    CHECK(strstr(lines.text, "unknown variable 'HALAY_FUSION_TRESHOLD' in the environment; did you mean "
+                             "'HALAY_FUSION_THRESHOLD'?"), "%s", lines.text);
+    CHECK(strstr(lines.text, "unknown variable 'HALAY_QWERTYUIOP' in the environment\n"), "%s", lines.text);
+    halay_config_fini(&config);
+    REQUIRE(load(VARIABLES("HALAY_LOG=error", "HALAY_QWERTYUIOP=1"), &config, &lines) == HALAY_OK);
+    CHECK(!*lines.text, "its level holds for its own notes: %s", lines.text);
+    halay_config_fini(&config);
+}
+
+static void check_mpi(void)
+{
+    static const struct {
+        const char *first, *second;
+        int size;
+    } cases[] = {
+        { "OMPI_COMM_WORLD_SIZE=4", "PMI_SIZE=7", 4 }, { "PMI_SIZE=3", "MPI_LOCALNRANKS=2", 3 },
+        { "MPI_LOCALNRANKS=2", "X=1", 2 },             { "PMIX_RANK=0", "SLURM_NTASKS=6", 6 },
+        { "SLURM_NTASKS=6", "X=1", -1 },               { "OMPI_COMM_WORLD_SIZE=many", "X=1", -1 },
+        { "PMIX_RANK=0", "X=1", -1 },                  { "MV2_COMM_WORLD_SIZE=2", "X=1", 2 },
+    };
+    struct halay_config config;
+    struct lines lines;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        REQUIRE(load(VARIABLES(cases[i].first, cases[i].second), &config, &lines) == HALAY_OK);
+        CHECK(config.mpi_launcher_size == cases[i].size, "%s: %d", cases[i].first, config.mpi_launcher_size);
+        halay_config_fini(&config);
+    }
+}
+
+static void check_table(void)
+{
+    const struct halay_config_variable *variable;
+    struct halay_config config;
+    struct lines lines;
+    char text[16384] = "", why[256];
+    FILE *out = fmemopen(text, sizeof text, "w");
+
+    REQUIRE(out && load(VARIABLES("X=1"), &config, &lines) == HALAY_OK);
+    halay_config_print(&config, out);
+    fclose(out);
+    for (size_t i = 0; (variable = halay_config_variable(i)); i++) {
+        CHECK(strstr(text, variable->name) && strstr(text, variable->help), "%s", variable->name);
+        if (!variable->is_set_by_launcher)
+            CHECK(halay_config_check(variable->name, variable->default_text, why, sizeof why) == HALAY_OK, "%s",
+                  variable->name);
+    }
+    CHECK(strstr(text, "HALAY_FUSION_THRESHOLD     64M          64M"), "%s", text);
+    CHECK(halay_config_check("HALAY_NOTHING", "1", why, sizeof why) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_config_check("HALAY_TRANSPORT", "tcp", why, sizeof why) == HALAY_ERR_CONFIG && strstr(why, "is none of"));
+    halay_config_fini(&config);
+}
+
+int main(void)
+{
+    check_sizes();
+    check_numbers();
+    check_nearest();
+    check_defaults();
+    check_values();
+    check_horovod();
+    check_faults();
+    check_strangers();
+    check_mpi();
+    check_table();
+    return test_end();
+}

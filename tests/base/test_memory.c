@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory: overflow is refused and leaves the result alone; blocks are aligned; a segment cannot shrink, grow or lose its
+ * seals; what is no sealed segment, or is shorter than announced, is not mapped; two mappings are one memory.
+ */
+#include "base/memory.h"
+#include "tests/test.h"
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void keep_quiet(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)level;
+    (void)line;
+    ++*(int *)arg;
+}
+
+static void check_sizes(void)
+{
+    size_t value = 7;
+
+    CHECK(!halay_mul_overflows(3, 5, &value) && value == 15);
+    CHECK(halay_mul_overflows(SIZE_MAX / 2 + 1, 2, &value) && value == 15);
+    CHECK(!halay_mul_overflows(SIZE_MAX, 1, &value) && value == SIZE_MAX);
+    CHECK(!halay_add_overflows(3, 5, &value) && value == 8);
+    CHECK(halay_add_overflows(SIZE_MAX, 1, &value) && value == 8);
+    CHECK(halay_round_up(0, 64) == 0 && halay_round_up(1, 64) == 64 && halay_round_up(64, 64) == 64);
+}
+
+static void check_blocks(void)
+{
+    static const size_t alignments[] = { 1, 8, 64, 4096, 1 << 21 };
+
+    for (size_t a = 0; a < sizeof alignments / sizeof *alignments; a++)
+        for (size_t bytes = 0; bytes < 3; bytes++) {
+            char *block = halay_aligned_alloc(alignments[a], bytes);
+            REQUIRE(block);
+            CHECK((uintptr_t)block % alignments[a] == 0, "%zu", alignments[a]);
+            *block = 1;
+            free(block);
+        }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their allocators abort */
+    volatile size_t all = PTRDIFF_MAX;                                  /* volatile: the compiler would warn of it */
+    CHECK(halay_aligned_alloc(64, all) == NULL);
+#endif
+}
+
+static void check_segment(struct halay_log *log)
+{
+    int fd = -1;
+    void *a = NULL, *b = NULL;
+    enum { BYTES = 3 * HALAY_PAGE };
+
+    REQUIRE(halay_segment_create(log, "halay-test", BYTES, &fd) == HALAY_OK);
+    CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    CHECK(ftruncate(fd, HALAY_PAGE) < 0 && ftruncate(fd, 2 * BYTES) < 0);
+    CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) < 0);
+    REQUIRE(halay_segment_map(log, fd, BYTES, &a) == HALAY_OK && halay_segment_map(log, fd, HALAY_PAGE, &b) == HALAY_OK);
+    CHECK(a != b);
+    for (size_t i = 0; i < BYTES; i++)
+        if (((char *)a)[i])
+            CHECK(0, "byte %zu is not zero", i);
+    strcpy(a, "here");
+    CHECK(!strcmp(b, "here"));
+    halay_segment_unmap(b, HALAY_PAGE);
+    halay_segment_unmap(a, BYTES);
+    halay_segment_unmap(NULL, 1);
+    void *kept = a;
+    CHECK(halay_segment_map(log, fd, BYTES + 1, &a) == HALAY_ERR_FORMAT && a == kept);
+    CHECK(halay_segment_map(log, fd, SIZE_MAX, &a) == HALAY_ERR_FORMAT);
+    CHECK(halay_segment_map(log, fd, 0, &a) == HALAY_ERR_ARGUMENT);
+    close(fd);
+    CHECK(halay_segment_map(log, fd, BYTES, &a) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_segment_create(log, "halay-test", SIZE_MAX, &fd) == HALAY_ERR_ARGUMENT);
+    /* Address space, not memory: far more than this machine has. */
+    REQUIRE(halay_segment_create(log, "halay-test", (size_t)1 << 42, &fd) == HALAY_OK);
+    close(fd);
+}
+
+static void check_strangers(struct halay_log *log)
+{
+    void *base = NULL;
+    char name[] = "/tmp/halay-test-memory.XXXXXX";
+    int file = mkstemp(name), pipes[2], plain = memfd_create("halay-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    REQUIRE(file >= 0 && plain >= 0 && !pipe(pipes));
+    REQUIRE(!unlink(name) && !ftruncate(file, HALAY_PAGE) && !ftruncate(plain, HALAY_PAGE));
+    CHECK(halay_segment_map(log, file, HALAY_PAGE, &base) == HALAY_ERR_FORMAT, "ordinary file");
+    CHECK(halay_segment_map(log, pipes[0], HALAY_PAGE, &base) == HALAY_ERR_FORMAT, "pipe");
+    CHECK(halay_segment_map(log, plain, HALAY_PAGE, &base) == HALAY_ERR_FORMAT, "not sealed");
+    REQUIRE(!fcntl(plain, F_ADD_SEALS, F_SEAL_GROW));
+    CHECK(halay_segment_map(log, plain, HALAY_PAGE, &base) == HALAY_ERR_FORMAT, "sealed against growing only");
+    CHECK(halay_segment_map(log, -1, HALAY_PAGE, &base) == HALAY_ERR_ARGUMENT, "no descriptor");
+    CHECK(base == NULL);
+    close(file);
+    close(plain);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+int main(void)
+{
+    struct halay_log log;
+    int lines = 0;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    log.write = keep_quiet;
+    log.arg = &lines;
+    check_sizes();
+    check_blocks();
+    check_segment(&log);
+    CHECK(lines == 5, "one line for each fault, %d", lines);
+    check_strangers(&log);
+    CHECK(lines == 10, "one line for each fault, %d", lines);
+    halay_log_fini(&log);
+    return test_end();
+}

@@ -1,0 +1,186 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Each layer includes itself and what is below it, and nothing else:
+#
+#     launcher, tft, perf -> fusion -> collectives -> collectives/transport -> base -> halay_types.h
+#
+# with two more rules: the programs above the library see its public headers and base/ only, and a library of others is
+# included in the one place that wraps it. Only #include lines are looked at, that is enough: what is not declared cannot
+# be called. The environment is read in one file of the library and one of the trainer.
+#
+# usage: check_layers.sh [TREE]; without one it first checks itself on trees made for that.
+set -eu
+
+# One line for each layer: its folder, then what it may include (folders with a slash, or single headers).
+layers='
+include                 halay_types.h
+base                    halay_types.h base/
+collectives/transport   halay_types.h base/ collectives/transport/
+collectives             halay_types.h halay_coll.h base/ collectives/transport/ collectives/
+fusion                  halay_types.h halay_coll.h halay.h base/ collectives/transport/ collectives/ fusion/
+launcher                halay_types.h base/ launcher/
+perf                    halay_types.h halay_coll.h halay.h base/ perf/
+tft                     halay_types.h halay_coll.h halay.h base/ tft/
+examples                halay_types.h halay_coll.h halay.h
+'
+
+# One line for each library of others: its headers, then the files that may include them (shell patterns).
+others='
+mpi.h       collectives/transport/mpi* perf/perf_mpi*
+ucp/*       collectives/transport/ucx*
+uct/*       collectives/transport/ucx*
+ucs/*       collectives/transport/ucx*
+hwloc*      base/topology*
+sodium*     base/*
+jansson.h   tft/* perf/*
+yaml.h      tft/*
+zlib.h      tft/*
+dnnl*       tft/gemm*
+oneapi/*    tft/gemm*
+cblas.h     tft/gemm*
+openblas*   tft/gemm*
+'
+
+# Files that may read the environment (base/config.c is the library's), and that may hand it on to a child.
+readers='base/config.c tft/run_config.c tft/config_env.c'
+
+# Print the breaches in the tree of the current folder.
+check_tree() {
+    folders=
+    for folder in $(printf '%s\n' "$layers" | sed 's/ .*//;/\//d'); do
+        [ ! -d "$folder" ] || folders="$folders $folder"
+    done
+    # shellcheck disable=SC2086 # a list of words
+    find $folders \( -name '*.[ch]' -o -name '*.def' -o -name '*.cu' \) | sort >"$files"
+    while read -r file; do
+        grep -nE '^[[:space:]]*#[[:space:]]*include|\b(secure_)?getenv[[:space:]]*\(' "$file" | sed "s|^|$file:|" || true
+    done <"$files" | awk -v layers="$layers" -v others="$others" -v readers="$readers" -v files="$files" '
+        # "mpi*" as a regular expression.
+        function pattern(glob) {
+            gsub(/\./, "[.]", glob)
+            gsub(/\*/, ".*", glob)
+            return "^" glob "$"
+        }
+        function layer_of(file) {
+            if (file ~ /^collectives\/transport\//)
+                return "collectives/transport"
+            return substr(file, 1, index(file, "/") - 1)
+        }
+        # "collectives/../base/log.h" without the detour.
+        function plain(path) {
+            while (path ~ /[^\/]+\/\.\.\//)
+                sub(/[^\/]+\/\.\.\//, "", path)
+            return path
+        }
+        BEGIN {
+            while ((getline file < files) > 0)
+                exists[file] = 1
+            count = split(layers, lines, "\n")
+            for (i = 1; i <= count; i++)
+                if (split(lines[i], words, " "))
+                    for (j = 2; j in words; j++)
+                        allowed[words[1], words[j]] = known[words[1]] = 1
+            rules = split(others, rule, "\n")
+            split(readers, words, " ")
+            for (j in words)
+                may_read[words[j]] = 1
+        }
+        {
+            split($0, part, ":")
+            file = part[1]
+            place = file ":" part[2] ": "
+        }
+        !/^[^:]*:[0-9]*:[ \t]*#/ {
+            if (!(file in may_read))
+                print place "reads the environment"
+            next
+        }
+        {
+            if (!match($0, /["<][^">]*[">]/))
+                next
+            header = substr($0, RSTART + 1, RLENGTH - 2)
+            for (i = 1; i <= rules; i++) {
+                count = split(rule[i], words, " ")
+                if (!count || header !~ pattern(words[1]))
+                    continue
+                good = 0
+                for (j = 2; j <= count; j++)
+                    good = good || file ~ pattern(words[j])
+                if (!good)
+                    print place "includes <" header ">, which has its own place:" substr(rule[i], length(words[1]) + 1)
+                next
+            }
+            # A header of ours lies beside the file, or in include/, or is named from the top of the tree.
+            folder = file
+            sub(/[^\/]*$/, "", folder)
+            if (plain(folder header) in exists)
+                header = plain(folder header)
+            else if (!(("include/" header) in exists) && !(header in exists))
+                next
+            sub(/^include\//, "", header)
+            if (!((layer_of(file), header) in allowed) && !((layer_of(file), layer_of(header) "/") in allowed))
+                print place layer_of(file) " may not include \"" header "\""
+        }'
+}
+
+# A tree with one file that includes what it must not: check_tree has to say so.
+expect_breach() { # expect_breach FILE LINE-OF-SOURCE
+    (
+        cd "$scratch/tree"
+        mkdir -p "${1%/*}"
+        printf '%s\n' "$2" >"$1"
+        breaches=$(check_tree)
+        rm "$1"
+        case $breaches in
+        "$1:1: "*) ;;
+        *)
+            echo "check_layers.sh: did not see '$2' in $1"
+            exit 1
+            ;;
+        esac
+    )
+}
+
+self_test() {
+    mkdir "$scratch/tree"
+    (
+        cd "$scratch/tree"
+        mkdir -p include base collectives/transport fusion tft perf
+        echo '#include <stddef.h>' >include/halay_types.h
+        echo '#include "halay_types.h"' >include/halay.h
+        echo '#include "halay_types.h"' >base/log.h
+        echo '#include "base/log.h"' >collectives/transport/transport.h
+        printf '#include "collectives/transport/transport.h"\n#include "transport/transport.h"\n' >collectives/group.h
+        printf '#include "collectives/group.h"\n#include "halay.h"\n' >fusion/engine.c
+        printf '#include <jansson.h>\n#include "halay.h"\n' >tft/main.c
+        breaches=$(check_tree)
+        [ -z "$breaches" ] || {
+            echo "check_layers.sh: breaches in a tree without any: $breaches"
+            exit 1
+        }
+    )
+    expect_breach base/new.c '#include "collectives/group.h"'
+    expect_breach base/new.c '  #  include "halay.h"'
+    expect_breach collectives/transport/new.c '#include "../group.h"'
+    expect_breach collectives/new.c '#include "fusion/engine.c"'
+    expect_breach tft/new.c '#include "collectives/group.h"'
+    expect_breach perf/new.h '#include <mpi.h>'
+    expect_breach tft/new.c 'int f(void) { return !getenv("HOME"); }'
+}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+files=$scratch/files
+if [ $# -eq 0 ]; then
+    self_test
+    cd "${top_srcdir:?}"
+else
+    cd "$1"
+fi
+breaches=$(check_tree)
+[ -z "$breaches" ] || {
+    printf '%s\n' "$breaches"
+    exit 1
+}
+echo "no layer includes what is above it"

@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the documents point at exists: links to files, paths in code marks, and functions named as `file:function`.
+. "${top_srcdir:?}/tests/build/build.sh"
+cd "$top_srcdir"
+
+for page in *.md docs/*.md; do
+    [ -f "$page" ] || continue
+    folder=$(dirname "$page")
+
+    # [text](path), unless it leads elsewhere; a part after # is a heading.
+    grep -oE '\]\([^)]+\)' "$page" | sed 's/^](//;s/)$//;s/#.*//;s/ .*//' | grep -vE '^$|^[a-z]+:' | sort -u \
+        >"$scratch/links" || true
+    while read -r path; do
+        checks=$((checks + 1))
+        [ -e "$folder/$path" ] || wrong "$page: links to '$path', which does not exist"
+    done <"$scratch/links"
+
+    # `path/file.c:function`: the file holds a definition or a table entry of that name.
+    grep -oE '`[a-z][A-Za-z0-9_/.-]+\.(c|h|def|sh):[A-Za-z_][A-Za-z0-9_]*(\(\))?`' "$page" | tr -d '`()' | sort -u \
+        >"$scratch/functions" || true
+    while read -r place; do
+        checks=$((checks + 1))
+        path=${place%:*} name=${place##*:}
+        if [ ! -f "$path" ]; then
+            wrong "$page: names '$place', and there is no '$path'"
+        elif ! grep -qE "(^|[ *])$name\(|[ .]$name *=|(struct|enum) $name\b" "$path"; then
+            wrong "$page: names '$place', and '$path' has no '$name'"
+        fi
+    done <"$scratch/functions"
+
+    # `folder/…` in code marks, for the folders of this project; a star stands for any name.
+    grep -oE '`(base|collectives|fusion|tft|launcher|perf|tests|examples|docs|tools|include|m4|data|\.ci)/[A-Za-z0-9_/.*-]*`' "$page" |
+        tr -d '`' | sort -u >"$scratch/paths" || true
+    while read -r path; do
+        checks=$((checks + 1))
+        # shellcheck disable=SC2086 # a pattern is meant
+        ls -d $path >/dev/null 2>&1 || wrong "$page: names '$path', which does not exist"
+    done <"$scratch/paths"
+done
+# A young tree may name nothing yet.
+checks=$((checks + 1))
+build_end

@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# What `make install` puts in place works from there: each installed example builds with what pkg-config says about the
+# installed library, as C and, for what is C++, as C++, and runs as a job of one rank; the programs start; nothing points
+# back into the build folder.
+#
+# usage: installed.sh          installs under a folder of its own and looks at that
+#        installed.sh PREFIX   looks at what is installed under PREFIX (make installcheck)
+. "${top_srcdir:?}/tests/build/build.sh"
+cc=$(make_variable CC)
+sanitizer=$(make_variable SANITIZER_CFLAGS)
+pkg_config=$(make_variable PKG_CONFIG)
+
+if [ $# -gt 0 ]; then
+    root=$1
+    PKG_CONFIG_PATH=$(dirname "$(find "$root" -name halay.pc | head -n 1)")
+else
+    plain_make install DESTDIR="$scratch/root" >"$scratch/said" 2>&1 || {
+        cat "$scratch/said"
+        wrong "make install DESTDIR=… fails"
+    }
+    prefix=$(sed -n 's/^prefix=//p' "$top_builddir/halay.pc")
+    root=$scratch/root$prefix
+    PKG_CONFIG_PATH=$(dirname "$(find "$root" -name halay.pc | head -n 1)")
+    # The package lies elsewhere than it will: say so to pkg-config, which writes paths of the file's own prefix.
+    pkg_config="$pkg_config --define-variable=prefix=$root"
+fi
+export PKG_CONFIG_PATH
+lib=$(dirname "$(find "$root" -name libhalay.so | head -n 1)")
+LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} HALAY_MODULE_PATH=$lib/halay
+export LD_LIBRARY_PATH HALAY_MODULE_PATH
+
+for header in halay_types.h halay_coll.h halay.h; do
+    checks=$((checks + 1))
+    [ -f "$root/include/$header" ] || wrong "include/$header was not installed"
+done
+[ -f "$lib/libhalay.so" ] || wrong "libhalay.so was not installed"
+
+for program in "$root"/bin/*; do
+    [ -f "$program" ] || continue
+    checks=$((checks + 1))
+    "$program" --version >"$scratch/said" 2>&1 || {
+        wrong "${program##*/} --version fails as installed:"
+        cat "$scratch/said"
+    }
+    grep -qE '[0-9]+\.[0-9]+\.[0-9]+' "$scratch/said" || wrong "${program##*/} --version prints no version"
+done
+
+find "$root" -path '*examples*' -name '*.c' >"$scratch/examples"
+while read -r example; do
+    checks=$((checks + 1))
+    # shellcheck disable=SC2046,SC2086 # lists of words
+    if $cc -Wall -Wextra -Werror $sanitizer "$example" -o "$scratch/example" $($pkg_config --cflags --libs halay) -lm \
+        >"$scratch/said" 2>&1; then
+        "$scratch/example" >"$scratch/said" 2>&1 || {
+            wrong "the installed example ${example##*/} fails:"
+            cat "$scratch/said"
+        }
+    else
+        wrong "the installed example ${example##*/} does not build:"
+        cat "$scratch/said"
+    fi
+done <"$scratch/examples"
+
+# Libraries and programs must not look for their libraries where they were built.
+if command -v readelf >/dev/null 2>&1; then
+    find "$root" -type f -exec sh -c 'readelf -d "$1" 2>/dev/null | grep -E "R(UN)?PATH" | grep -qF "$2" && echo "$1"' \
+        sh {} "$(cd "$top_builddir" && pwd -P)/" \; >"$scratch/paths" || true
+    while read -r file; do wrong "${file##*/} looks for libraries in the build folder"; done <"$scratch/paths"
+fi
+build_end

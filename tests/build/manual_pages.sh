@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Each program that is installed has a page in section 1 that formats without a warning, and names each of its options
+# that --help names.
+. "${top_srcdir:?}/tests/build/build.sh"
+
+if command -v man >/dev/null 2>&1; then
+    formatted() { LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=100 man --warnings -E UTF-8 -l -Tutf8 "$1"; }
+elif command -v groff >/dev/null 2>&1; then
+    formatted() { groff -man -ww -Tutf8 "$1"; }
+else
+    skip "neither man nor groff is installed"
+fi
+
+for program in $(plain_make print-programs | sed -n 's/^program: //p'); do
+    checks=$((checks + 1))
+    path=$top_builddir/$program
+    program=${program##*/}
+    page=$top_srcdir/docs/man/$program.1
+    [ -f "$page" ] || {
+        wrong "program '$program' is installed and docs/man/$program.1 is missing"
+        continue
+    }
+    formatted "$page" >"$scratch/page" 2>"$scratch/said" || wrong "$program.1 does not format"
+    [ ! -s "$scratch/said" ] || wrong "$program.1: $(cat "$scratch/said")"
+    for section in NAME SYNOPSIS DESCRIPTION 'EXIT STATUS' 'SEE ALSO'; do
+        grep -qE "^\.SH \"?$section\"?$" "$page" || wrong "$program.1 has no section $section"
+    done
+    [ -x "$path" ] || continue
+    # Options of --help that the page does not name.
+    "$path" --help >"$scratch/help" 2>&1 || wrong "$program --help fails"
+    grep -oE '(^|[ ,[])--[a-z][a-z0-9-]+' "$scratch/help" | grep -oE -e '--[a-z0-9-]+' | sort -u >"$scratch/options"
+    sed 's/\\-/-/g; s/\\f[A-Z]//g' "$page" >"$scratch/text"
+    while read -r option; do
+        grep -qF -e "$option" "$scratch/text" || wrong "$program.1 does not name '$option', --help does"
+    done <"$scratch/options"
+done
+build_end

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One rank of a job of processes, for the scripts beside it: usage: job [--spawn N] matrix | quick | die
+ *
+ * matrix, quick: all cases of matrix.h over the transport that HALAY_TRANSPORT names. die: the last rank is killed in the
+ * middle of an all-reduce, for each algorithm; all others must get HALAY_ERR_PEER and its number. --spawn N starts N ranks
+ * as children, with a store of its own; without it the environment (mpirun, halayrun) says who this is.
+ */
+#include "base/store.h"
+#include "collectives/coll.h"
+#include "tests/coll/matrix.h"
+#include "tests/test.h"
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANKS_MAX = 16, COUNT = 200000, SKIP = 77 };
+
+static void to_stdout(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)level;
+    if (*(int *)arg)
+        printf("%s\n", line);
+}
+
+static int die(struct halay_group *group)
+{
+    int rank = halay_group_rank(group), victim = halay_group_size(group) - 1, named;
+    struct halay_coll *c = NULL;
+    void *data;
+
+    REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &data) == HALAY_OK);
+    memset(data, 0, COUNT * sizeof(float));
+    enum halay_status status = HALAY_OK;
+    for (int i = 0; i < 10 && status == HALAY_OK; i++)
+        status = halay_group_allreduce(group, data, data, COUNT, HALAY_F32, HALAY_SUM);
+    if (status == HALAY_OK) {
+        CHECK(halay_group_allreduce_start(group, data, data, COUNT, HALAY_F32, HALAY_SUM, &c) == HALAY_OK);
+        if (rank == victim) {
+            halay_coll_progress(c);
+            raise(SIGKILL);
+        }
+        status = halay_coll_wait(c, -1);
+        halay_coll_end(c);
+    }
+    /* What the victim had sent may have died with it: the others may miss it one collective earlier. */
+    CHECK(status == HALAY_ERR_PEER, "%s", halay_status_string(status));
+    CHECK(halay_group_status(group, &named) == HALAY_ERR_PEER && named == victim, "names rank %d", named);
+    CHECK(halay_group_barrier(group) == HALAY_ERR_PEER);
+    return test_failed;
+}
+
+static int be_rank(const char *what)
+{
+    int wants_log = 1;
+    struct halay_world_options options = { .log_write = to_stdout, .log_arg = &wants_log };
+    struct halay_world *world;
+    struct halay_group *group;
+
+    enum halay_status status = halay_world_open(&options, &world);
+    if (status == HALAY_ERR_UNSUPPORTED) {
+        printf("skipped: this transport is not built in, or not possible here\n");
+        return SKIP;
+    }
+    if (!CHECK(status == HALAY_OK, "%s", halay_status_string(status)))
+        return 1;
+    REQUIRE(halay_group_create(world, &group) == HALAY_OK);
+    wants_log = 0; /* wrong use and deaths are part of the game */
+    int failed = !strcmp(what, "die") ? die(group) : matrix_run(group, !strcmp(what, "quick"));
+    if (!failed)
+        printf("rank %d of %d over %s: passed\n", world->rank, world->size, world->data->ops->name);
+    halay_group_destroy(group);
+    halay_world_close(world);
+    return failed != 0;
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", value);
+    REQUIRE(!setenv(name, text, 1));
+}
+
+static int secret_fd(const unsigned char *secret)
+{
+    int fd = memfd_create("secret", 0);
+
+    REQUIRE(fd >= 0 && write(fd, secret, HALAY_SECRET_BYTES) == HALAY_SECRET_BYTES);
+    return fd;
+}
+
+/* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure. */
+static int spawn(int n, const char *what)
+{
+    static const unsigned char secret[HALAY_SECRET_BYTES] = { 3, 1, 4 };
+    struct halay_store_server *server;
+    struct halay_log log;
+    int result = 0, left = n, fd = secret_fd(secret), status;
+
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    REQUIRE(halay_store_server_create(&log, NULL, secret, &server) == HALAY_OK);
+    fflush(stdout);
+    for (int r = 0; r < n; r++) {
+        pid_t pid = fork();
+        REQUIRE(pid >= 0);
+        if (pid)
+            continue;
+        set_number("HALAY_RANK", r);
+        set_number("HALAY_SIZE", n);
+        set_number("HALAY_STORE_SECRET_FD", fd);
+        REQUIRE(!setenv("HALAY_STORE_ADDRESS", halay_store_server_address(server), 1));
+        exit(be_rank(what));
+    }
+    while (left) {
+        struct pollfd p = { .fd = halay_store_server_fd(server), .events = POLLIN };
+        poll(&p, 1, 5);
+        REQUIRE(halay_store_server_progress(server) == HALAY_OK);
+        while (left && waitpid(-1, &status, WNOHANG) > 0) {
+            int failed = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || strcmp(what, "die");
+            left--;
+            if (failed && (!result || result == SKIP))
+                result = failed;
+        }
+    }
+    halay_store_server_destroy(server);
+    halay_log_fini(&log);
+    close(fd);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc == 4 && !strcmp(argv[1], "--spawn") && atoi(argv[2]) > 0 && atoi(argv[2]) <= RANKS_MAX)
+        return spawn(atoi(argv[2]), argv[3]);
+    if (argc == 2)
+        return be_rank(argv[1]);
+    fprintf(stderr, "usage: job [--spawn N] matrix | quick | die\n");
+    return 99;
+}

@@ -1,0 +1,632 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every algorithm by name × type × reduction × counts × in and out of place × shared, private and mixed buffers.
+ *
+ * Each rank knows what every rank gives (value()), so it computes the expected result by itself: with the plain reduction
+ * along the tree, whose bits the tree algorithms must give whatever the count; in double with a tolerance for the others.
+ * That all ranks have the same bits is seen by exchanging a hash of all results once per algorithm and type. Around the
+ * data lie guards, and the data begin in the middle of a cache line.
+ */
+#include "tests/coll/matrix.h"
+#include "base/half.h"
+#include "collectives/coll.h"
+#include "tests/test.h"
+#include <math.h>
+#include <string.h>
+
+/* LARGE: several segments and lanes. HUGE_COUNT: slots of shared memory and halves of packed lists are used again and again. */
+enum { GUARD = 5, RANKS_MAX = 8, LARGE = 100003, HUGE_COUNT = 2500007, HUGE_RANKS = 3 };
+
+enum where { SHARED, PRIVATE, MIXED, WHERES };
+
+struct run {
+    struct halay_group *group;
+    int rank, size, quick;
+    int failed;
+    int is_shared; /* the transport shares memory: it matters where a buffer lies */
+    unsigned char *memory[2][2]; /* [shared, private][in, out] */
+    unsigned char *given[RANKS_MAX]; /* what each rank gives */
+    unsigned char *expected;
+    uint64_t hash;
+};
+
+static void fail(struct run *run, const char *what, const char *algorithm, enum halay_dtype dtype, enum halay_op op,
+                 size_t count, int in_place, enum where where)
+{
+    if (run->failed++ < 20)
+        printf("rank %d of %d: %s: algorithm %s, %s %s, %zu elements, %s, buffers %s\n", run->rank, run->size, what,
+               algorithm, halay_dtype_name(dtype), halay_op_name(op), count, in_place ? "in place" : "out of place",
+               where == SHARED ? "shared" : where == PRIVATE ? "private" : "mixed");
+}
+
+/* ---- data ---- */
+
+static double value(int rank, size_t i, unsigned seed)
+{
+    uint32_t x = (uint32_t)i * 2654435761u + (uint32_t)rank * 40503u + seed * 977u;
+
+    x ^= x >> 15;
+    x *= 2246822519u;
+    x ^= x >> 13;
+    return (double)(x % 4001) / 16.0 - 125.0;
+}
+
+static void put(enum halay_dtype dtype, void *array, size_t i, double v)
+{
+    switch (dtype) {
+    case HALAY_F32:
+        ((float *)array)[i] = (float)(v * 1.0001);
+        break;
+    case HALAY_F64:
+        ((double *)array)[i] = v * 1.0001;
+        break;
+    case HALAY_F16:
+        ((uint16_t *)array)[i] = halay_f32_to_f16((float)v);
+        break;
+    case HALAY_BF16:
+        ((uint16_t *)array)[i] = halay_f32_to_bf16((float)v);
+        break;
+    case HALAY_I32:
+        ((int32_t *)array)[i] = (int32_t)(v * 16);
+        break;
+    default:
+        ((int64_t *)array)[i] = (int64_t)(v * 16) * 1048576;
+        break;
+    }
+}
+
+static double get(enum halay_dtype dtype, const void *array, size_t i)
+{
+    switch (dtype) {
+    case HALAY_F32:
+        return (double)((const float *)array)[i];
+    case HALAY_F64:
+        return ((const double *)array)[i];
+    case HALAY_F16:
+        return (double)halay_f16_to_f32(((const uint16_t *)array)[i]);
+    case HALAY_BF16:
+        return (double)halay_bf16_to_f32(((const uint16_t *)array)[i]);
+    case HALAY_I32:
+        return ((const int32_t *)array)[i];
+    default:
+        return (double)((const int64_t *)array)[i];
+    }
+}
+
+static void fill_given(struct run *run, enum halay_dtype dtype, size_t count, unsigned seed)
+{
+    for (int r = 0; r < run->size; r++)
+        for (size_t i = 0; i < count; i++)
+            put(dtype, run->given[r], i, value(r, i, seed));
+}
+
+static double plain_reference(struct run *run, enum halay_dtype dtype, enum halay_op op, size_t i, double *scale)
+{
+    double result = get(dtype, run->given[0], i);
+
+    *scale = fabs(result);
+    for (int r = 1; r < run->size; r++) {
+        double v = get(dtype, run->given[r], i);
+        *scale += fabs(v);
+        result = op == HALAY_MIN ? fmin(result, v) : op == HALAY_MAX ? fmax(result, v) : result + v;
+    }
+    return op == HALAY_AVERAGE ? result / run->size : result;
+}
+
+static double tolerance(enum halay_dtype dtype)
+{
+    return dtype == HALAY_F16 ? 1e-3 : dtype == HALAY_BF16 ? 8e-3 : dtype == HALAY_F32 ? 2e-7 : 1e-15;
+}
+
+static void add_hash(struct run *run, const unsigned char *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        run->hash = (run->hash ^ data[i]) * 1099511628211u;
+}
+
+/* Everybody must have hashed the same results. */
+static void compare_hashes(struct run *run, const char *what, enum halay_dtype dtype)
+{
+    int64_t mine = (int64_t)run->hash, all[RANKS_MAX] = { 0 };
+
+    if (halay_group_allgather(run->group, &mine, all, 1, HALAY_I64) != HALAY_OK)
+        fail(run, "exchange of hashes failed", what, dtype, HALAY_SUM, 0, 0, PRIVATE);
+    for (int r = 0; r < run->size; r++)
+        if (all[r] != mine)
+            fail(run, "ranks have different bits", what, dtype, HALAY_SUM, 0, 0, PRIVATE);
+    run->hash = 14695981039346656037u;
+}
+
+static int is_here_shared(const struct run *run, enum where where)
+{
+    return where == SHARED || (where == MIXED && run->rank % 2 == 0);
+}
+
+static unsigned char *buffer(struct run *run, enum where where, int out, size_t bytes)
+{
+    unsigned char *memory = run->memory[is_here_shared(run, where) ? 0 : 1][out];
+
+    memset(memory, 0xa5, bytes);
+    return memory;
+}
+
+static int guards_hold(const unsigned char *memory, size_t guard, size_t bytes)
+{
+    for (size_t i = 0; i < guard; i++)
+        if (memory[i] != 0xa5 || memory[guard + bytes + i] != 0xa5)
+            return 0;
+    return 1;
+}
+
+/* ---- all-reduce ---- */
+
+static int is_right(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
+                    size_t count, const unsigned char *data)
+{
+    size_t bytes = count * halay_dtype_size(dtype);
+
+    if (!a || a->flags & HALAY_ALGORITHM_TREE || dtype == HALAY_I32 || dtype == HALAY_I64) {
+        void *dst[1] = { run->expected };
+        const void *src[RANKS_MAX];
+        for (int r = 0; r < run->size; r++)
+            src[r] = run->given[r];
+        halay_reducer_get(0)->reduce[dtype][op](dst, 1, src, run->size, count, op == HALAY_AVERAGE ? run->size : 1);
+        return !memcmp(data, run->expected, bytes);
+    }
+    for (size_t i = 0; i < count; i++) {
+        double scale, want = plain_reference(run, dtype, op, i, &scale), got = get(dtype, data, i);
+        if (!(fabs(got - want) <= tolerance(dtype) * scale * run->size))
+            return 0;
+    }
+    return 1;
+}
+
+static void allreduce_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
+                           size_t count, int in_place, enum where where)
+{
+    size_t element = halay_dtype_size(dtype), guard = GUARD * element, bytes = count * element;
+    unsigned char *in = buffer(run, where, 0, bytes + 2 * guard), *out = in;
+    unsigned seed = (unsigned)(count * 31 + (size_t)dtype * 7 + (size_t)op);
+
+    if (!in_place)
+        out = buffer(run, where, 1, bytes + 2 * guard);
+    fill_given(run, dtype, count, seed);
+    memcpy(in + guard, run->given[run->rank], bytes);
+    enum halay_status status = halay_group_allreduce(run->group, in + guard, out + guard, count, dtype, op);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), a->name, dtype, op, count, in_place, where);
+    else if (!is_right(run, a, dtype, op, count, out + guard))
+        fail(run, "wrong result", a->name, dtype, op, count, in_place, where);
+    if (!guards_hold(in, guard, bytes) || !guards_hold(out, guard, bytes))
+        fail(run, "wrote outside", a->name, dtype, op, count, in_place, where);
+    if (!in_place && memcmp(in + guard, run->given[run->rank], bytes))
+        fail(run, "changed the input", a->name, dtype, op, count, in_place, where);
+    add_hash(run, out + guard, bytes);
+}
+
+static int wheres(const struct run *run)
+{
+    return run->is_shared ? WHERES : 1;
+}
+
+static void allreduce_type(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype)
+{
+    size_t n = (size_t)run->size, counts[] = { 0, 1, n - 1, n, n + 1, 97 };
+
+    for (int op = 0; op < HALAY_OP_COUNT; op++)
+        for (size_t k = 0; k < sizeof counts / sizeof *counts && halay_op_takes(op, dtype); k++)
+            for (int w = 0; w < wheres(run); w++)
+                for (int in_place = 0; in_place < 2; in_place++)
+                    if (!run->quick || k == 4 || k == 5)
+                        allreduce_case(run, a, dtype, (enum halay_op)op, counts[k], in_place, (enum where)w);
+    compare_hashes(run, a->name, dtype);
+}
+
+static void allreduce_all(struct run *run, const struct halay_algorithm *a)
+{
+    for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
+        if (!run->quick || t == HALAY_F32 || t == HALAY_BF16)
+            allreduce_type(run, a, (enum halay_dtype)t);
+    size_t large = run->quick ? LARGE / 10 : LARGE;
+    for (int w = 0; w < wheres(run); w++) {
+        allreduce_case(run, a, HALAY_F32, HALAY_SUM, large, w & 1, (enum where)w);
+        allreduce_case(run, a, HALAY_F16, HALAY_AVERAGE, large / 2, !(w & 1), (enum where)w);
+    }
+    compare_hashes(run, a->name, HALAY_F32);
+}
+
+/* ---- broadcast ---- */
+
+static void broadcast_case(struct run *run, const char *name, enum halay_dtype dtype, size_t count, int root,
+                           enum where where)
+{
+    size_t element = halay_dtype_size(dtype), guard = GUARD * element, bytes = count * element;
+    unsigned char *buf = buffer(run, where, 0, bytes + 2 * guard);
+
+    fill_given(run, dtype, count, (unsigned)count + (unsigned)root);
+    if (run->rank == root)
+        memcpy(buf + guard, run->given[root], bytes);
+    enum halay_status status = halay_group_broadcast(run->group, buf + guard, count, dtype, root);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), name, dtype, HALAY_SUM, count, 1, where);
+    else if (memcmp(buf + guard, run->given[root], bytes))
+        fail(run, "wrong broadcast", name, dtype, HALAY_SUM, count, 1, where);
+    if (!guards_hold(buf, guard, bytes))
+        fail(run, "broadcast wrote outside", name, dtype, HALAY_SUM, count, 1, where);
+}
+
+static void broadcast_all(struct run *run, const struct halay_algorithm *a)
+{
+    static const enum halay_dtype types[] = { HALAY_F32, HALAY_BF16, HALAY_I64 };
+    size_t n = (size_t)run->size, counts[] = { 0, 1, n - 1, n, n + 1, 97 };
+
+    for (int root = 0; root < run->size; root++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+            for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+                broadcast_case(run, a->name, types[t], counts[k], root, (enum where)((k + t) % (size_t)wheres(run)));
+    for (int w = 0; w < wheres(run); w++)
+        broadcast_case(run, a->name, HALAY_F64, run->quick ? LARGE / 10 : LARGE, run->size - 1, (enum where)w);
+}
+
+/* ---- all-gather ---- */
+
+static void allgather_case(struct run *run, const char *name, enum halay_dtype dtype, const size_t *counts, int even,
+                           int in_place, enum where where)
+{
+    size_t element = halay_dtype_size(dtype), guard = GUARD * element, all = 0, mine = counts[run->rank], at = 0;
+    enum halay_status status;
+
+    for (int r = 0; r < run->size; r++) {
+        at = r == run->rank ? all : at;
+        all += counts[r];
+    }
+    unsigned char *out = buffer(run, where, 1, all * element + 2 * guard), *place = out + guard + at * element;
+    unsigned char *in = in_place ? place : buffer(run, where, 0, mine * element + 2 * guard) + guard;
+    fill_given(run, dtype, all, (unsigned)all);
+    memcpy(in, run->given[run->rank], mine * element);
+    if (even)
+        status = halay_group_allgather(run->group, in, out + guard, mine, dtype);
+    else
+        status = halay_group_allgatherv(run->group, in, out + guard, counts, dtype);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), name, dtype, HALAY_SUM, all, in_place, where);
+    size_t start = 0;
+    for (int r = 0; r < run->size; start += counts[r++])
+        if (memcmp(out + guard + start * element, run->given[r], counts[r] * element)) {
+            fail(run, "wrong all-gather", name, dtype, HALAY_SUM, all, in_place, where);
+            break;
+        }
+    if (!guards_hold(out, guard, all * element))
+        fail(run, "all-gather wrote outside", name, dtype, HALAY_SUM, all, in_place, where);
+}
+
+static void allgather_all(struct run *run, const struct halay_algorithm *a)
+{
+    static const size_t each[] = { 0, 1, 2, 97 };
+    static const size_t ragged[][RANKS_MAX] = { { 0, 3, 1, 0, 97, 2, 0, 5 }, { 41, 0, 0, 0, 0, 0, 0, 1 },
+                                                { 20011, 7, 0, 9001, 1, 1, 300, 0 } };
+    static const enum halay_dtype types[] = { HALAY_F32, HALAY_F16, HALAY_F64 };
+
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int in_place = 0; in_place < 2; in_place++)
+            for (int w = 0; w < wheres(run); w++) {
+                for (size_t k = 0; k < sizeof each / sizeof *each; k++) {
+                    size_t counts[RANKS_MAX];
+                    for (int r = 0; r < run->size; r++)
+                        counts[r] = each[k];
+                    allgather_case(run, a->name, types[t], counts, 1, in_place, (enum where)w);
+                }
+                for (size_t k = 0; k < sizeof ragged / sizeof *ragged; k++)
+                    allgather_case(run, a->name, types[t], ragged[k], 0, in_place, (enum where)w);
+            }
+}
+
+/* ---- lists of pieces ---- */
+
+enum { PIECES = 40, GAP = 3 };
+
+/* Pieces of lengths 0 to 60 in one buffer, with gaps between them; `longer` makes one of them much longer. */
+static size_t cut(unsigned char *memory, size_t element, size_t longer, struct halay_piece *pieces, size_t *total)
+{
+    size_t at = GAP;
+
+    *total = 0;
+    for (size_t i = 0; i < PIECES; i++) {
+        pieces[i] = (struct halay_piece){ .data = memory + at * element, .count = (i * 37) % 61 };
+        if (i == PIECES / 2)
+            pieces[i].count += longer;
+        at += pieces[i].count + (i % 3 ? GAP : 0);
+        *total += pieces[i].count;
+    }
+    return (at + GAP) * element;
+}
+
+static void pieces_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, size_t longer,
+                        enum where where)
+{
+    size_t element = halay_dtype_size(dtype), total, start = 0;
+    struct halay_piece pieces[PIECES];
+    int root = run->size - 1, is_sum = a->operation == HALAY_ALLREDUCE;
+    unsigned char *memory = run->memory[is_here_shared(run, where) ? 0 : 1][0];
+    size_t bytes = cut(memory, element, longer, pieces, &total);
+    struct halay_coll *c = NULL;
+    enum halay_status status;
+
+    memset(memory, 0xa5, bytes);
+    fill_given(run, dtype, total, (unsigned)total);
+    for (size_t i = 0; i < PIECES; start += pieces[i++].count)
+        if (is_sum || run->rank == root)
+            memcpy(pieces[i].data, run->given[run->rank] + start * element, pieces[i].count * element);
+    if (is_sum) {
+        status = halay_group_allreduce_pieces_start(run->group, pieces, PIECES, dtype, HALAY_SUM, &c);
+    } else {
+        struct halay_piece raw[PIECES];
+        for (size_t i = 0; i < PIECES; i++)
+            raw[i] = (struct halay_piece){ .data = pieces[i].data, .count = pieces[i].count * element };
+        status = halay_group_broadcast_pieces_start(run->group, raw, PIECES, root, &c);
+        if (status == HALAY_OK)
+            status = halay_coll_wait(c, -1); /* raw is borrowed until then */
+    }
+    if (status == HALAY_OK)
+        status = halay_coll_wait(c, -1);
+    halay_coll_end(c);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), a->name, dtype, HALAY_SUM, total, 1, where);
+
+    /* Gather the pieces in `given` of this rank's place, and look whether anything else changed. */
+    unsigned char *result = run->memory[1][1];
+    start = 0;
+    for (size_t i = 0; i < PIECES; start += pieces[i++].count) {
+        memcpy(result + start * element, pieces[i].data, pieces[i].count * element);
+        memset(pieces[i].data, 0xa5, pieces[i].count * element);
+    }
+    if (is_sum ? !is_right(run, a, dtype, HALAY_SUM, total, result)
+               : memcmp(result, run->given[root], total * element) != 0)
+        fail(run, "wrong result of a list of pieces", a->name, dtype, HALAY_SUM, total, 1, where);
+    for (size_t i = 0; i < bytes; i++)
+        if (memory[i] != 0xa5) {
+            fail(run, "wrote into a gap", a->name, dtype, HALAY_SUM, total, 1, where);
+            break;
+        }
+    add_hash(run, result, total * element);
+}
+
+static void pieces_all(struct run *run, const struct halay_algorithm *a)
+{
+    for (int w = 0; w < wheres(run); w++) {
+        pieces_case(run, a, HALAY_F32, 0, (enum where)w);
+        pieces_case(run, a, HALAY_BF16, 4001, (enum where)w);
+        pieces_case(run, a, HALAY_F64, run->quick ? 4001 : LARGE / 2, (enum where)w);
+    }
+    compare_hashes(run, a->name, HALAY_F32);
+}
+
+/* ---- huge: few ranks, few cases ---- */
+
+static int has_huge(const struct run *run)
+{
+    return !run->quick && run->size <= HUGE_RANKS;
+}
+
+static void huge_all(struct run *run, const struct halay_algorithm *a)
+{
+    size_t counts[RANKS_MAX] = { 1, HUGE_COUNT - 8, 7 };
+    enum where where = run->is_shared ? MIXED : PRIVATE;
+
+    if (!has_huge(run))
+        return;
+    if (a->operation == HALAY_ALLREDUCE) {
+        allreduce_case(run, a, HALAY_F32, HALAY_SUM, HUGE_COUNT, 1, PRIVATE);
+        allreduce_case(run, a, HALAY_BF16, HALAY_AVERAGE, HUGE_COUNT, 0, where);
+        pieces_case(run, a, HALAY_F32, HUGE_COUNT - 3000, PRIVATE);
+        pieces_case(run, a, HALAY_F32, HUGE_COUNT - 3000, where);
+    } else if (a->operation == HALAY_BROADCAST) {
+        for (int root = 0; root < run->size; root++)
+            broadcast_case(run, a->name, HALAY_F32, HUGE_COUNT, root, where);
+        pieces_case(run, a, HALAY_F32, HUGE_COUNT - 3000, PRIVATE);
+    } else if (a->operation == HALAY_ALLGATHER) {
+        allgather_case(run, a->name, HALAY_F32, counts, 0, 0, PRIVATE);
+        allgather_case(run, a->name, HALAY_F32, counts, 0, 1, where);
+    }
+    compare_hashes(run, a->name, HALAY_F32);
+}
+
+/* ---- all of an algorithm ---- */
+
+static void algorithm_all(struct run *run, const struct halay_algorithm *a)
+{
+    const char *operation = halay_operation_name(a->operation);
+    enum halay_status status = halay_group_set_algorithm(run->group, operation, a->name);
+    char text[200];
+
+    if (a->flags & HALAY_ALGORITHM_SHARED && !run->is_shared) {
+        if (status != HALAY_ERR_UNSUPPORTED)
+            fail(run, "not refused without shared memory", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
+        return;
+    }
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
+    if (run->size > 1 && strcmp(halay_group_explain(run->group, operation, 5, HALAY_F32, 1, text, sizeof text), a->name))
+        fail(run, "explained otherwise", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
+    switch (a->operation) {
+    case HALAY_ALLREDUCE:
+        allreduce_all(run, a);
+        pieces_all(run, a);
+        break;
+    case HALAY_BROADCAST:
+        broadcast_all(run, a);
+        pieces_all(run, a);
+        break;
+    case HALAY_ALLGATHER:
+        allgather_all(run, a);
+        break;
+    default:
+        for (int i = 0; i < 50; i++)
+            if (halay_group_barrier(run->group) != HALAY_OK)
+                fail(run, "barrier failed", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
+        break;
+    }
+    huge_all(run, a);
+    halay_group_set_algorithm(run->group, operation, "auto");
+}
+
+/* ---- several in flight ---- */
+
+/* Eight collectives of different kinds at once, driven in an order of this rank's own; a ninth is refused. */
+static void in_flight(struct run *run)
+{
+    enum { N = HALAY_CHANNELS, COUNT = 301 };
+    struct halay_coll *c[N] = { NULL }, *more;
+    float *data = (float *)(void *)run->memory[0][0], *all = (float *)(void *)run->memory[1][1];
+    int left = N;
+
+    for (int round = 0; round < 3; round++) {
+        for (int k = 0; k < N; k++) {
+            float *d = data + k * COUNT;
+            enum halay_status status;
+            for (int i = 0; i < COUNT; i++)
+                d[i] = (float)(run->rank + i + k);
+            if (k % 4 == 0)
+                status = halay_group_barrier_start(run->group, &c[k]);
+            else if (k % 4 == 1)
+                status = halay_group_broadcast_start(run->group, d, COUNT, HALAY_F32, k % run->size, &c[k]);
+            else if (k % 4 == 2)
+                status = halay_group_allreduce_start(run->group, d, d, COUNT - (size_t)k, HALAY_F32, HALAY_SUM, &c[k]);
+            else
+                status = halay_group_allgather_start(run->group, d, all + k * RANKS_MAX * COUNT, COUNT, HALAY_F32, &c[k]);
+            if (status != HALAY_OK)
+                fail(run, halay_status_string(status), "in flight", HALAY_F32, HALAY_SUM, COUNT, 1, SHARED);
+        }
+        if (halay_group_can_start(run->group) ||
+            halay_group_barrier_start(run->group, &more) != HALAY_ERR_UNSUPPORTED)
+            fail(run, "a ninth was not refused", "in flight", HALAY_F32, HALAY_SUM, 0, 1, SHARED);
+        if (round == 2 && halay_coll_wait(c[run->rank % N], -1) != HALAY_OK) /* a wait drives the others too */
+            fail(run, "wait", "in flight", HALAY_F32, HALAY_SUM, 0, 1, SHARED);
+        for (left = N; left;)
+            for (int i = 0, k = (run->rank * 3) % N; i < N; i++, k = (k + 5) % N)
+                if (c[k] && halay_coll_progress(c[k]) != HALAY_IN_PROGRESS) {
+                    if (halay_coll_progress(c[k]) != HALAY_OK)
+                        fail(run, "status", "in flight", HALAY_F32, HALAY_SUM, 0, 1, SHARED);
+                    left--;
+                    halay_coll_end(c[k]);
+                    c[k] = NULL;
+                }
+        for (int k = 0; k < N; k++)
+            for (int i = 0; i < COUNT - k; i++) {
+                int n = run->size;
+                float want = k % 4 == 1 ? (float)(k % n + i + k) : (float)(n * (i + k) + n * (n - 1) / 2);
+                float *part = all + k * RANKS_MAX * COUNT + (n - 1) * COUNT;
+                if ((k % 4 == 1 || k % 4 == 2) && data[k * COUNT + i] != want)
+                    fail(run, "wrong", "in flight", HALAY_F32, HALAY_SUM, (size_t)k, 1, SHARED), i = COUNT;
+                else if (k % 4 == 3 && part[i] != (float)(n - 1 + i + k))
+                    fail(run, "wrong part", "in flight", HALAY_F32, HALAY_SUM, (size_t)k, 1, SHARED), i = COUNT;
+            }
+    }
+}
+
+/* ---- wrong use: found before anything moves, and the group lives on ---- */
+
+static void expect(struct run *run, enum halay_status got, enum halay_status wanted, const char *what)
+{
+    if (got != wanted && run->failed++ < 20)
+        printf("rank %d of %d: %s: '%s' instead of '%s'\n", run->rank, run->size, what, halay_status_string(got),
+               halay_status_string(wanted));
+}
+
+static void wrong_use(struct run *run)
+{
+    struct halay_group *g = run->group;
+    float *a = (float *)(void *)run->memory[1][0];
+    size_t counts[RANKS_MAX];
+
+    for (int r = 0; r < RANKS_MAX; r++)
+        counts[r] = SIZE_MAX / 2;
+    expect(run, halay_group_allreduce(g, a, a, 1, 99, HALAY_SUM), HALAY_ERR_ARGUMENT, "no such type");
+    expect(run, halay_group_allreduce(g, a, a, 1, HALAY_F32, 99), HALAY_ERR_ARGUMENT, "no such reduction");
+    expect(run, halay_group_allreduce(g, a, a, 1, HALAY_I32, HALAY_AVERAGE), HALAY_ERR_UNSUPPORTED, "integer average");
+    expect(run, halay_group_allreduce(g, a, a + 1, 2, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT, "overlap");
+    expect(run, halay_group_allreduce(g, NULL, a, 2, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT, "no buffer");
+    expect(run, halay_group_allreduce(g, a, a, SIZE_MAX / 2, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT, "huge");
+    expect(run, halay_group_allreduce(g, (char *)a + 1, (char *)a + 1, 1, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT,
+           "misaligned");
+    expect(run, halay_group_broadcast(g, a, 1, HALAY_F32, run->size), HALAY_ERR_ARGUMENT, "no such root");
+    expect(run, halay_group_broadcast(g, a, 1, HALAY_F32, -1), HALAY_ERR_ARGUMENT, "negative root");
+    expect(run, halay_group_allgatherv(g, a, a, NULL, HALAY_F32), HALAY_ERR_ARGUMENT, "no counts");
+    expect(run, halay_group_allgatherv(g, a, a, counts, HALAY_F32), HALAY_ERR_ARGUMENT, "huge counts");
+    expect(run, halay_group_set_algorithm(g, "allreduce", "fastest"), HALAY_ERR_ARGUMENT, "no such algorithm");
+    expect(run, halay_group_set_algorithm(g, "reduce", "ring"), HALAY_ERR_ARGUMENT, "no such operation");
+    expect(run, halay_group_set_algorithm(g, NULL, NULL), HALAY_ERR_ARGUMENT, "nothing");
+    expect(run, halay_group_allreduce(g, NULL, NULL, 0, HALAY_F32, HALAY_SUM), HALAY_OK, "nothing to reduce");
+    halay_coll_end(NULL);
+    expect(run, halay_group_status(g, NULL), HALAY_OK, "the group lives on");
+}
+
+/* Operations in sequence, as the table chooses them, under HALAY_DETERMINISTIC=ranks too. */
+static void sequence(struct run *run)
+{
+    uint32_t dice = 12345;
+    enum halay_dtype dtype;
+
+    for (int i = 0; i < 60; i++) {
+        dice = dice * 1664525u + 1013904223u;
+        size_t count = (dice >> 8) % (i % 10 == 0 ? 70000 : 700);
+        dtype = (enum halay_dtype)((dice >> 4) % HALAY_DTYPE_COUNT);
+        halay_group_set_deterministic(run->group, i < 30 ? HALAY_DETERMINISTIC_RANKS : HALAY_DETERMINISTIC_OFF);
+        const struct halay_algorithm auto_or_ring = { .name = "auto", .flags = i < 30 ? HALAY_ALGORITHM_TREE : 0 };
+        switch (dice >> 28 & 3) {
+        case 0:
+        case 1:
+            allreduce_case(run, &auto_or_ring, dtype, HALAY_SUM, count, i & 1, (enum where)(i % wheres(run)));
+            break;
+        case 2:
+            broadcast_case(run, "auto", dtype, count, i % run->size, (enum where)(i % wheres(run)));
+            break;
+        default:
+            expect(run, halay_group_barrier(run->group), HALAY_OK, "barrier");
+            break;
+        }
+    }
+    compare_hashes(run, "auto", HALAY_F32);
+}
+
+int matrix_run(struct halay_group *group, int quick)
+{
+    struct run run = { .group = group, .rank = halay_group_rank(group), .size = halay_group_size(group),
+                       .quick = quick, .hash = 14695981039346656037u };
+    size_t bytes = (LARGE + 2 * GUARD) * 8 + 4096;
+    void *shared[2];
+
+    if (has_huge(&run))
+        bytes = (HUGE_COUNT + 2 * GUARD) * sizeof(float) + 65536;
+
+    REQUIRE(run.size <= RANKS_MAX);
+    run.is_shared = (halay_group_world(group)->data->caps & HALAY_TRANSPORT_SHARED) != 0;
+    for (int i = 0; i < 2; i++) {
+        REQUIRE(halay_group_alloc(group, bytes, &shared[i]) == HALAY_OK);
+        run.memory[0][i] = shared[i];
+        run.memory[1][i] = malloc(bytes);
+        REQUIRE(run.memory[1][i]);
+    }
+    for (int r = 0; r < run.size; r++) {
+        run.given[r] = malloc(bytes);
+        REQUIRE(run.given[r]);
+    }
+    run.expected = malloc(bytes);
+    REQUIRE(run.expected);
+
+    wrong_use(&run);
+    for (size_t i = 0; i < halay_algorithm_count && !run.failed; i++)
+        algorithm_all(&run, &halay_algorithms[i]);
+    in_flight(&run);
+    sequence(&run);
+    halay_group_barrier(group);
+
+    for (int i = 0; i < 2; i++) {
+        free(run.memory[1][i]);
+        halay_group_free(group, shared[i]);
+    }
+    for (int r = 0; r < run.size; r++)
+        free(run.given[r]);
+    free(run.expected);
+    return run.failed;
+}

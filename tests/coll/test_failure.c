@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a group over the fake transport: a rank that dies, one that gives a collective up, one that leaves early, one
+ * that times out; with shared memory and with messages only, for every algorithm. Nobody is left waiting, everybody can
+ * name the rank, and the first cause stays. Who completes all the same has the right data, though the rank that gives up
+ * writes over its buffers at once.
+ */
+#include "collectives/coll.h"
+#include "collectives/transport/fake.h"
+#include "tests/test.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS = 4, VICTIM = 2, PART = 100000, COUNT = RANKS * PART };
+
+#if defined(__SANITIZE_THREAD__)
+#define HAS_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAS_THREAD_SANITIZER 1
+#endif
+#endif
+#ifndef HAS_THREAD_SANITIZER
+#define HAS_THREAD_SANITIZER 0
+#endif
+
+enum what {
+    DIES,      /* in the middle: before it has done its part */
+    GIVES_UP,  /* starts it, makes some progress, ends it */
+    LEAVES,    /* does not start it: closes its group and world */
+    WHATS
+};
+
+static const char *const what_names[WHATS] = { "dies", "gives up", "leaves" };
+
+struct rank {
+    struct halay_fake_hub *hub;
+    int rank;
+    enum what what;
+    int progresses; /* before it gives up */
+    const struct halay_algorithm *algorithm;
+    enum halay_status status, later, again;
+    int named;
+    int is_wrong; /* completed, with other data than it should have */
+};
+
+static void swallow(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg, (void)level, (void)line;
+}
+
+static enum halay_status start(struct halay_group *group, enum halay_operation operation, float *data, float *all,
+                               struct halay_coll **c)
+{
+    switch (operation) {
+    case HALAY_ALLREDUCE:
+        return halay_group_allreduce_start(group, data, data, COUNT, HALAY_F32, HALAY_SUM, c);
+    case HALAY_BROADCAST:
+        return halay_group_broadcast_start(group, data, COUNT, HALAY_F32, VICTIM, c);
+    case HALAY_ALLGATHER:
+        return halay_group_allgather_start(group, data, all, PART, HALAY_F32, c);
+    default:
+        return halay_group_barrier_start(group, c);
+    }
+}
+
+static void be_victim(struct rank *r, struct halay_group *group, float *data, float *all)
+{
+    struct halay_coll *c;
+
+    if (r->what == DIES) {
+        halay_fake_hub_kill(r->hub, VICTIM);
+    } else if (r->what == GIVES_UP) {
+        REQUIRE(start(group, r->algorithm->operation, data, all, &c) == HALAY_OK);
+        for (int i = 0; i < r->progresses; i++)
+            halay_coll_progress(c);
+        r->again = halay_coll_progress(c);
+        halay_coll_end(c);
+        if (!HAS_THREAD_SANITIZER) /* others may be reading, and must notice: a race, on purpose */
+            for (size_t i = 0; i < COUNT; i++)
+                data[i] = all[i] = -1;
+        r->status = halay_group_status(group, NULL);
+    }
+}
+
+static float given(int rank, size_t i)
+{
+    return (float)(rank * 1000 + (int)(i % 997) + 1);
+}
+
+/* Right for what the operation of `algorithm` does over given()? */
+static int is_right(const struct halay_algorithm *algorithm, const float *data, const float *all)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        float sum = 0;
+        for (int r = 0; r < RANKS; r++)
+            sum += given(r, i);
+        if (algorithm->operation == HALAY_ALLREDUCE && data[i] != sum)
+            return 0;
+        if (algorithm->operation == HALAY_BROADCAST && data[i] != given(VICTIM, i))
+            return 0;
+        if (algorithm->operation == HALAY_ALLGATHER && all[i] != given((int)(i / PART), i % PART))
+            return 0;
+    }
+    return 1;
+}
+
+static void *run_rank(void *arg)
+{
+    struct rank *r = arg;
+    struct halay_world *world;
+    struct halay_group *group;
+    struct halay_coll *c = NULL;
+    void *data, *all;
+
+    REQUIRE(halay_world_open_fake(r->hub, r->rank, &world) == HALAY_OK);
+    world->log->write = swallow;
+    REQUIRE(halay_group_create(world, &group) == HALAY_OK);
+    REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &data) == HALAY_OK);
+    REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &all) == HALAY_OK);
+    for (size_t i = 0; i < COUNT; i++)
+        ((float *)data)[i] = given(r->rank, i);
+    REQUIRE(halay_group_set_algorithm(group, halay_operation_name(r->algorithm->operation), r->algorithm->name) ==
+            HALAY_OK);
+    r->status = halay_group_barrier(group);
+    if (r->rank == VICTIM) {
+        be_victim(r, group, data, all);
+    } else {
+        if (r->status == HALAY_OK) /* who is slow may see the death in the barrier */
+            r->status = start(group, r->algorithm->operation, data, all, &c);
+        if (r->status == HALAY_OK)
+            r->status = halay_coll_wait(c, -1);
+        r->again = c ? halay_coll_progress(c) : r->status;
+        r->is_wrong = c && r->status == HALAY_OK && !is_right(r->algorithm, data, all);
+        halay_coll_end(c);
+        r->later = halay_group_barrier(group);
+        halay_group_status(group, &r->named);
+    }
+    halay_group_destroy(group);
+    halay_world_close(world);
+    return NULL;
+}
+
+/* Ranks that don't need the victim may complete (a broadcast's first children, a barrier's quick ones): they find out at the
+ * next collective, which nobody can complete. */
+static void run(const struct halay_algorithm *a, unsigned caps, enum what what, int progresses)
+{
+    struct rank ranks[RANKS];
+    pthread_t threads[RANKS];
+    struct halay_fake_hub *hub;
+
+    REQUIRE(halay_fake_hub_create(RANKS, &hub) == HALAY_OK);
+    halay_fake_hub_set_caps(hub, caps);
+    for (int r = 0; r < RANKS; r++) {
+        ranks[r] = (struct rank){ .hub = hub, .rank = r, .what = what, .progresses = progresses, .algorithm = a };
+        REQUIRE(!pthread_create(&threads[r], NULL, run_rank, &ranks[r]));
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < RANKS; r++) {
+        const struct rank *x = &ranks[r];
+        if (r == VICTIM) {
+            CHECK(what != GIVES_UP || x->status == HALAY_ERR_CANCELED || x->again == HALAY_OK, "%s %s", halay_operation_name(a->operation),
+                  a->name);
+            continue;
+        }
+        CHECK(!x->is_wrong, "rank %d: ok with wrong data, %s %s, rank %d %s after %d steps", r,
+              halay_operation_name(a->operation), a->name, VICTIM, what_names[what], progresses);
+        CHECK(x->status == HALAY_OK || x->status == HALAY_ERR_PEER, "rank %d: '%s', %s %s, rank %d %s", r,
+              halay_status_string(x->status), halay_operation_name(a->operation), a->name, VICTIM, what_names[what]);
+        CHECK(x->later == HALAY_ERR_PEER && x->again == x->status, "rank %d: later '%s', %s %s, rank %d %s", r,
+              halay_status_string(x->later), halay_operation_name(a->operation), a->name, VICTIM, what_names[what]);
+        /* Over messages alone a rank can only see who stopped talking to it: perhaps one who gave up because of the victim. */
+        CHECK(x->named == VICTIM || (!(caps & HALAY_TRANSPORT_SHARED) && x->named >= 0 && x->named != r),
+              "rank %d names rank %d, %s %s, rank %d %s", r, x->named, halay_operation_name(a->operation), a->name,
+              VICTIM, what_names[what]);
+    }
+    halay_fake_hub_destroy(hub);
+}
+
+/* A peer that does not come is no failure: the wait ends by its timeout, the collective is still under way. */
+static void *late_rank(void *arg)
+{
+    struct rank *r = arg;
+    struct halay_world *world;
+    struct halay_group *group;
+    struct halay_coll *c;
+
+    REQUIRE(halay_world_open_fake(r->hub, r->rank, &world) == HALAY_OK);
+    REQUIRE(halay_group_create(world, &group) == HALAY_OK);
+    if (r->rank == 0) {
+        REQUIRE(halay_group_barrier_start(group, &c) == HALAY_OK);
+        CHECK(halay_coll_wait(c, 20) == HALAY_ERR_TIMEOUT);
+        CHECK(halay_coll_progress(c) == HALAY_IN_PROGRESS);
+        __atomic_store_n(&r->named, 1, __ATOMIC_RELEASE);
+        CHECK(halay_coll_wait(c, -1) == HALAY_OK);
+        halay_coll_end(c);
+    } else {
+        while (!__atomic_load_n(&r[-1].named, __ATOMIC_ACQUIRE))
+            ;
+        CHECK(halay_group_barrier(group) == HALAY_OK);
+    }
+    CHECK(halay_group_barrier(group) == HALAY_OK);
+    halay_group_destroy(group);
+    halay_world_close(world);
+    return NULL;
+}
+
+static void time_out(unsigned caps)
+{
+    struct rank ranks[2];
+    pthread_t threads[2];
+    struct halay_fake_hub *hub;
+
+    REQUIRE(halay_fake_hub_create(2, &hub) == HALAY_OK);
+    halay_fake_hub_set_caps(hub, caps);
+    memset(ranks, 0, sizeof ranks);
+    for (int r = 0; r < 2; r++) {
+        ranks[r].hub = hub;
+        ranks[r].rank = r;
+    }
+    for (int r = 0; r < 2; r++)
+        REQUIRE(!pthread_create(&threads[r], NULL, late_rank, &ranks[r]));
+    for (int r = 0; r < 2; r++)
+        pthread_join(threads[r], NULL);
+    halay_fake_hub_destroy(hub);
+}
+
+int main(void)
+{
+    static const unsigned caps[] = { HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, HALAY_TRANSPORT_SLEEPS, 0 };
+
+    for (size_t k = 0; k < sizeof caps / sizeof *caps; k++) {
+        for (size_t i = 0; i < halay_algorithm_count; i++)
+            for (int w = 0; w < WHATS; w++)
+                if (caps[k] & HALAY_TRANSPORT_SHARED || !(halay_algorithms[i].flags & HALAY_ALGORITHM_SHARED))
+                    for (int n = 0; n < (w == GIVES_UP ? 3 : 1); n++)
+                        run(&halay_algorithms[i], caps[k], (enum what)w, n * n);
+        time_out(caps[k]);
+    }
+    return test_end();
+}

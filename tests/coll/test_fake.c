@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collectives over the fake transport: the whole matrix with ranks as threads; with shared memory and with messages only;
+ * in order and delayed and reordered.
+ */
+#include "collectives/group.h"
+#include "collectives/transport/fake.h"
+#include "tests/coll/matrix.h"
+#include "tests/test.h"
+#include <pthread.h>
+#include <string.h>
+
+enum { RANKS_MAX = 8 };
+
+struct rank {
+    struct halay_fake_hub *hub;
+    int rank, quick, failed;
+};
+
+/* Wrong use is tested too: its lines are not wanted. */
+static void swallow(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg, (void)level, (void)line;
+}
+
+static void *run_rank(void *arg)
+{
+    struct rank *r = arg;
+    struct halay_world *world;
+    struct halay_group *group;
+
+    REQUIRE(halay_world_open_fake(r->hub, r->rank, &world) == HALAY_OK);
+    world->log->write = swallow;
+    world->config.ring_segment_bytes = 16384; /* several segments in the large cases */
+    world->config.spin_us = 20;               /* the machine may be busy */
+    REQUIRE(halay_group_create(world, &group) == HALAY_OK);
+    r->failed = matrix_run(group, r->quick);
+    halay_group_destroy(group);
+    halay_world_close(world);
+    return NULL;
+}
+
+static void run(int size, unsigned caps, uint64_t delay, int quick)
+{
+    struct rank ranks[RANKS_MAX];
+    pthread_t threads[RANKS_MAX];
+    struct halay_fake_hub *hub;
+    int failed = 0;
+
+    REQUIRE(halay_fake_hub_create(size, &hub) == HALAY_OK);
+    halay_fake_hub_set_caps(hub, caps);
+    halay_fake_hub_set_delay(hub, delay);
+    for (int r = 0; r < size; r++) {
+        ranks[r] = (struct rank){ .hub = hub, .rank = r, .quick = quick };
+        REQUIRE(!pthread_create(&threads[r], NULL, run_rank, &ranks[r]));
+    }
+    for (int r = 0; r < size; r++) {
+        pthread_join(threads[r], NULL);
+        failed += ranks[r].failed;
+    }
+    CHECK(!failed, "%d failures: %d ranks, caps %u, delay %llu", failed, size, caps, (unsigned long long)delay);
+    halay_fake_hub_destroy(hub);
+}
+
+#if defined(__SANITIZE_THREAD__)
+enum { SLOW_BUILD = 1 };
+#else
+enum { SLOW_BUILD = 0 };
+#endif
+
+int main(int argc, char **argv)
+{
+    static const int sizes[] = { 1, 2, 3, 4, 5, 7, 8 };
+    int quick = SLOW_BUILD || (argc > 1 && !strcmp(argv[1], "--quick"));
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        run(sizes[i], HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, 0, quick);
+        run(sizes[i], HALAY_TRANSPORT_SLEEPS, 0, quick || sizes[i] > 5);
+        run(sizes[i], 0, 1000 + i, 1);
+    }
+    return test_end();
+}

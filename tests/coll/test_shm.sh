@@ -1,0 +1,13 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Collectives over shared memory: one job a rank count runs all its cases; then a rank is killed in mid-operation.
+job=$top_builddir/tests/coll/job
+HALAY_TRANSPORT=shm HALAY_RING_SEGMENT=16K
+export HALAY_TRANSPORT HALAY_RING_SEGMENT
+for n in 1 2 3 4 5 7 8; do
+    case $n in 7|8) what=quick;; *) what=matrix;; esac
+    "$job" --spawn $n $what || exit $?
+done
+for algorithm in ring recursive-doubling direct one-shot two-shot; do
+    HALAY_ALLREDUCE_ALGORITHM=$algorithm "$job" --spawn 3 die || { echo "a death under $algorithm"; exit 1; }
+done

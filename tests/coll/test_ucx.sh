@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Collectives over UCX: one job a rank count runs all its cases; then a rank is killed in mid-operation.
+# What MPI or UCX leave allocated is theirs, and the leak checker itself crashes on UCX's threads.
+ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+export ASAN_OPTIONS
+job=$top_builddir/tests/coll/job
+HALAY_TRANSPORT=ucx HALAY_RING_SEGMENT=16K
+HALAY_MODULE_PATH=$top_builddir/.libs
+export HALAY_TRANSPORT HALAY_RING_SEGMENT HALAY_MODULE_PATH
+for n in 1 2 3 4 5 7 8; do
+    case $n in 2|3) what=matrix;; *) what=quick;; esac
+    "$job" --spawn $n $what || exit $?
+done
+for algorithm in ring recursive-doubling direct; do
+    HALAY_ALLREDUCE_ALGORITHM=$algorithm "$job" --spawn 3 die || { echo "a death under $algorithm"; exit 1; }
+done

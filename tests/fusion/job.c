@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One rank of a job of processes with an engine, for the scripts beside it:
+ * usage: job [--spawn N] schedules [SEED] | deterministic [SEED] | die | leave | again
+ *
+ * schedules: random programs (schedule.h). deterministic: the same bits for several orders of arrival. die: the last rank
+ * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. --spawn N starts N ranks
+ * as children, with a store of its own; without it the environment (mpirun, halayrun) says who this is.
+ */
+#include "base/clock.h"
+#include "base/store.h"
+#include "halay.h"
+#include "tests/fusion/random.h"
+#include "tests/fusion/schedule.h"
+#include "tests/test.h"
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANKS_MAX = 16, COUNT = 300000, SKIP = 77 };
+
+static int wants_log = 1;
+
+static void to_stdout(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)level;
+    if (*(int *)arg)
+        printf("%s\n", line);
+}
+
+static enum halay_status join(struct halay_context **ctx)
+{
+    struct halay_options options = { .struct_size = sizeof options, .log = to_stdout, .log_arg = &wants_log };
+
+    return halay_init(&options, ctx);
+}
+
+/* The last rank goes, one way or the other; the others get its number in bounded time, also for what they submit later. */
+static void lose_one(struct halay_context *ctx, int is_killed)
+{
+    int rank = halay_rank(ctx), victim = halay_size(ctx) - 1;
+    static float data[4][COUNT];
+    struct halay_request *requests[4];
+    char want[40], text[200], name[16];
+
+    CHECK(halay_allreduce(ctx, "first", NULL, data[0], COUNT, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    wants_log = 0;
+    if (rank == victim && !is_killed)
+        return;
+    int submitted = 0;
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        enum halay_status status =
+            halay_allreduce_async(ctx, name, NULL, data[i], COUNT, HALAY_F32, HALAY_SUM, &requests[submitted]);
+        CHECK(status == HALAY_OK || status == HALAY_ERR_PEER);
+        submitted += status == HALAY_OK;
+        if (rank == victim && i == 2) {
+            halay_wait(requests[0], -1);
+            raise(SIGKILL);
+        }
+    }
+    int64_t from = halay_now_us();
+    int failed = 0;
+    for (int i = 0; i < submitted; i++) {
+        enum halay_status status = halay_wait(requests[i], 20000);
+        CHECK(status == HALAY_OK || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
+        failed += status == HALAY_ERR_PEER;
+        halay_request_free(requests[i]);
+    }
+    CHECK(failed || submitted < 4, "the last tensor cannot have completed");
+    snprintf(want, sizeof want, "rank %d has %s", victim, is_killed ? "died" : "left");
+    CHECK(halay_context_status(ctx, text, sizeof text) == HALAY_ERR_PEER && !strcmp(text, want), "'%s'", text);
+    CHECK(halay_allreduce(ctx, "later", NULL, data[0], 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+    printf("rank %d: heard of it after %.2f s\n", rank, (double)(halay_now_us() - from) / 1e6);
+}
+
+static void run_again(uint64_t seed)
+{
+    for (int i = 0; i < 3; i++) {
+        struct halay_context *ctx;
+        if (!CHECK(join(&ctx) == HALAY_OK, "round %d", i))
+            return;
+        CHECK(schedule_run(ctx, seed + (uint64_t)i, 2, 1) == 0);
+        halay_fini(ctx);
+    }
+}
+
+static int be_rank(const char *what, uint64_t seed)
+{
+    struct halay_context *ctx;
+
+    if (!strcmp(what, "again")) {
+        run_again(seed);
+        return test_failed != 0;
+    }
+    enum halay_status status = join(&ctx);
+    if (status == HALAY_ERR_UNSUPPORTED) {
+        printf("skipped: this transport is not built in, or not possible here\n");
+        return SKIP;
+    }
+    if (!CHECK(status == HALAY_OK, "%s", halay_status_string(status)))
+        return 1;
+    int rank = halay_rank(ctx), size = halay_size(ctx);
+    if (!strcmp(what, "schedules")) {
+        for (uint64_t i = 0; i < 6; i++)
+            CHECK(schedule_run(ctx, seed + i, 4, 1) == 0, "seed %llu", (unsigned long long)(seed + i));
+    } else if (!strcmp(what, "deterministic")) {
+        uint64_t first = schedule_bits(ctx, seed, 1, 0);
+        CHECK(first);
+        for (uint64_t i = 2; i < 6; i++)
+            CHECK(schedule_bits(ctx, seed, i, 0) == first, "seed %llu: other bits", (unsigned long long)seed);
+    } else {
+        lose_one(ctx, !strcmp(what, "die"));
+    }
+    halay_fini(ctx);
+    if (!test_failed)
+        printf("rank %d of %d: %s passed\n", rank, size, what);
+    return test_failed != 0;
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", value);
+    REQUIRE(!setenv(name, text, 1));
+}
+
+static int secret_fd(const unsigned char *secret)
+{
+    int fd = memfd_create("secret", 0);
+
+    REQUIRE(fd >= 0 && write(fd, secret, HALAY_SECRET_BYTES) == HALAY_SECRET_BYTES);
+    return fd;
+}
+
+/* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure. */
+static int spawn(int n, const char *what, uint64_t seed)
+{
+    static const unsigned char secret[HALAY_SECRET_BYTES] = { 2, 7, 1 };
+    struct halay_store_server *server;
+    struct halay_log log;
+    int result = 0, left = n, fd = secret_fd(secret), status;
+
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    REQUIRE(halay_store_server_create(&log, NULL, secret, &server) == HALAY_OK);
+    fflush(stdout);
+    for (int r = 0; r < n; r++) {
+        pid_t pid = fork();
+        REQUIRE(pid >= 0);
+        if (pid)
+            continue;
+        set_number("HALAY_RANK", r);
+        set_number("HALAY_SIZE", n);
+        set_number("HALAY_STORE_SECRET_FD", fd);
+        REQUIRE(!setenv("HALAY_STORE_ADDRESS", halay_store_server_address(server), 1));
+        exit(be_rank(what, seed));
+    }
+    while (left) {
+        struct pollfd p = { .fd = halay_store_server_fd(server), .events = POLLIN };
+        poll(&p, 1, 5);
+        REQUIRE(halay_store_server_progress(server) == HALAY_OK);
+        while (left && waitpid(-1, &status, WNOHANG) > 0) {
+            int failed = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || strcmp(what, "die");
+            left--;
+            if (failed && (!result || result == SKIP))
+                result = failed;
+        }
+    }
+    halay_store_server_destroy(server);
+    halay_log_fini(&log);
+    close(fd);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    int n = argc > 2 && !strcmp(argv[1], "--spawn") ? atoi(argv[2]) : 0, at = n ? 3 : 1;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc <= at || n < 0 || n > RANKS_MAX) {
+        fprintf(stderr, "usage: job [--spawn N] schedules | deterministic | die | leave | again [SEED]\n");
+        return 99;
+    }
+    /* Ranks that mpirun starts are given the seed: they must have the same. */
+    uint64_t seed = n && argc == at + 1 ? random_seed(1, argv) : argc > at + 1 ? strtoull(argv[at + 1], NULL, 0) : 1;
+    return n ? spawn(n, argv[at], seed) : be_rank(argv[at], seed);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random programs for the engine: see schedule.h.
+ *
+ * Values are small whole numbers, so that every type holds sums exactly, in any order; averages are compared with a
+ * tolerance. What is common to all ranks is drawn from the common seed, the rest from it and the rank.
+ */
+#include "tests/fusion/schedule.h"
+#include "base/half.h"
+#include "tests/fusion/random.h"
+#include "tests/test.h"
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { TENSORS = 40, THREADS = 3, GUARD = 16 };
+
+enum completion { BY_WAIT, BY_TEST, BY_CALLBACK, COMPLETIONS };
+
+struct tensor_case {
+    char name[32];
+    struct halay_tensor_info info;
+    size_t count;
+    int is_shared;
+    struct halay_tensor *handle; /* NULL: by name */
+    unsigned char *out, *in;     /* in == out: in place; GUARD bytes before and after */
+    enum completion completion;
+    struct halay_request *request;
+    _Atomic int calls, bad_calls;
+};
+
+struct program {
+    struct halay_context *ctx;
+    int rank, size, step, calls_alone;
+    struct tensor_case tensors[TENSORS];
+    struct {
+        struct program *program;
+        struct random random;
+        size_t order[TENSORS], count;
+    } threads[THREADS];
+};
+
+static double value_at(int rank, size_t tensor, int step, size_t i)
+{
+    return (double)((i * 5 + (size_t)rank * 3 + tensor + (size_t)step) % 11) - 3;
+}
+
+static void put(void *data, enum halay_dtype dtype, size_t i, double v)
+{
+    switch (dtype) {
+    case HALAY_F32: ((float *)data)[i] = (float)v; break;
+    case HALAY_F64: ((double *)data)[i] = v; break;
+    case HALAY_F16: ((uint16_t *)data)[i] = halay_f32_to_f16((float)v); break;
+    case HALAY_BF16: ((uint16_t *)data)[i] = halay_f32_to_bf16((float)v); break;
+    case HALAY_I32: ((int32_t *)data)[i] = (int32_t)v; break;
+    default: ((int64_t *)data)[i] = (int64_t)v; break;
+    }
+}
+
+static double get(const void *data, enum halay_dtype dtype, size_t i)
+{
+    switch (dtype) {
+    case HALAY_F32: return (double)((const float *)data)[i];
+    case HALAY_F64: return ((const double *)data)[i];
+    case HALAY_F16: return (double)halay_f16_to_f32(((const uint16_t *)data)[i]);
+    case HALAY_BF16: return (double)halay_bf16_to_f32(((const uint16_t *)data)[i]);
+    case HALAY_I32: return ((const int32_t *)data)[i];
+    default: return (double)((const int64_t *)data)[i];
+    }
+}
+
+static double reference(const struct program *p, size_t t, size_t i)
+{
+    const struct halay_tensor_info *info = &p->tensors[t].info;
+    double all = value_at(0, t, p->step, i);
+
+    if (info->operation == HALAY_BROADCAST)
+        return value_at(info->root, t, p->step, i);
+    for (int r = 1; r < p->size; r++) {
+        double v = value_at(r, t, p->step, i);
+        if (info->op == HALAY_MIN)
+            all = v < all ? v : all;
+        else if (info->op == HALAY_MAX)
+            all = v > all ? v : all;
+        else
+            all += v;
+    }
+    return info->op == HALAY_AVERAGE ? all / p->size : all;
+}
+
+static unsigned char *buffer(struct program *p, size_t bytes, int is_shared)
+{
+    void *data = NULL;
+
+    if (is_shared)
+        REQUIRE(halay_alloc(p->ctx, bytes + 2 * GUARD, &data) == HALAY_OK);
+    else
+        REQUIRE((data = malloc(bytes + 2 * GUARD)) != NULL);
+    memset(data, 0xa5, bytes + 2 * GUARD);
+    return (unsigned char *)data + GUARD;
+}
+
+static void buffer_free(struct program *p, unsigned char *data, int is_shared)
+{
+    if (is_shared)
+        halay_free(p->ctx, data - GUARD);
+    else
+        free(data - GUARD);
+}
+
+/* The same tensors on every rank, in memory of each rank's own choice. */
+static void make_tensors(struct program *p, struct random *common, struct random *own)
+{
+    static const size_t counts[] = { 0, 1, 2, 7, 64, 100, 1000, 4097, 30000 };
+
+    for (size_t t = 0; t < TENSORS; t++) {
+        struct tensor_case *c = &p->tensors[t];
+        snprintf(c->name, sizeof c->name, "tensor.%zu", t);
+        struct halay_tensor_info info = { .struct_size = sizeof info, .name = c->name, .dimensions = 1 };
+        c->count = counts[random_below(common, sizeof counts / sizeof *counts)];
+        info.shape[0] = c->count;
+        info.dtype = (enum halay_dtype)random_below(common, random_below(common, 2) ? 1 : HALAY_DTYPE_COUNT);
+        info.operation = random_below(common, 5) ? HALAY_ALLREDUCE : HALAY_BROADCAST;
+        if (info.operation == HALAY_BROADCAST)
+            info.root = (int)random_below(common, (size_t)p->size);
+        else if (!random_below(common, 3))
+            info.op = (enum halay_op)random_below(common, HALAY_OP_COUNT);
+        if (!halay_op_takes(info.op, info.dtype))
+            info.op = HALAY_SUM;
+        size_t bytes = c->count * halay_dtype_size(info.dtype);
+        int is_registered = random_below(common, 3) != 0;
+        c->is_shared = random_below(own, 2) != 0;
+        c->out = c->in = buffer(p, bytes, c->is_shared);
+        if (info.operation == HALAY_ALLREDUCE && !random_below(own, 3))
+            c->in = buffer(p, bytes, c->is_shared);
+        info.in = c->in == c->out ? NULL : c->in;
+        info.out = c->out;
+        c->info = info;
+        if (is_registered)
+            REQUIRE(halay_register(p->ctx, &info, &c->handle) == HALAY_OK);
+    }
+}
+
+static void called(void *arg, enum halay_status status, const char *text)
+{
+    struct tensor_case *c = arg;
+
+    if (status != HALAY_OK || *text)
+        c->bad_calls++;
+    c->calls++;
+}
+
+static void submit(struct program *p, struct random *random, struct tensor_case *c)
+{
+    c->completion = (enum completion)random_below(random, p->calls_alone ? COMPLETIONS : BY_CALLBACK);
+    int has_callback = c->completion == BY_CALLBACK || !random_below(random, 3);
+    struct halay_request **request = c->completion == BY_CALLBACK ? NULL : &c->request;
+    halay_callback callback = has_callback ? called : NULL;
+
+    c->calls = has_callback ? 0 : 1;
+    enum halay_status status = c->handle ? halay_submit(c->handle, callback, c, request)
+                                         : halay_submit_named(p->ctx, &c->info, callback, c, request);
+    CHECK(status == HALAY_OK, "%s: %s", c->name, halay_status_string(status));
+}
+
+static void complete(struct tensor_case *c)
+{
+    if (c->completion == BY_WAIT)
+        CHECK(halay_wait(c->request, 60000) == HALAY_OK, "%s", c->name);
+    while (c->completion == BY_TEST && halay_test(c->request) == HALAY_IN_PROGRESS)
+        sched_yield();
+    while (c->completion == BY_CALLBACK && !c->calls)
+        sched_yield();
+    CHECK(c->calls == 1 && !c->bad_calls, "%s: called %d times", c->name, c->calls);
+    if (c->completion != BY_CALLBACK) {
+        CHECK(halay_test(c->request) == HALAY_OK);
+        halay_request_free(c->request);
+    }
+}
+
+static void *submit_some(void *arg)
+{
+    __typeof__(((struct program *)0)->threads[0]) *thread = arg;
+    struct program *p = thread->program;
+
+    for (size_t i = 0; i < thread->count; i++) {
+        submit(p, &thread->random, &p->tensors[thread->order[i]]);
+        for (size_t n = random_below(&thread->random, 4); n; n--)
+            sched_yield();
+    }
+    /* In an order of its own: a polled or called one may be looked at before another is waited for. */
+    for (size_t i = thread->count; i-- > 0;)
+        complete(&p->tensors[thread->order[i]]);
+    return NULL;
+}
+
+static void fill(struct program *p, size_t t)
+{
+    struct tensor_case *c = &p->tensors[t];
+
+    for (size_t i = 0; i < c->count; i++) {
+        put(c->out, c->info.dtype, i, 99);
+        put(c->in, c->info.dtype, i, value_at(p->rank, t, p->step, i));
+    }
+}
+
+static int guards_hold(const unsigned char *data, size_t bytes)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if (*(data - 1 - i) != 0xa5 || data[bytes + i] != 0xa5)
+            return 0;
+    return 1;
+}
+
+static void check_result(struct program *p, size_t t)
+{
+    struct tensor_case *c = &p->tensors[t];
+    double tolerance = c->info.op == HALAY_AVERAGE ? 0.02 : 0;
+    size_t wrong = 0, first = 0;
+
+    for (size_t i = 0; i < c->count; i++)
+        if (fabs(get(c->out, c->info.dtype, i) - reference(p, t, i)) > tolerance && !wrong++)
+            first = i;
+    CHECK(!wrong, "step %d, '%s' (%s, %s, %zu elements, %s): %zu wrong, the first at %zu", p->step, c->name,
+          c->info.operation == HALAY_BROADCAST ? "broadcast" : halay_op_name(c->info.op), halay_dtype_name(c->info.dtype),
+          c->count, c->in == c->out ? "in place" : "out of place", wrong, first);
+    for (size_t i = 0; c->in != c->out && i < c->count; i++)
+        if (get(c->in, c->info.dtype, i) != value_at(p->rank, t, p->step, i)) {
+            CHECK(0, "'%s': the input was written to", c->name);
+            break;
+        }
+    CHECK(guards_hold(c->out, c->count * halay_dtype_size(c->info.dtype)), "'%s': written outside", c->name);
+}
+
+/* Returns how many tensors this step has. */
+static void play_step(struct program *p, struct random *common, struct random *own)
+{
+    size_t chosen[TENSORS], count = 0, share = 1 + random_below(common, 4), threads = 1 + random_below(own, THREADS);
+    pthread_t ids[THREADS];
+
+    for (size_t t = 0; t < TENSORS; t++)
+        if (random_below(common, 4) < share)
+            chosen[count++] = t;
+    for (size_t i = count; i > 1; i--) {
+        size_t j = random_below(own, i), swap = chosen[i - 1];
+        chosen[i - 1] = chosen[j];
+        chosen[j] = swap;
+    }
+    for (size_t i = 0; i < count; i++)
+        fill(p, chosen[i]);
+    for (size_t k = 0; k < threads; k++) {
+        p->threads[k].program = p;
+        p->threads[k].random.state = random_next(own);
+        p->threads[k].count = 0;
+        for (size_t i = k; i < count; i += threads)
+            p->threads[k].order[p->threads[k].count++] = chosen[i];
+        if (k)
+            REQUIRE(!pthread_create(&ids[k], NULL, submit_some, &p->threads[k]));
+    }
+    submit_some(&p->threads[0]);
+    for (size_t k = 1; k < threads; k++)
+        pthread_join(ids[k], NULL);
+    for (size_t i = 0; i < count; i++)
+        check_result(p, chosen[i]);
+}
+
+int schedule_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_alone)
+{
+    struct program *p = calloc(1, sizeof *p);
+    struct random common = { seed };
+
+    REQUIRE(p);
+    p->ctx = ctx;
+    p->calls_alone = calls_alone;
+    p->rank = halay_rank(ctx);
+    p->size = halay_size(ctx);
+    struct random own = { seed * 31 + (uint64_t)p->rank + 1 };
+    make_tensors(p, &common, &own);
+    for (p->step = 0; p->step < steps; p->step++)
+        play_step(p, &common, &own);
+    for (size_t t = 0; t < TENSORS; t++) {
+        struct tensor_case *c = &p->tensors[t];
+        CHECK(halay_unregister(c->handle) == HALAY_OK);
+        if (c->in != c->out)
+            buffer_free(p, c->in, c->is_shared);
+        buffer_free(p, c->out, c->is_shared);
+    }
+    free(p);
+    return test_failed;
+}
+
+uint64_t schedule_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_seed, int alone)
+{
+    enum { COUNT_MAX = 3000, STEPS = 3 };
+    struct random common = { seed }, own = { order_seed * 1009 + (uint64_t)halay_rank(ctx) };
+    struct halay_tensor *tensors[TENSORS] = { NULL };
+    struct halay_request *requests[TENSORS];
+    struct halay_tensor_info info[TENSORS];
+    char names[TENSORS][16];
+    float *data[TENSORS];
+    size_t order[TENSORS];
+    uint64_t hash = 14695981039346656037u;
+
+    for (size_t t = 0; t < TENSORS; t++) {
+        snprintf(names[t], sizeof names[t], "bits.%zu", t);
+        size_t count = 1 + random_below(&common, COUNT_MAX);
+        REQUIRE(halay_alloc(ctx, count * sizeof(float), (void **)&data[t]) == HALAY_OK);
+        info[t] = (struct halay_tensor_info){ .struct_size = sizeof info[t], .name = names[t], .dimensions = 1,
+                                              .shape = { count }, .out = data[t] };
+        if (random_below(&common, 8))
+            REQUIRE(halay_register(ctx, &info[t], &tensors[t]) == HALAY_OK);
+        order[t] = t;
+    }
+    for (int step = 0; step < STEPS; step++) {
+        for (size_t t = 0; t < TENSORS; t++) {
+            struct random values = { seed ^ (t * 7919 + (size_t)step * 104729 + (size_t)halay_rank(ctx) * 1299709) };
+            for (size_t i = 0; i < info[t].shape[0]; i++)
+                data[t][i] = (float)((double)random_next(&values) / 1e18 - 9) * (float)(1 + i % 1000);
+        }
+        for (size_t i = TENSORS; i > 1; i--) {
+            size_t j = alone ? i - 1 : random_below(&own, i), swap = order[i - 1];
+            order[i - 1] = order[j];
+            order[j] = swap;
+        }
+        for (size_t i = 0; i < TENSORS; i++) {
+            size_t t = order[i];
+            CHECK((tensors[t] ? halay_submit(tensors[t], NULL, NULL, &requests[t])
+                              : halay_submit_named(ctx, &info[t], NULL, NULL, &requests[t])) == HALAY_OK);
+            if (alone)
+                CHECK(halay_wait(requests[t], 60000) == HALAY_OK);
+            for (size_t n = random_below(&own, 30); n > 25; n--)
+                sched_yield();
+        }
+        for (size_t i = 0; i < TENSORS; i++) {
+            CHECK(halay_wait(requests[order[i]], 60000) == HALAY_OK);
+            halay_request_free(requests[order[i]]);
+        }
+        for (size_t t = 0; t < TENSORS; t++)
+            for (size_t i = 0; i < info[t].shape[0] * sizeof(float); i++)
+                hash = (hash ^ ((unsigned char *)data[t])[i]) * 1099511628211u;
+    }
+    for (size_t t = 0; t < TENSORS; t++) {
+        CHECK(halay_unregister(tensors[t]) == HALAY_OK);
+        halay_free(ctx, data[t]);
+    }
+    return test_failed ? 0 : hash;
+}

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine over the fake transport: operations, completion, names, mismatches and their texts, leaving, dying, stalls,
+ * idleness. Random schedules are in test_schedules.c.
+ */
+#include "tests/fusion/ranks.h"
+#include <math.h>
+#include <unistd.h>
+
+static void fill(float *data, size_t count, int rank)
+{
+    for (size_t i = 0; i < count; i++)
+        data[i] = (float)((i * 7 + (size_t)rank * 3) % 19);
+}
+
+static int is_sum(const float *data, size_t count, int size)
+{
+    for (size_t i = 0; i < count; i++) {
+        float want = 0;
+        for (int r = 0; r < size; r++)
+            want += (float)((i * 7 + (size_t)r * 3) % 19);
+        if (data[i] != want)
+            return 0;
+    }
+    return 1;
+}
+
+static struct halay_tensor_info float_info(const char *name, float *out, size_t count)
+{
+    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info), .name = name, .dtype = HALAY_F32,
+                                       .dimensions = 1, .shape = { count }, .out = out };
+}
+
+/* ---- operations ---- */
+
+static void count_call(void *arg, enum halay_status status, const char *text)
+{
+    atomic_fetch_add((_Atomic int *)arg, status == HALAY_OK && !*text ? 1 : 1000);
+}
+
+static void body_basics(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    enum { COUNT = 1000 };
+    float a[COUNT], b[COUNT], *shared;
+    struct halay_request *request, *second;
+    struct halay_tensor *tensor;
+    _Atomic int calls = 0;
+
+    CHECK(halay_rank(ctx) == run->rank && halay_size(ctx) == run->size && halay_local_rank(ctx) == run->rank &&
+          halay_local_size(ctx) == run->size && halay_cross_rank(ctx) == 0 && halay_cross_size(ctx) == 1 &&
+          halay_is_homogeneous(ctx));
+    CHECK(halay_context_status(ctx, NULL, 0) == HALAY_OK);
+
+    fill(a, COUNT, run->rank);
+    CHECK(halay_allreduce(ctx, "blocking", NULL, a, COUNT, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    CHECK(is_sum(a, COUNT, run->size));
+
+    fill(a, COUNT, run->rank);
+    CHECK(halay_allreduce_async(ctx, "async", a, b, COUNT, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    CHECK(halay_allreduce_async(ctx, "async 2", NULL, b, 0, HALAY_F32, HALAY_SUM, &second) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_OK && halay_wait(second, -1) == HALAY_OK);
+    CHECK(halay_test(request) == HALAY_OK && !*halay_request_text(request));
+    CHECK(is_sum(b, COUNT, run->size));
+    halay_request_free(request);
+    halay_request_free(second);
+
+    b[0] = (float)run->rank;
+    CHECK(halay_broadcast(ctx, "broadcast", b, 1, HALAY_F32, run->size - 1) == HALAY_OK);
+    CHECK(b[0] == (float)(run->size - 1));
+
+    REQUIRE(halay_alloc(ctx, COUNT * sizeof *shared, (void **)&shared) == HALAY_OK);
+    struct halay_tensor_info info = float_info("registered", shared, COUNT);
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_OK);
+    for (int step = 0; step < 20; step++) {
+        fill(shared, COUNT, run->rank);
+        CHECK(halay_submit(tensor, count_call, &calls, step % 2 ? &request : NULL) == HALAY_OK);
+        if (step % 2) {
+            CHECK(halay_wait(request, -1) == HALAY_OK);
+            halay_request_free(request);
+        }
+        while (calls != step + 1)
+            sched_yield();
+        CHECK(is_sum(shared, COUNT, run->size));
+    }
+    CHECK(halay_unregister(tensor) == HALAY_OK);
+    halay_free(ctx, shared);
+
+    /* polled only: the background thread drives */
+    fill(a, COUNT, run->rank);
+    CHECK(halay_allreduce_async(ctx, "polled", NULL, a, COUNT, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    while (halay_test(request) == HALAY_IN_PROGRESS)
+        sched_yield();
+    CHECK(halay_test(request) == HALAY_OK && is_sum(a, COUNT, run->size));
+    halay_request_free(request);
+}
+
+/* ---- arguments ---- */
+
+static void body_arguments(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    char longest[HALAY_NAME_MAX + 2];
+    float a[4] = { 0 }, b[4] = { 0 };
+    struct halay_request *request, *second;
+    struct halay_tensor *tensor, *other;
+    struct halay_tensor_info info = float_info("w", a, 4);
+
+    memset(longest, 'n', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    CHECK(halay_allreduce(ctx, longest, NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
+    longest[HALAY_NAME_MAX] = 0;
+    CHECK(halay_allreduce(ctx, longest, NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    CHECK(halay_allreduce(ctx, "", NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_allreduce(ctx, NULL, NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_allreduce(ctx, "a\xff", NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_allreduce(ctx, "a\n", NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_allreduce(ctx, "gr\xc3\xb6\xc3\x9f" "e", NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    CHECK(halay_allreduce(ctx, "i", NULL, a, 4, HALAY_I32, HALAY_AVERAGE) == HALAY_ERR_UNSUPPORTED);
+    CHECK(halay_allreduce(ctx, "i", NULL, a, 4, (enum halay_dtype)77, HALAY_SUM) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_allreduce(ctx, "i", NULL, a, 4, HALAY_F32, (enum halay_op)77) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_allreduce(ctx, "i", NULL, NULL, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_allreduce(ctx, "i", NULL, a, (size_t)-1, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_broadcast(ctx, "i", a, 4, HALAY_F32, run->size) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_broadcast(ctx, "i", a, 4, HALAY_F32, -1) == HALAY_ERR_ARGUMENT);
+    info.struct_size = 8;
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
+    info = float_info("w", a, 4);
+    info.dimensions = HALAY_DIMENSIONS_MAX + 1;
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
+    info = float_info("w", a, 4);
+    CHECK(halay_submit_named(ctx, &info, NULL, NULL, NULL) == HALAY_ERR_ARGUMENT, "nobody would hear of it");
+
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_OK);
+    CHECK(halay_register(ctx, &info, &other) == HALAY_ERR_DUPLICATE);
+    info.shape[0] = 3;
+    CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "registered as another");
+    if (run->rank == 0 && run->size > 1) { /* only this rank: so it stays in flight until the others come */
+        CHECK(halay_submit(tensor, NULL, NULL, &request) == HALAY_OK);
+        CHECK(halay_submit(tensor, NULL, NULL, &second) == HALAY_ERR_DUPLICATE);
+        CHECK(halay_allreduce_async(ctx, "w", NULL, a, 4, HALAY_F32, HALAY_SUM, &second) == HALAY_ERR_DUPLICATE);
+        CHECK(halay_unregister(tensor) == HALAY_ERR_ARGUMENT);
+        CHECK(halay_wait(request, 1) == HALAY_ERR_TIMEOUT);
+        CHECK(!*halay_request_text(request));
+    }
+    CHECK(halay_allreduce(ctx, "turn", NULL, b, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    if (run->rank != 0 || run->size == 1)
+        CHECK(halay_submit(tensor, NULL, NULL, &request) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_OK);
+    halay_request_free(request);
+    CHECK(halay_unregister(tensor) == HALAY_OK && halay_unregister(NULL) == HALAY_OK);
+    halay_request_free(NULL);
+    halay_free(ctx, NULL);
+}
+
+/* One rank's buffers are wrong: it alone is refused, before the others hear of it, and nothing gets out of step. */
+static void body_buffers(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    float a[40], b[8];
+    int odd = run->size > 1;
+    struct halay_request *request = NULL;
+    struct halay_tensor *tensor;
+    struct halay_tensor_info info = float_info("m", a, 8);
+
+    if (run->rank == odd) {
+        info.out = (char *)a + 1;
+        CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "misaligned out");
+        CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT, "misaligned out");
+        CHECK(halay_broadcast(ctx, "m", (char *)a + 2, 8, HALAY_F32, 0) == HALAY_ERR_ARGUMENT, "misaligned data");
+        CHECK(halay_allreduce(ctx, "m", (char *)b + 1, a, 7, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "misaligned in");
+        CHECK(halay_allreduce(ctx, "m", a + 7, a, 8, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "overlap");
+        CHECK(halay_allreduce(ctx, "m", a, a + 7, 8, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "overlap");
+    } else {
+        fill(b, 8, run->rank);
+        CHECK(halay_allreduce_async(ctx, "m", NULL, b, 8, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    }
+    fill(a, 32, run->rank);
+    CHECK(halay_allreduce(ctx, "next", NULL, a, 32, HALAY_F32, HALAY_SUM) == HALAY_OK && is_sum(a, 32, run->size));
+    if (run->rank == odd) {
+        fill(a, 8, run->rank); /* side by side is no overlap */
+        CHECK(halay_allreduce_async(ctx, "m", a, a + 8, 8, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    }
+    CHECK(halay_wait(request, -1) == HALAY_OK && is_sum(run->rank == odd ? a + 8 : b, 8, run->size));
+    halay_request_free(request);
+    CHECK(halay_allreduce(ctx, "none", (char *)a + 1, (char *)a + 2, 0, HALAY_F32, HALAY_SUM) == HALAY_OK, "empty");
+}
+
+/* ---- mismatches ---- */
+
+struct difference {
+    const char *text;
+    struct halay_tensor_info info[2]; /* what the others say, what the odd one says */
+};
+
+static void body_mismatch(struct rank_run *run)
+{
+    float data[64] = { 0 };
+    int odd = run->size - 1;
+    struct halay_tensor_info plain = { .struct_size = sizeof plain, .name = "vsn.w", .dimensions = 2, .shape = { 4, 8 },
+                                       .out = data };
+    struct difference kinds[] = { { "tensor 'vsn.w': rank %d has shape [4,4], rank 0 has [4,8]", { plain, plain } },
+                                  { "tensor 'vsn.w': rank %d has shape [32], rank 0 has [4,8]", { plain, plain } },
+                                  { "tensor 'vsn.w': rank %d has type f16, rank 0 has f32", { plain, plain } },
+                                  { "tensor 'vsn.w': rank %d has reduction max, rank 0 has sum", { plain, plain } },
+                                  { "tensor 'vsn.w': rank %d has operation broadcast, rank 0 has allreduce", { plain, plain } },
+                                  { "tensor 'vsn.w': rank %d has root 1, rank 0 has 0", { plain, plain } } };
+    char want[200];
+
+    kinds[0].info[1].shape[1] = 4;
+    kinds[1].info[1].dimensions = 1;
+    kinds[1].info[1].shape[0] = 32;
+    kinds[2].info[1].dtype = HALAY_F16;
+    kinds[3].info[1].op = HALAY_MAX;
+    kinds[4].info[1].operation = HALAY_BROADCAST;
+    kinds[5].info[0].operation = kinds[5].info[1].operation = HALAY_BROADCAST;
+    kinds[5].info[1].root = 1;
+
+    /* once as a new name, then after the ranks had agreed on it */
+    for (int round = 0; round < 2; round++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            struct halay_request *request, *other;
+            for (size_t i = 0; i < 64; i++)
+                data[i] = (float)run->rank;
+            CHECK(halay_submit_named(run->ctx, &kinds[k].info[run->rank == odd], NULL, NULL, &request) == HALAY_OK);
+            float unharmed = 1;
+            CHECK(halay_allreduce_async(run->ctx, "other", NULL, &unharmed, 1, HALAY_F32, HALAY_SUM, &other) == HALAY_OK);
+            CHECK(halay_wait(request, -1) == HALAY_ERR_MISMATCH, "kind %zu", k);
+            snprintf(want, sizeof want, kinds[k].text, odd);
+            CHECK(!strcmp(halay_request_text(request), want), "'%s', not '%s'", halay_request_text(request), want);
+            CHECK(halay_wait(other, -1) == HALAY_OK && unharmed == (float)run->size, "the engine lives on");
+            for (size_t i = 0; i < 64; i++)
+                CHECK(data[i] == (float)run->rank, "data were touched");
+            halay_request_free(request);
+            halay_request_free(other);
+            struct halay_tensor_info good = kinds[k].info[0];
+            good.name = round ? "good" : "vsn.w";
+            CHECK(halay_submit_named(run->ctx, &good, NULL, NULL, &request) == HALAY_OK);
+            CHECK(halay_wait(request, -1) == HALAY_OK);
+            halay_request_free(request);
+        }
+    CHECK(halay_context_status(run->ctx, NULL, 0) == HALAY_OK);
+
+    /* all deviate together: a new agreement */
+    for (int k = 1; k < 4; k++) {
+        plain.shape[0] = (size_t)k;
+        struct halay_request *request;
+        CHECK(halay_submit_named(run->ctx, &plain, NULL, NULL, &request) == HALAY_OK);
+        CHECK(halay_wait(request, -1) == HALAY_OK);
+        halay_request_free(request);
+    }
+    if (run->size > 3) { /* several odd ones are all named */
+        plain.shape[0] = run->rank % 2 ? 3 : 2;
+        struct halay_request *request;
+        CHECK(halay_submit_named(run->ctx, &plain, NULL, NULL, &request) == HALAY_OK);
+        CHECK(halay_wait(request, -1) == HALAY_ERR_MISMATCH);
+        CHECK(!strcmp(halay_request_text(request), "tensor 'vsn.w': ranks 1, 3 have shape [3,8], rank 0 has [2,8]"), "%s",
+              halay_request_text(request));
+        halay_request_free(request);
+    }
+}
+
+/* ---- many names: ids are taken back ---- */
+
+static void shrink_ids(struct rank_run *run)
+{
+    if (run->ctx->coordinator)
+        halay_coordinator_set_ids_max(run->ctx->coordinator, 10);
+}
+
+static void body_names(struct rank_run *run)
+{
+    char name[32];
+
+    shrink_ids(run); /* before anything is submitted: nobody drives the coordinator */
+    for (int i = 0; i < 300; i++) {
+        float one = 1, two = 2, kept = 4;
+        struct halay_request *requests[3];
+        snprintf(name, sizeof name, "once.%d", i);
+        CHECK(halay_allreduce_async(run->ctx, name, NULL, &one, 1, HALAY_F32, HALAY_SUM, &requests[0]) == HALAY_OK);
+        snprintf(name, sizeof name, "again.%d", (i * 7 + i / 9) % 23);
+        CHECK(halay_allreduce_async(run->ctx, name, NULL, &two, 1, HALAY_F32, HALAY_SUM, &requests[1]) == HALAY_OK);
+        CHECK(halay_allreduce_async(run->ctx, "always", NULL, &kept, 1, HALAY_F32, HALAY_SUM, &requests[2]) == HALAY_OK);
+        for (int k = 2; k >= 0; k--) {
+            CHECK(halay_wait(requests[k], -1) == HALAY_OK);
+            halay_request_free(requests[k]);
+        }
+        CHECK(one == (float)run->size && two == (float)(2 * run->size) && kept == (float)(4 * run->size));
+    }
+    pthread_mutex_lock(&run->ctx->lock);
+    CHECK(run->ctx->names.count < 60, "%zu names are kept", run->ctx->names.count);
+    pthread_mutex_unlock(&run->ctx->lock);
+}
+
+/* ---- leaving and dying ---- */
+
+static void body_leave_early(struct rank_run *run)
+{
+    int leaver = *(int *)run->arg;
+    float data[4] = { 1, 2, 3, 4 };
+    char want[40], text[100];
+
+    CHECK(halay_allreduce(run->ctx, "all", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    if (run->rank == leaver)
+        return;
+    struct halay_request *request;
+    snprintf(want, sizeof want, "rank %d has left", leaver);
+    enum halay_status status = halay_allreduce_async(run->ctx, "left", NULL, data, 4, HALAY_F32, HALAY_SUM, &request);
+    if (status == HALAY_OK) {
+        CHECK(halay_wait(request, 20000) == HALAY_ERR_PEER);
+        CHECK(!strcmp(halay_request_text(request), want), "'%s'", halay_request_text(request));
+        halay_request_free(request);
+    } else {
+        CHECK(status == HALAY_ERR_PEER);
+    }
+    CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && !strcmp(text, want), "'%s'", text);
+    CHECK(halay_allreduce(run->ctx, "later", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+}
+
+static void body_die(struct rank_run *run)
+{
+    int victim = *(int *)run->arg;
+    static float data[RANKS_MAX][100000];
+    char want[40];
+    _Atomic int calls = 0;
+    struct halay_request *requests[3];
+
+    snprintf(want, sizeof want, "rank %d has died", victim);
+    /* The victim may be gone before the others have their result. */
+    enum halay_status first = halay_allreduce(run->ctx, "all", NULL, data[run->rank], 4, HALAY_F32, HALAY_SUM);
+    CHECK(first == HALAY_OK || (first == HALAY_ERR_PEER && run->rank != victim));
+    if (run->rank == victim) {
+        halay_fake_hub_kill(run->hub, victim);
+        return;
+    }
+    int submitted = 0;
+    for (int i = 0; i < 3; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "t%d", i);
+        struct halay_tensor_info info = float_info(name, data[run->rank] + 30000 * i, 30000);
+        enum halay_status status = halay_submit_named(run->ctx, &info, count_call, &calls, &requests[submitted]);
+        CHECK(status == HALAY_OK || status == HALAY_ERR_PEER);
+        submitted += status == HALAY_OK;
+    }
+    for (int i = 0; i < submitted; i++) {
+        CHECK(halay_wait(requests[i], 20000) == HALAY_ERR_PEER);
+        CHECK(!strcmp(halay_request_text(requests[i]), want), "'%s'", halay_request_text(requests[i]));
+        halay_request_free(requests[i]);
+    }
+    CHECK(calls == 1000 * submitted, "each callback once: %d of %d", calls, submitted);
+    float x = 1;
+    while (halay_context_status(run->ctx, NULL, 0) == HALAY_OK)
+        sched_yield();
+    CHECK(halay_allreduce(run->ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+}
+
+static _Atomic int closed_calls;
+
+static void count_closed(void *arg, enum halay_status status, const char *text)
+{
+    (void)arg;
+    if (status != HALAY_OK && *text)
+        closed_calls++;
+}
+
+/* Everybody leaves with something that can never run: each ends once, in bounded time. */
+static void body_leave_in_flight(struct rank_run *run)
+{
+    static float data[RANKS_MAX][4];
+    char name[8];
+
+    snprintf(name, sizeof name, "r%d", run->rank);
+    struct halay_tensor_info info = float_info(name, data[run->rank], 4);
+    enum halay_status status = halay_submit_named(run->ctx, &info, count_closed, NULL, NULL);
+    CHECK(status == HALAY_OK || status == HALAY_ERR_PEER, "others may have left already");
+    if (status != HALAY_OK)
+        closed_calls++;
+}
+
+/* What all have submitted still completes when all leave at once. */
+static void body_leave_completing(struct rank_run *run)
+{
+    static float data[RANKS_MAX][4];
+    static _Atomic int calls[RANKS_MAX];
+    struct halay_tensor_info info = float_info("same", data[run->rank], 4);
+
+    CHECK(halay_submit_named(run->ctx, &info, count_call, run->arg, NULL) == HALAY_OK);
+    (void)calls;
+}
+
+/* ---- a rank that does not submit; a rank that does not answer ---- */
+
+static void configure_stall(struct halay_config *config, void *arg)
+{
+    (void)arg;
+    config->stall_check_ms = 100;
+}
+
+static void body_stall(struct rank_run *run)
+{
+    float x = 1, go = 0;
+    struct halay_request *request = NULL;
+
+    if (run->rank != run->size - 1)
+        CHECK(halay_allreduce_async(run->ctx, "late", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    if (run->rank == 0) {
+        while (!run->expected_lines)
+            halay_wait(request, 10);
+        char want[100];
+        snprintf(want, sizeof want, "tensor 'late': submitted by ranks 0%s, missing: ranks %d", run->size > 2 ? ", 1" : "",
+                 run->size - 1);
+        CHECK(strstr(run->expected_line, want) != NULL, "'%s'", run->expected_line);
+        go = 1;
+    }
+    CHECK(halay_broadcast(run->ctx, "go", &go, 1, HALAY_F32, 0) == HALAY_OK && go == 1);
+    if (!request)
+        CHECK(halay_allreduce_async(run->ctx, "late", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_OK && x == (float)run->size);
+    halay_request_free(request);
+}
+
+static void configure_silence(struct halay_config *config, void *arg)
+{
+    (void)arg;
+    config->peer_timeout_ms = 1000;
+}
+
+/* Messages of one rank are lost from some point on: the others find it silent; it finds the coordinator silent. */
+static void body_silence(struct rank_run *run)
+{
+    float x = 1;
+
+    CHECK(halay_allreduce(run->ctx, "all", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    if (run->rank == 1) {
+        halay_fake_hub_drop(run->hub, 1, 0);
+        halay_fake_hub_drop(run->hub, 0, 1);
+    }
+    CHECK(halay_allreduce(run->ctx, "silent", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+    char text[100];
+    halay_context_status(run->ctx, text, sizeof text);
+    /* Rank 1 and the others are silent for each other; whoever gives up first closes the group. */
+    CHECK(!strcmp(text, run->rank == 1 ? "rank 0 has not answered for 1 s" : "rank 1 has not answered for 1 s") ||
+          strstr(text, "closed its connection"), "'%s'", text);
+}
+
+/* A rank that computes for longer than the timeout, right after its own thread drove, still answers. */
+static void body_compute(struct rank_run *run)
+{
+    float x = 1;
+
+    CHECK(halay_allreduce(run->ctx, "all", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    if (run->rank == 1)
+        usleep(2500000);
+    CHECK(halay_allreduce(run->ctx, "late", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK, "it was not lost");
+}
+
+/* ---- idleness ---- */
+
+static void body_idle(struct rank_run *run)
+{
+    float x = 1;
+    struct timespec cpu, later;
+    clockid_t clock;
+
+    for (int i = 0; i < 10; i++)
+        CHECK(halay_allreduce(run->ctx, "x", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    /* Let the thread take its place: a submission that it alone drives. */
+    struct halay_request *request;
+    CHECK(halay_allreduce_async(run->ctx, "y", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    while (halay_test(request) == HALAY_IN_PROGRESS)
+        usleep(100);
+    halay_request_free(request);
+    usleep(200000);
+    REQUIRE(!pthread_getcpuclockid(run->ctx->thread, &clock) && !clock_gettime(clock, &cpu));
+    uint64_t sent = halay_link_sent(run->ctx->link);
+    usleep(2000000);
+    CHECK(halay_link_sent(run->ctx->link) == sent, "messages were sent while nothing was submitted");
+    REQUIRE(!clock_gettime(clock, &later));
+    atomic_fetch_add((_Atomic int *)run->arg, 1);
+    while (atomic_load((_Atomic int *)run->arg) < run->size) /* to leave takes messages */
+        usleep(1000);
+    double used = (double)(later.tv_sec - cpu.tv_sec) + 1e-9 * (double)(later.tv_nsec - cpu.tv_nsec);
+    printf("rank %d: idle for 2 s used %.2f ms of processor time\n", run->rank, used * 1e3);
+}
+
+/* ---- a step of many small tensors ---- */
+
+static void body_many(struct rank_run *run)
+{
+    enum { TENSORS = 1000, COUNT = 64, STEPS = 5 };
+    static struct halay_tensor *tensors[RANKS_MAX][TENSORS];
+    static struct halay_request *requests[RANKS_MAX][TENSORS];
+    float *data;
+    char name[16];
+
+    REQUIRE(halay_alloc(run->ctx, TENSORS * COUNT * sizeof *data, (void **)&data) == HALAY_OK);
+    for (int i = 0; i < TENSORS; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        struct halay_tensor_info info = float_info(name, data + i * COUNT, COUNT);
+        REQUIRE(halay_register(run->ctx, &info, &tensors[run->rank][i]) == HALAY_OK);
+    }
+    uint64_t messages = 0, buckets = 0;
+    for (int step = 0; step < STEPS; step++) {
+        float x = 0;
+        fill(data, TENSORS * COUNT, run->rank);
+        CHECK(halay_allreduce(run->ctx, "together", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
+        for (int i = 0; i < TENSORS; i++)
+            CHECK(halay_submit(tensors[run->rank][i], NULL, NULL, &requests[run->rank][i]) == HALAY_OK);
+        for (int i = 0; i < TENSORS; i++) {
+            CHECK(halay_wait(requests[run->rank][i], -1) == HALAY_OK);
+            halay_request_free(requests[run->rank][i]);
+        }
+        CHECK(is_sum(data, TENSORS * COUNT, run->size));
+        if (step == 0) {
+            messages = halay_link_sent(run->ctx->link);
+            buckets = run->ctx->buckets_run;
+        }
+    }
+    messages = halay_link_sent(run->ctx->link) - messages;
+    buckets = run->ctx->buckets_run - buckets;
+    if (run->rank == 0)
+        printf("%d ranks, %d tensors a step: %.1f messages, %.1f buckets a step\n", run->size, TENSORS,
+               (double)messages / (STEPS - 1), (double)buckets / (STEPS - 1));
+}
+
+/* Run one case and say how long it took. */
+static void run_case(const char *what, int size, uint64_t delay, const struct rank_run *prototype)
+{
+    struct timespec from, to;
+
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    ranks_run(size, delay, prototype, NULL, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    printf("%d ranks, delay %d, %s: %.2f s\n", size, delay != 0, what,
+           (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec));
+    fflush(stdout);
+}
+
+int main(void)
+{
+    static const int sizes[] = { 1, 2, 3, 4 };
+
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (uint64_t delay = 0; delay < 2; delay++) {
+            run_case("basics", sizes[s], delay * 77, &(struct rank_run){ .body = body_basics });
+            run_case("arguments", sizes[s], delay * 78, &(struct rank_run){ .body = body_arguments, .expected = "tensor" });
+            run_case("buffers", sizes[s], delay * 86, &(struct rank_run){ .body = body_buffers, .expected = "tensor" });
+            run_case("names", sizes[s], delay * 79, &(struct rank_run){ .body = body_names });
+            run_case("many", sizes[s], delay * 80, &(struct rank_run){ .body = body_many });
+            if (sizes[s] == 1)
+                continue;
+            run_case("mismatch", sizes[s], delay * 81, &(struct rank_run){ .body = body_mismatch, .expected = "vsn.w" });
+            for (int who = 0; who < sizes[s]; who += sizes[s] - 1) {
+                run_case("leave early", sizes[s], delay * 82, &(struct rank_run){ .body = body_leave_early, .arg = &who, .expected = "has left" });
+                run_case("die", sizes[s], delay * 83, &(struct rank_run){ .body = body_die, .arg = &who, .expected = "" });
+            }
+            closed_calls = 0;
+            run_case("leave in flight", sizes[s], delay * 84, &(struct rank_run){ .body = body_leave_in_flight, .expected = "has left" });
+            CHECK(closed_calls == sizes[s], "%d of %d requests ended", closed_calls, sizes[s]);
+            _Atomic int calls = 0;
+            run_case("leave completing", sizes[s], delay * 85, &(struct rank_run){ .body = body_leave_completing, .arg = &calls });
+            CHECK(calls == sizes[s], "%d of %d completed", calls, sizes[s]);
+        }
+    run_case("stall", 3, 0, &(struct rank_run){ .body = body_stall, .configure = configure_stall, .expected = "'late'" });
+    run_case("silence", 3, 0, &(struct rank_run){ .body = body_silence, .configure = configure_silence, .expected = "" });
+    run_case("compute", 2, 0, &(struct rank_run){ .body = body_compute, .configure = configure_silence });
+    _Atomic int idle = 0;
+    run_case("idle", 2, 0, &(struct rank_run){ .body = body_idle, .arg = &idle });
+    return test_end();
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The examples, alone and in a job; and the library loaded at run time from Python, where that is.
+set -e
+hello=$top_builddir/examples/hello linear=$top_builddir/examples/linear run=$top_builddir/launcher/halayrun
+"$hello" | grep -q 'hello from rank 0 of 1: the numbers of all ranks add up to 0'
+"$linear" >/dev/null
+[ -x "$run" ] || { echo "skipped: no halayrun"; exit 77; }
+out=$("$run" -np 3 "$hello")
+[ "$(echo "$out" | grep -c 'of 3: the numbers of all ranks add up to 3')" = 3 ] || { echo "$out"; exit 1; }
+"$run" -np 2 "$linear"
+command -v python3 >/dev/null 2>&1 || exit 0
+ldd "$top_builddir/.libs/libhalay.so" | grep -q -e libasan -e libtsan && exit 0 # must be loaded first
+cat >loaded.$$.py <<'END'
+import ctypes, sys
+halay = ctypes.CDLL(sys.argv[1])
+ctx = ctypes.c_void_p()
+assert halay.halay_init(None, ctypes.byref(ctx)) == 0
+halay.halay_rank.argtypes = halay.halay_fini.argtypes = [ctypes.c_void_p]
+data = (ctypes.c_float * 3)(1, 2, 3)
+assert halay.halay_allreduce(ctx, b"x", None, data, ctypes.c_size_t(3), 0, 0) == 0
+assert list(data) == [2, 4, 6], list(data)
+halay.halay_fini(ctx)
+END
+status=0
+"$run" -np 2 python3 loaded.$$.py "$top_builddir/.libs/libhalay.so" || status=$?
+rm -f loaded.$$.py
+exit $status

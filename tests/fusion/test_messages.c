@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages: every kind of item comes back as it was written; random and damaged bytes are refused or give an item that
+ * lies within the bytes (the address sanitizer looks on); cutting at item boundaries.
+ */
+#include "fusion/messages.h"
+#include "tests/fusion/random.h"
+#include "tests/test.h"
+#include <string.h>
+
+enum { SIZE = 4 };
+
+static struct halay_item random_item(struct random *r, char *name, char *text, struct halay_id_range *ranges)
+{
+    struct halay_item item = { .kind = (enum halay_item_kind)(1 + random_below(r, HALAY_ITEM_KINDS - 1)), .rank = -1 };
+    struct halay_signature *s = &item.signature;
+
+    for (size_t i = 0; i < HALAY_NAME_MAX; i++)
+        name[i] = (char)('a' + random_below(r, 26));
+    for (size_t i = 0; i < HALAY_TEXT_MAX; i++)
+        text[i] = (char)('A' + random_below(r, 26));
+    item.name = name;
+    item.text = text;
+    switch (item.kind) {
+    case HALAY_ITEM_READY:
+        item.range = (struct halay_id_range){ (uint32_t)random_below(r, 1000), 1 + (uint32_t)random_below(r, 1000) };
+        break;
+    case HALAY_ITEM_ANNOUNCE:
+    case HALAY_ITEM_AGREE:
+        item.name_length = 1 + random_below(r, HALAY_NAME_MAX);
+        s->operation = (uint8_t)random_below(r, 2);
+        s->dtype = (uint8_t)random_below(r, HALAY_DTYPE_COUNT);
+        s->op = s->operation == HALAY_ALLREDUCE ? (uint8_t)(2 * random_below(r, 2)) : 0;
+        s->root = s->operation == HALAY_BROADCAST ? (int32_t)random_below(r, SIZE) : 0;
+        s->dimensions = (uint8_t)random_below(r, HALAY_DIMENSIONS_MAX + 1);
+        for (int d = 0; d < s->dimensions; d++)
+            s->shape[d] = random_below(r, 30);
+        item.id = (uint32_t)random_next(r);
+        break;
+    case HALAY_ITEM_BUCKET:
+        item.range_count = 1 + random_below(r, 100);
+        for (size_t i = 0; i < item.range_count; i++)
+            ranges[i] = (struct halay_id_range){ (uint32_t)random_next(r) >> 1, 1 + (uint32_t)random_below(r, 40) };
+        item.ranges = ranges;
+        break;
+    case HALAY_ITEM_ERROR:
+        item.name_length = 1 + random_below(r, HALAY_NAME_MAX);
+        item.text_length = random_below(r, HALAY_TEXT_MAX + 1);
+        item.status = HALAY_ERR_MISMATCH;
+        break;
+    case HALAY_ITEM_FORGET:
+        item.id = (uint32_t)random_next(r);
+        break;
+    case HALAY_ITEM_FAIL:
+        item.text_length = random_below(r, HALAY_TEXT_MAX + 1);
+        item.status = HALAY_ERR_PEER;
+        item.rank = (int)random_below(r, SIZE + 1) - 1;
+        break;
+    case HALAY_ITEM_LEFT:
+        item.rank = (int)random_below(r, SIZE);
+        break;
+    default:
+        break;
+    }
+    return item;
+}
+
+static int same(const struct halay_item *a, const struct halay_item *b)
+{
+    return a->kind == b->kind && a->name_length == b->name_length && a->text_length == b->text_length &&
+           !memcmp(a->name, b->name, a->name_length) && !memcmp(a->text, b->text, a->text_length) &&
+           halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->status == b->status &&
+           a->rank == b->rank && a->range.first == b->range.first && a->range.count == b->range.count &&
+           a->range_count == b->range_count && !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
+}
+
+static void check_round_trip(struct random *r)
+{
+    char name[HALAY_NAME_MAX], text[HALAY_TEXT_MAX];
+    struct halay_id_range ranges[100], none[1] = { { 0, 0 } };
+    struct halay_items items = { 0 };
+    struct halay_item wrote = random_item(r, name, text, ranges), read;
+    size_t at = 0;
+
+    REQUIRE(halay_items_append(&items, &wrote) == HALAY_OK);
+    CHECK(halay_item_read(items.data, items.used, &at, SIZE, &read) == HALAY_OK, "kind %d", wrote.kind);
+    CHECK(at == items.used && at % 4 == 0);
+    wrote.ranges = wrote.ranges ? wrote.ranges : none;
+    read.ranges = read.ranges ? read.ranges : none;
+    CHECK(same(&wrote, &read), "kind %d", wrote.kind);
+
+    /* Cut short it is refused, wherever it is cut; the copy is as long as what is left, so that a sanitizer sees more. */
+    for (size_t cut = 0; cut < items.used; cut += 1 + cut / 16) {
+        unsigned char *copy = malloc(cut ? cut : 1);
+        REQUIRE(copy);
+        memcpy(copy, items.data, cut);
+        at = 0;
+        CHECK(halay_item_read(copy, cut, &at, SIZE, &read) == HALAY_ERR_FORMAT && at == 0, "kind %d", wrote.kind);
+        free(copy);
+    }
+    /* Damaged it is refused, or lies within the bytes. */
+    for (int k = 0; k < 20; k++) {
+        unsigned char *copy = malloc(items.used);
+        REQUIRE(copy);
+        memcpy(copy, items.data, items.used);
+        for (size_t n = 1 + random_below(r, 4); n; n--)
+            copy[random_below(r, items.used < 16 ? items.used : 16)] = (unsigned char)random_next(r);
+        at = 0;
+        enum halay_status status = halay_item_read(copy, items.used, &at, SIZE, &read);
+        CHECK(status == HALAY_ERR_FORMAT ||
+              (status == HALAY_OK && at <= items.used && read.name_length <= items.used && read.text_length <= items.used));
+        if (status == HALAY_OK && (read.kind == HALAY_ITEM_ANNOUNCE || read.kind == HALAY_ITEM_AGREE))
+            CHECK(halay_signature_is_valid(&read.signature, SIZE));
+        free(copy);
+    }
+    halay_items_fini(&items);
+}
+
+static void check_garbage(struct random *r)
+{
+    size_t bytes = 4 * random_below(r, 64);
+    unsigned char *garbage = malloc(bytes ? bytes : 1);
+
+    REQUIRE(garbage);
+    for (size_t i = 0; i < bytes; i++)
+        garbage[i] = (unsigned char)(random_below(r, 3) ? random_below(r, HALAY_ITEM_KINDS + 2) : random_next(r));
+    for (size_t at = 0; at < bytes;) {
+        struct halay_item item;
+        size_t before = at;
+        if (halay_item_read(garbage, bytes, &at, SIZE, &item) != HALAY_OK)
+            break;
+        CHECK(at > before && at <= bytes);
+    }
+    struct halay_message_header header = { 0 };
+    if (bytes >= HALAY_MESSAGE_HEADER)
+        CHECK(halay_message_get_header(garbage, &header) != HALAY_OK || header.bytes <= HALAY_MESSAGE_MAX);
+    free(garbage);
+}
+
+static void check_header(void)
+{
+    unsigned char bytes[HALAY_MESSAGE_HEADER];
+    struct halay_message_header in = { 1234 * 4, 7 }, out = { 0 };
+
+    halay_message_put_header(bytes, &in);
+    CHECK(halay_message_get_header(bytes, &out) == HALAY_OK && out.bytes == in.bytes && out.number == 7);
+    bytes[0] ^= 3;
+    CHECK(halay_message_get_header(bytes, &out) == HALAY_ERR_VERSION);
+    bytes[1] ^= 1;
+    CHECK(halay_message_get_header(bytes, &out) == HALAY_ERR_FORMAT);
+    in.bytes = HALAY_MESSAGE_MAX + 4;
+    halay_message_put_header(bytes, &in);
+    CHECK(halay_message_get_header(bytes, &out) == HALAY_ERR_FORMAT);
+}
+
+/* Ids one after the other become one item; a steady step of a thousand tensors is one frame. */
+static void check_joining(void)
+{
+    struct halay_items items = { 0 };
+    struct halay_item read;
+    size_t at = 0;
+
+    for (uint32_t id = 10; id < 1010; id++)
+        REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_READY, .range = { id, 1 } }) == HALAY_OK);
+    CHECK(items.used == 12);
+    CHECK(halay_item_read(items.data, items.used, &at, SIZE, &read) == HALAY_OK && read.range.first == 10 &&
+          read.range.count == 1000);
+    REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH }) == HALAY_OK);
+    REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_READY, .range = { 1010, 1 } }) == HALAY_OK);
+    CHECK(items.used == 28, "not across another item");
+    CHECK(halay_items_fitting(&items, 27) == 16 && halay_items_fitting(&items, 15) == 12 &&
+          halay_items_fitting(&items, 11) == 0 && halay_items_fitting(&items, 28) == 28);
+    halay_items_drop(&items, 16);
+    REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_READY, .range = { 1011, 5 } }) == HALAY_OK);
+    at = 0;
+    CHECK(items.used == 12 && halay_item_read(items.data, items.used, &at, SIZE, &read) == HALAY_OK &&
+          read.range.first == 1010 && read.range.count == 6);
+    halay_items_fini(&items);
+}
+
+int main(int argc, char **argv)
+{
+    struct random random = { random_seed(argc, argv) };
+
+    check_header();
+    check_joining();
+    for (int i = 0; i < 3000; i++)
+        check_round_trip(&random);
+    for (int i = 0; i < 100000; i++)
+        check_garbage(&random);
+    return test_end();
+}

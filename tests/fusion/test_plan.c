@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plan: what it says of known lists, and properties that hold for every list.
+ */
+#include "fusion/plan.h"
+#include "tests/fusion/random.h"
+#include "tests/test.h"
+#include <string.h>
+
+enum { ITEMS_MAX = 300 };
+
+static void check_known(void)
+{
+    struct halay_plan_item mixed[] = { { 1, 40, 9 }, { 2, 40, 9 }, { 1, 40, 9 }, { 2, 70, 9 }, { 1, 40, 9 }, { 1, 500, 9 },
+                                       { 1, 0, 9 } };
+    static const size_t want[] = { 0, 1, 0, 2, 3, 4, 5 };
+
+    CHECK(halay_plan(mixed, 7, 100) == 6);
+    for (size_t i = 0; i < 7; i++)
+        CHECK(mixed[i].bucket == want[i], "item %zu is in %zu", i, mixed[i].bucket);
+    CHECK(halay_plan(mixed, 7, 0) == 7, "no fusion");
+    CHECK(halay_plan(mixed, 0, 100) == 0);
+    CHECK(halay_plan_joins(1, 60, 2, 1, 40, 100) && !halay_plan_joins(1, 61, 2, 1, 40, 100) &&
+          !halay_plan_joins(2, 0, 1, 1, 1, 100) && !halay_plan_joins(1, 1, 1, 1, (size_t)-1, 100) &&
+          !halay_plan_joins(1, 1, HALAY_BUCKET_TENSORS_MAX, 1, 1, 1 << 30));
+}
+
+/* Every item is in one bucket of its kind; none is above the threshold but of one item; numbers grow with first items; two
+ * neighbours of a kind that would fit together are not in two buckets that are both left half empty. */
+static void check_properties(struct random *random)
+{
+    struct halay_plan_item items[ITEMS_MAX] = { { 0 } }, again[ITEMS_MAX];
+    size_t bytes[ITEMS_MAX] = { 0 }, members[ITEMS_MAX] = { 0 }, count = random_below(random, ITEMS_MAX);
+    uint64_t kinds[ITEMS_MAX];
+    size_t threshold = random_below(random, 4) ? random_below(random, 5000) : 0, kind_count = 1 + random_below(random, 50);
+
+    for (size_t i = 0; i < count; i++)
+        items[i] = (struct halay_plan_item){ random_below(random, kind_count), random_below(random, 3000), 0 };
+    memcpy(again, items, sizeof items);
+    size_t buckets = halay_plan(items, count, threshold), seen = 0;
+    CHECK(buckets <= count && (buckets > 0) == (count > 0));
+    for (size_t i = 0; i < count; i++) {
+        size_t b = items[i].bucket;
+        CHECK(b <= seen && b < buckets);
+        if (b == seen)
+            kinds[seen++] = items[i].kind;
+        CHECK(kinds[b] == items[i].kind);
+        bytes[b] += items[i].bytes;
+        members[b]++;
+    }
+    CHECK(seen == buckets);
+    for (size_t b = 0; b < buckets; b++)
+        CHECK(members[b] == 1 || bytes[b] <= threshold, "%zu bytes in %zu members", bytes[b], members[b]);
+    if (kind_count == 1 && threshold)
+        for (size_t i = 1; i < count; i++)
+            if (items[i].bucket != items[i - 1].bucket)
+                CHECK(bytes[items[i - 1].bucket] + items[i].bytes > threshold);
+    CHECK(halay_plan(again, count, threshold) == buckets);
+    for (size_t i = 0; i < count; i++)
+        CHECK(again[i].bucket == items[i].bucket, "the plan is no function of its arguments");
+}
+
+int main(int argc, char **argv)
+{
+    struct random random = { random_seed(argc, argv) };
+
+    check_known();
+    for (int i = 0; i < 2000; i++)
+        check_properties(&random);
+    return test_end();
+}

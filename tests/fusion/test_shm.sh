@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The engine in processes over shared memory: random schedules (seeds printed), the deterministic modes, a rank that is
+# killed, one that leaves early, contexts one after the other. HALAY_TRANSPORT may name another transport (test_ucx.sh).
+job=$top_builddir/tests/fusion/job
+HALAY_TRANSPORT=${HALAY_TRANSPORT-shm} HALAY_MODULE_PATH=$top_builddir/.libs
+export HALAY_TRANSPORT HALAY_MODULE_PATH
+for n in 1 2 3 4; do
+    "$job" --spawn $n schedules || exit $?
+done
+HALAY_FUSION_THRESHOLD=4K "$job" --spawn 3 schedules || exit $?
+for mode in run ranks; do
+    HALAY_DETERMINISTIC=$mode HALAY_FUSION_THRESHOLD=20K "$job" --spawn 3 deterministic || exit $?
+done
+"$job" --spawn 2 again || exit $?
+for n in 2 4; do
+    "$job" --spawn $n die || { echo "a death"; exit 1; }
+    "$job" --spawn $n leave || { echo "an early end"; exit 1; }
+done

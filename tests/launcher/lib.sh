@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the launcher's tests share. Sourced; $halayrun and $probe are the programs, $dir a folder of this test's own.
+set -u
+halayrun=$top_builddir/launcher/halayrun
+probe=$top_builddir/tests/launcher/probe
+dir=$(mktemp -d) || exit 99
+failed=0 passed=0
+unset NO_COLOR HALAY_RANK HALAY_SIZE
+
+# Whatever a failing test leaves behind must not outlive it.
+finish() {
+    test -f "$dir/pids" && kill -9 $(cat "$dir/pids") 2>/dev/null
+    rm -rf "$dir"
+    echo "$passed checks passed, $failed failed"
+    test $failed = 0 && test $passed -gt 0
+    exit $?
+}
+trap finish EXIT
+
+# check TEXT CONDITION...: one check.
+check() {
+    local text=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "failed: $text: $*"
+        test -s "$dir/out" && sed 's/^/  out: /' "$dir/out" | head -20
+        test -s "$dir/err" && sed 's/^/  err: /' "$dir/err" | head -20
+    fi
+}
+
+# run EXPECTED-CODE ARGS...: halayrun with its output in $dir/out and $dir/err.
+run() {
+    local want=$1
+    shift
+    "$halayrun" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    local code=$?
+    check "exit code of halayrun $* is $code, not $want" test $code = "$want"
+}
+
+out_has() { grep -qF -e "$1" "$dir/out"; }
+err_has() { grep -qF -e "$1" "$dir/err"; }
+
+# wait_for CONDITION...: until it holds; false after half a minute, which is a failure and not a measure.
+wait_for() {
+    local i
+    for i in $(seq 600); do
+        "$@" 2>/dev/null && return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+is_gone() { ! test -d "/proc/$1" || grep -q '^State:.[ZX]' "/proc/$1/status" 2>/dev/null; }
+all_gone() {
+    local pid
+    for pid in $(cat "$dir/pids"); do
+        is_gone "$pid" || return 1
+    done
+}
+has_lines() { test "$(wc -l <"$2")" -ge "$1"; }

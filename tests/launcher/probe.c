@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the launcher's tests run as ranks. The first argument says what to do:
+ *   meet            all ranks exchange a value through the store; prints "met N"
+ *   hide FILE       start a process in a session of its own, orphaned, that ignores all signals; both write their numbers
+ *                   to FILE; then sleep
+ *   leave FILE      the same, but end with 0
+ *   secret          is the job's secret in anybody's command line or environment? ends with 1 if so
+ *   descriptors     prints the open descriptors above 2 but the secret's
+ */
+#include "base/config.h"
+#include "base/store.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void die(const char *text)
+{
+    fprintf(stderr, "probe: %s\n", text);
+    exit(99);
+}
+
+static void load(struct halay_log *log, struct halay_config *config, unsigned char *secret)
+{
+    halay_log_init(log, HALAY_LOG_WARNING);
+    if (halay_config_load(log, config) != HALAY_OK || config->rank < 0 || !config->store_address)
+        die("not started by halayrun");
+    if (halay_store_read_secret(log, config->store_secret_fd, secret) != HALAY_OK)
+        die("no secret");
+}
+
+static int meet(void)
+{
+    struct halay_log log;
+    struct halay_config config;
+    struct halay_store_client *client;
+    unsigned char secret[HALAY_SECRET_BYTES];
+    unsigned generation;
+    char key[32];
+    int sum = 0;
+
+    load(&log, &config, secret);
+    if (halay_store_client_open(&log, config.store_address, secret, config.rank, 30000, &client, &generation) != HALAY_OK)
+        die("cannot open the store");
+    snprintf(key, sizeof key, "rank %d", config.rank);
+    if (halay_store_set(client, key, &config.rank, sizeof(int)) != HALAY_OK)
+        die("cannot set");
+    for (int r = 0; r < config.size; r++) {
+        int value;
+        snprintf(key, sizeof key, "rank %d", r);
+        if (halay_store_get(client, key, &value, sizeof value, 30000) != HALAY_OK)
+            die("cannot get");
+        sum += value == r;
+    }
+    printf("met %d\n", sum);
+    halay_store_client_close(client);
+    halay_config_fini(&config);
+    halay_log_fini(&log);
+    return 0;
+}
+
+static void append_pid(const char *path)
+{
+    char text[16];
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
+
+    if (fd < 0 || write(fd, text, (size_t)n) != n)
+        die("cannot write its number");
+    close(fd);
+}
+
+static void ignore_signals(void)
+{
+    for (int s = 1; s < 32; s++)
+        if (s != SIGKILL && s != SIGSTOP)
+            signal(s, SIG_IGN);
+}
+
+static int hide(const char *path, int stays)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        if (setsid() < 0 || fork())
+            _exit(0);
+        ignore_signals();
+        append_pid(path);
+        for (;;)
+            pause();
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        die("cannot fork");
+    append_pid(path);
+    while (stays)
+        pause();
+    return 0;
+}
+
+/* Is `needle` in the file? */
+static int file_has(const char *path, const void *needle, size_t bytes)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(path, "re");
+
+    if (!file)
+        return 0;
+    size_t n = fread(text, 1, sizeof text, file);
+    fclose(file);
+    return memmem(text, n, needle, bytes) != NULL;
+}
+
+static int look_for_secret(void)
+{
+    struct halay_log log;
+    struct halay_config config;
+    unsigned char secret[HALAY_SECRET_BYTES];
+    char hex[17], path[300];
+    int found = 0, looked = 0;
+    DIR *proc = opendir("/proc");
+
+    load(&log, &config, secret);
+    for (int i = 0; i < 8; i++)
+        snprintf(hex + 2 * i, 3, "%02x", secret[i]);
+    for (struct dirent *entry; proc && (entry = readdir(proc));)
+        for (int which = 0; which < 2 && entry->d_name[0] >= '1' && entry->d_name[0] <= '9'; which++) {
+            snprintf(path, sizeof path, "/proc/%s/%s", entry->d_name, which ? "environ" : "cmdline");
+            found += file_has(path, secret, 8) || file_has(path, hex, 16);
+            looked++;
+        }
+    if (proc)
+        closedir(proc);
+    printf("looked at %s, found %d\n", looked > 2 ? "several" : "too few", found);
+    halay_config_fini(&config);
+    halay_log_fini(&log);
+    return found > 0;
+}
+
+static int list_descriptors(void)
+{
+    const char *secret = halay_environment_get("HALAY_STORE_SECRET_FD");
+    DIR *folder = opendir("/proc/self/fd");
+
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (atoi(entry->d_name) > 2 && atoi(entry->d_name) != dirfd(folder) && secret && strcmp(entry->d_name, secret))
+            printf("descriptor %s\n", entry->d_name);
+    if (folder)
+        closedir(folder);
+    printf("listed\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+
+    if (!strcmp(what, "meet"))
+        return meet();
+    if (!strcmp(what, "hide") && argc > 2)
+        return hide(argv[2], 1);
+    if (!strcmp(what, "leave") && argc > 2)
+        return hide(argv[2], 0);
+    if (!strcmp(what, "secret"))
+        return look_for_secret();
+    if (!strcmp(what, "descriptors"))
+        return list_descriptors();
+    die("what shall I do?");
+    return 99;
+}

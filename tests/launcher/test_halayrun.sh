@@ -1,0 +1,183 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# halayrun: command line, environment, output, exit codes.
+. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+
+# --- ranks -----------------------------------------------------------------------------------------------------------
+for n in 1 2 8; do
+    run 0 -np $n sh -c 'echo "$HALAY_RANK of $HALAY_SIZE, local $HALAY_LOCAL_RANK of $HALAY_LOCAL_SIZE"'
+    for r in $(seq 0 $((n - 1))); do echo "[$r] $r of $n, local $r of $n"; done >"$dir/want"
+    sort "$dir/out" >"$dir/sorted"
+    check "$n ranks" cmp "$dir/sorted" "$dir/want"
+    check "$n ranks: no complaint" test ! -s "$dir/err"
+done
+run 0 -np 3 "$probe" meet
+check "ranks meet in the store" test "$(grep -c '^\[[012]\] met 3$' "$dir/out")" = 3
+run 0 -np 8 "$probe" meet
+check "eight ranks meet" test "$(grep -c '^\[[0-7]\] met 8$' "$dir/out")" = 8
+run 0 -np 11 sh -c 'echo x'
+check "prefixes have one width" out_has '[ 3] x'
+
+# --- exit codes ------------------------------------------------------------------------------------------------------
+run 3 -np 2 sh -c 'test $HALAY_RANK = 0 || exit 3'
+check "who and why" grep -qE '^halayrun: rank 1 \(pid [0-9]+\) ended with exit code 3$' "$dir/err"
+run 139 -np 2 --grace 10 sh -c 'test $HALAY_RANK = 0 && kill -SEGV $$; sleep 100'
+check "who and which signal" grep -qE '^halayrun: rank 0 \(pid [0-9]+\) was killed by SIGSEGV' "$dir/err"
+check "the others are ended" err_has 'ending rank 1: SIGTERM now, SIGKILL after 10 s'
+run 0 -np 2 sh -c "test \$HALAY_RANK = 0 || { while ! test -e $dir/early; do sleep 0.05; done; echo late; }; : >$dir/early"
+check "rank 0 may end early" out_has '[1] late'
+run 5 -np 1 sh -c 'for i in $(seq 30); do echo "line $i" >&2; done; printf "no newline" >&2; exit 5'
+check "its last lines" err_has 'halayrun:   | line 30'
+check "the very last, without newline" err_has 'halayrun:   | no newline'
+check "ten lines and no more" test "$(grep -c '^halayrun:   | ' "$dir/err")" = 10
+run 1 -np 1 false
+check "silent failure" test "$(wc -l <"$dir/err")" = 1
+
+# --- output ----------------------------------------------------------------------------------------------------------
+run 0 -np 4 sh -c 'line=$(printf "%05000d" 0 | tr 0 $HALAY_RANK); for i in $(seq 50); do echo $line; done'
+whole() { awk '{ c = substr($2, 1, 1); n = gsub(c, "", $2); good += $1 == "[" c "]" && n == 5000 && $2 == "" } END { print good }' "$1"; }
+check "lines do not mix" test "$(whole "$dir/out")" = 200
+run 0 -np 1 sh -c 'head -c 3000000 /dev/zero | tr "\0" y; echo; echo after'
+check "a line longer than memory for it" test "$(tr -cd y <"$dir/out" | wc -c)" = 3000000
+check "and what follows" out_has '[0] after'
+run 0 -np 2 sh -c 'printf "half $HALAY_RANK"; printf "err" >&2'
+check "no newline at the end" test "$(sort "$dir/out" | tr '\n' ,)" = '[0] half 0,[1] half 1,'
+check "standard error has its own mark" test "$(sort "$dir/err" | tr '\n' ,)" = '[0]! err,[1]! err,'
+run 0 -np 1 --no-prefix printf 'a\n\nb'
+check "--no-prefix passes bytes on" test "$(od -An -c "$dir/out" | tr -d ' \n')" = 'a\n\nb'
+run 0 -np 1 --timestamp echo x
+check "--timestamp" grep -qE '^20[0-9-]{8}T[0-9:]{8}\.[0-9]{3} \[0\] x$' "$dir/out"
+run 0 -np 2 --output-filename "$dir/deep/er" sh -c 'echo "out $HALAY_RANK"; echo "err $HALAY_RANK" >&2'
+check "file of standard output" test "$(cat "$dir/deep/er/rank.1/stdout")" = 'out 1'
+check "file of standard error" test "$(cat "$dir/deep/er/rank.0/stderr")" = 'err 0'
+check "and shown" out_has '[1] out 1'
+run 1 -np 2 --output-filename /dev/null/x true
+check "impossible folder" err_has "cannot create folder '/dev/null/x'"
+head -c 300000 /dev/urandom >"$dir/binary"
+run 0 -np 1 --no-prefix cat "$dir/binary"
+check "binary output is kept" cmp "$dir/out" "$dir/binary"
+echo typed | "$halayrun" -np 2 sh -c 'cat; echo "end $HALAY_RANK"' >"$dir/out" 2>"$dir/err"
+check "rank 0 reads standard input" out_has '[0] typed'
+check "the others find it empty" test "$(grep -c end "$dir/out")" = 2
+"$halayrun" -np 2 sh -c 'echo x; sleep 0' <&- >"$dir/out" 2>"$dir/err"
+check "closed standard input" test "$(wc -l <"$dir/out")" = 2
+if command -v script >/dev/null; then
+    script -qec "$halayrun -np 1 echo x" /dev/null </dev/null >"$dir/out" 2>/dev/null
+    TERM=xterm script -qec "$halayrun -np 1 echo x" /dev/null </dev/null >"$dir/out" 2>/dev/null
+    check "colours on a terminal" grep -q "$(printf '\033\[36m\\[0\\]')" "$dir/out"
+    NO_COLOR=1 TERM=xterm script -qec "$halayrun -np 1 echo x" /dev/null </dev/null >"$dir/out" 2>/dev/null
+    check "NO_COLOR" grep -q "^\[0\] x" "$dir/out"
+fi
+
+# --- environment -----------------------------------------------------------------------------------------------------
+HALAY_RANK=7 HALAY_STORE_ADDRESS=stale HALAY_LOCAL_SIZE=99 run 0 -np 1 sh -c 'env | grep ^HALAY_ | sort'
+check "nothing of an outer job" test "$(grep -c '' "$dir/out")" = 6
+check "its own instead" out_has '[0] HALAY_RANK=0'
+check "store's address" grep -qE '^\[0\] HALAY_STORE_ADDRESS=127\.0\.0\.1:[0-9]+$' "$dir/out"
+run 0 -np 1 "$halayrun" -np 2 sh -c 'echo $HALAY_RANK/$HALAY_SIZE'
+check "a job in a job" out_has '[0] [1] 1/2'
+run 0 -np 1 -x A=1 -x B='two words' -x HALAY_TRANSPORT=mpi --transport shm --fusion-threshold-mb=2 --log-level debug \
+    --deterministic run --start-timeout 0.5 --allreduce-algorithm ring --no-stall-check \
+    sh -c 'echo "$A,$B,$HALAY_TRANSPORT,$HALAY_FUSION_THRESHOLD,$HALAY_LOG,$HALAY_DETERMINISTIC,$HALAY_START_TIMEOUT,$HALAY_ALLREDUCE_ALGORITHM,$HALAY_STALL_CHECK_TIME"'
+check "options become variables, flags before -x" out_has '[0] 1,two words,shm,2097152,debug,run,0.5,ring,0'
+OMPI_COMM_WORLD_SIZE=4 run 0 -np 1 true
+check "inside mpirun" err_has 'warning: running inside an MPI launcher'
+HALAY_TRANSPORT=smh run 2 -np 2 echo started
+check "bad environment: nothing is started" test ! -s "$dir/out"
+check "and said once" test "$(grep -c "HALAY_TRANSPORT: 'smh' is none of" "$dir/err")" = 1
+HALAY_STORE_SECRET_FD=-1 "$probe" descriptors >"$dir/want" # what this shell was given
+run 0 -np 2 --no-prefix "$probe" descriptors
+check "ranks inherit nothing of ours" test "$(sort -u "$dir/out")" = "$(sort -u "$dir/want")"
+run 0 -np 2 "$probe" secret
+check "the secret is nowhere to be seen" test "$(grep -c 'looked at several, found 0' "$dir/out")" = 2
+
+# --- command line ----------------------------------------------------------------------------------------------------
+run 2 true
+check "no -np: said, and help" err_has 'usage: halayrun -np N'
+run 2 -np 2
+check "no program" err_has 'which program?'
+for bad in 0 -1 two 1e3 '' 99999999999; do
+    run 2 -np "$bad" true
+    check "-np '$bad'" err_has "'$bad' is no number of ranks from 1 to 65536"
+done
+run 2 --transprot shm -np 1 true
+check "suggestion" err_has "unknown option '--transprot'; did you mean '--transport'?"
+run 2 --fusion-treshold=3 -np 1 true
+check "suggestion with a value" err_has "did you mean '--fusion-threshold'?"
+run 2 --qwertyuiop -np 1 true
+check "nothing near" err_has "halayrun --help lists"
+run 2 -np 1 --transport tcp true
+check "bad value" err_has "option --transport: 'tcp' is none of auto, shm, mpi, ucx"
+run 2 -np 1 --fusion-threshold-mb 1.5 true
+check "bad MiB" err_has "'1.5' is no whole number of MiB"
+run 2 -np 1 --verbose=3 true
+check "value where none is taken" err_has 'option --verbose takes no value'
+run 2 -np
+check "value missing" err_has 'option -np wants a value'
+run 2 -np 1 -x HALAY_RANK=3 true
+check "-x of what halayrun sets" err_has 'set by halayrun'
+run 2 -np 1 -x NOT_THERE_AT_ALL true
+check "-x of nothing" err_has 'NOT_THERE_AT_ALL is not in the environment'
+run 2 -np 1 --bind socket true
+check "bad binding" err_has "'socket' is none of auto, cores, none"
+run 127 -np 2 there-is-no-such-program
+check "missing program" err_has "program 'there-is-no-such-program' is not in PATH"
+run 127 -np 2 "$dir/nothing"
+check "missing path" err_has 'No such file or directory'
+echo 'exit 0' >"$dir/plain"
+run 126 -np 2 "$dir/plain"
+check "not executable" err_has 'is not executable'
+run 126 -np 2 "$dir"
+check "a folder" err_has 'is a folder'
+chmod +x "$dir/plain"
+printf '#!/nonexistent/interpreter\n' >"$dir/broken"
+chmod +x "$dir/broken"
+run 127 -np 2 "$dir/broken"
+check "missing interpreter" err_has "cannot run '$dir/broken'"
+run 0 -np 2 "$dir/plain"
+(cd "$dir" && "$halayrun" -np 1 plain >out 2>err)
+check "a hint" err_has "the one in this folder is './plain'"
+run 0 -np 1 -- echo dashes
+check "--" out_has '[0] dashes'
+run 0 -np 1 echo --help -x
+check "the program's own options" out_has '[0] --help -x'
+run 0 --help
+check "help" out_has '--fusion-threshold SIZE'
+run 0 --version
+check "version" grep -qE '^halayrun \(halay\) [0-9]+\.[0-9]+\.[0-9]+$' "$dir/out"
+run 0 --check-build
+check "check-build" out_has '[x] shm'
+run 0 -np 2 --dry-run --bind none --transport shm -x A="it's" sh -c 'exit 7'
+cat >"$dir/want" <<'END'
+# 2 ranks on this machine, each in a process group of its own
+# not bound to cores: --bind none
+# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD
+env HALAY_RANK=0 HALAY_SIZE=2 HALAY_LOCAL_RANK=0 HALAY_LOCAL_SIZE=2 A='it'\''s' HALAY_TRANSPORT=shm sh -c 'exit 7'
+env HALAY_RANK=1 HALAY_SIZE=2 HALAY_LOCAL_RANK=1 HALAY_LOCAL_SIZE=2 A='it'\''s' HALAY_TRANSPORT=shm sh -c 'exit 7'
+END
+check "dry run, to the letter" cmp "$dir/out" "$dir/want"
+sh "$dir/out"
+check "and it runs" test $? = 7
+
+# --- binding ---------------------------------------------------------------------------------------------------------
+cores=$(nproc)
+run 0 -np $((cores + 1)) --verbose true
+check "more ranks than cores: not bound" err_has 'ranks are not bound: '
+run 1 -np $((cores + 1)) --bind cores true
+check "--bind cores wants them" err_has "option --bind: $((cores + 1)) ranks want"
+run 0 -np 1 --verbose sh -c 'grep Cpus_allowed_list /proc/self/status'
+check "one rank has them all" grep -q 'processors ' "$dir/err"
+if "$halayrun" -np 2 --bind cores true 2>/dev/null; then
+    run 0 -np 2 sh -c 'taskset -pc $$ | sed "s/.*: //"'
+    check "each its own" test "$(sed 's/^...//' "$dir/out" | sort -u | wc -l)" = 2
+    # What ranks can use together does not shrink because each is bound.
+    run 0 -np 2 --bind none "$top_builddir/tests/launcher/world_probe"
+    sort "$dir/out" >"$dir/want"
+    run 0 -np 2 --bind cores "$top_builddir/tests/launcher/world_probe"
+    sort "$dir/out" | diff "$dir/want" - >"$dir/differs"
+    check "bound ranks count each other's cores" test ! -s "$dir/differs"
+    check "all came" test "$(grep -c 'of 2' "$dir/out")" = 2
+    run 0 -np 2 --bind none sh -c 'taskset -pc $$ | sed "s/.*: //"'
+    check "unbound" test "$(sed 's/^...//' "$dir/out" | sort -u | wc -l)" = 1
+fi

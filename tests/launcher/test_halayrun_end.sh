@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# halayrun: signals, and that nothing is left however it ends: neither processes that hide, nor files.
+. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+
+# Other tests of this run have folders of their own in /tmp.
+files() { ls /dev/shm /tmp 2>/dev/null | grep -i halay | grep -v '^halay-test'; }
+files >"$dir/files"
+
+# start ARGS...: halayrun in the background as $front; the job's process is its child. A shell's background programs ignore
+# SIGINT and SIGQUIT; this one shall not.
+start() {
+    : >"$dir/pids"
+    env --default-signal=INT,QUIT "$halayrun" "$@" >"$dir/out" 2>"$dir/err" </dev/null &
+    front=$!
+}
+job_of() { cat /proc/"$1"/task/*/children 2>/dev/null | awk '{print $1}'; }
+# ended CODE TEXT: halayrun has ended so, and all that wrote its number has too.
+ended() {
+    wait $front
+    local code=$?
+    check "$2: exit code is $code, not $1" test $code = "$1"
+    check "$2: all processes are gone" wait_for all_gone
+}
+
+# --- a rank fails ----------------------------------------------------------------------------------------------------
+stubborn="trap '' TERM; echo \$\$ >>$dir/pids; while :; do sleep 0.1; done"
+start -np 3 --grace 0.2 bash -c "if test \$HALAY_RANK = 1; then until test \$(wc -l <$dir/pids) = 2; do sleep 0.05; done; echo why >&2; exit 9; fi; $stubborn"
+ended 9 "ranks that ignore SIGTERM"
+check "who is killed" err_has 'ranks 0, 2 did not end in time: SIGKILL'
+check "why" err_has 'halayrun:   | why'
+start -np 2 bash -c "echo \$\$ >>$dir/pids; test \$HALAY_RANK = 1 && exec sleep 1000; until test \$(wc -l <$dir/pids) = 2; do sleep 0.05; done; kill -9 \$\$"
+ended 137 "a rank is killed"
+check "by what" err_has 'was killed by SIGKILL'
+
+# --- signals ---------------------------------------------------------------------------------------------------------
+for pair in INT:130 TERM:143 HUP:129 QUIT:131; do
+    signal=${pair%:*}
+    start -np 2 sh -c "echo \$\$ >>$dir/pids; exec sleep 1000"
+    wait_for has_lines 2 "$dir/pids"
+    kill -$signal $front
+    ended "${pair#*:}" "SIG$signal"
+    check "SIG$signal is said" err_has "SIG$signal: passed on to the ranks"
+    check "no rank is blamed" test "$(grep -c 'was killed by' "$dir/err")" = 0
+done
+trap '' HUP
+start -np 2 bash -c "trap 'echo one' USR1; echo \$\$ >>$dir/pids; while :; do sleep 0.05; done"
+trap - HUP
+wait_for has_lines 2 "$dir/pids"
+kill -HUP $front
+kill -USR1 $front
+wait_for eval 'test $(grep -c one "$dir/out") = 2'
+check "SIGHUP is ignored where the caller wants it, as under nohup" test "$(grep -c one "$dir/out")" = 2
+check "and not a word" test "$(grep -c SIGHUP "$dir/err")" = 0
+kill -TERM $front
+ended 143 "after a SIGHUP that was ignored"
+start -np 2 bash -c "trap 'echo saved; exit 0' TERM; echo \$\$ >>$dir/pids; while :; do sleep 0.05; done"
+wait_for has_lines 2 "$dir/pids"
+kill -TERM $front
+ended 0 "ranks that end well on SIGTERM"
+check "both did" test "$(grep -c saved "$dir/out")" = 2
+start -np 2 bash -c "trap 'echo heard' TERM; echo \$\$ >>$dir/pids; while :; do sleep 0.05; done"
+wait_for has_lines 2 "$dir/pids"
+kill -TERM $front
+wait_for eval 'test $(grep -c heard "$dir/out") = 2'
+check "still there" test "$(grep -c heard "$dir/out")" = 2
+kill -TERM $front
+ended 143 "told twice"
+check "told twice is said" err_has 'SIGTERM: SIGKILL to all ranks'
+start -np 2 --stop-grace 0.2 bash -c "$stubborn"
+wait_for has_lines 2 "$dir/pids"
+kill -TERM $front
+ended 143 "told once, and the grace is over"
+start -np 2 bash -c "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo \$\$ >>$dir/pids; while :; do sleep 0.05; done"
+wait_for has_lines 2 "$dir/pids"
+kill -USR1 $front
+wait_for eval 'test $(grep -c one "$dir/out") = 2'
+kill -USR2 $front
+ended 0 "SIGUSR1 and SIGUSR2"
+check "both arrived at both" test "$(grep -c -e one -e two "$dir/out")" = 4
+
+start -np 2 sh -c "echo \$\$ >>$dir/pids; exec sleep 1000"
+wait_for has_lines 2 "$dir/pids"
+state_is() { local pid; for pid in $(cat "$dir/pids") $2; do grep -q "^State:.$1" "/proc/$pid/status" || return 1; done; }
+kill -TSTP $front
+check "SIGTSTP stops ranks and halayrun" wait_for state_is T $front
+kill -CONT $front
+check "SIGCONT continues them" wait_for state_is S $front
+kill -TERM $front
+ended 143 "stopped and continued"
+
+# --- nothing is left -------------------------------------------------------------------------------------------------
+start -np 2 --grace 0.2 "$probe" leave "$dir/pids"
+ended 0 "processes that ranks left behind, in sessions of their own"
+check "they were there" test "$(wc -l <"$dir/pids")" = 4
+start -np 2 --grace 0.2 sh -c "$probe leave $dir/pids; exit 4"
+ended 4 "the same, and a rank fails"
+start -np 2 "$probe" hide "$dir/pids"
+wait_for has_lines 4 "$dir/pids"
+job=$(job_of $front)
+kill -KILL $front
+ended 137 "SIGKILL of halayrun"
+check "its job's process too" wait_for is_gone "$job"
+start -np 2 "$probe" hide "$dir/pids"
+wait_for has_lines 4 "$dir/pids"
+kill -KILL "$(job_of $front)"
+ended 137 "SIGKILL of the process that runs the job"
+check "which is said" err_has 'was killed by SIGKILL: ending the ranks'
+: >"$dir/pids"
+"$halayrun" -np 2 sh -c "echo \$\$ >>$dir/pids; exec yes" 2>"$dir/err" </dev/null | head -3 >"$dir/out"
+check "a reader that goes: the job ends" wait_for all_gone
+check "it read" test "$(wc -l <"$dir/out")" = 3
+check "ranks met SIGPIPE" err_has 'was killed by SIGPIPE'
+
+# --- strangers at the store's port -----------------------------------------------------------------------------------
+run 0 -np 4 bash -c '
+    host=${HALAY_STORE_ADDRESS%:*} port=${HALAY_STORE_ADDRESS#*:}
+    for i in $(seq 30); do
+        { exec 9<>/dev/tcp/$host/$port && head -c $((i * 37)) /dev/urandom >&9; } 2>/dev/null
+    done
+    exec 8<>/dev/tcp/$host/$port
+    exec '"$probe"' meet'
+check "ranks meet in spite of garbage" test "$(grep -c 'met 4' "$dir/out")" = 4
+check "and nobody complains" test ! -s "$dir/err"
+
+files | diff "$dir/files" - >"$dir/out"
+check "no file is left" test ! -s "$dir/out"

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The manual against the code: every variable of the configuration table is in halay-environment(7) with its default and
+ * its Horovod name; every one that is not set by halayrun has an option, which is in halayrun(1) and in --help; and every
+ * HALAY_ word of the manual is a variable.
+ */
+#include "base/config.h"
+#include "launcher/options.h"
+#include "tests/test.h"
+#include <ctype.h>
+#include <string.h>
+
+static char environment[1 << 16], manual[1 << 16], help[1 << 16];
+
+static void read_page(const char *name, char *text, size_t size)
+{
+    const char *top = halay_environment_get("top_srcdir");
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/docs/man/%s", top ? top : ".", name);
+    FILE *file = fopen(path, "re");
+    REQUIRE(file);
+    size_t n = fread(text, 1, size - 1, file);
+    text[n] = 0;
+    fclose(file);
+}
+
+/* As the pages write it: each '-' as "\-". */
+static void escape(const char *text, char *out)
+{
+    for (; *text; text++) {
+        if (*text == '-')
+            *out++ = '\\';
+        *out++ = *text;
+    }
+    *out = 0;
+}
+
+static void check_variable(const struct halay_config_variable *v)
+{
+    char wanted[256], option[128];
+    const char *flag = options_flag_of(v->name);
+
+    if (v->is_set_by_launcher) {
+        CHECK(strstr(environment, v->name), "%s", v->name);
+        CHECK(!flag, "%s", v->name);
+        return;
+    }
+    snprintf(wanted, sizeof wanted, ".BR %s \" (%s)\"", v->name, v->default_text);
+    CHECK(strstr(environment, wanted), "%s", wanted);
+    CHECK(!v->horovod || strstr(environment, v->horovod), "%s", v->horovod);
+    if (!strcmp(v->name, "HALAY_BOOTSTRAP")) /* halayrun's ranks always meet in its store */
+        return;
+    CHECK(flag, "%s has no option", v->name);
+    if (!flag)
+        return;
+    CHECK(strstr(help, flag), "%s", flag);
+    escape(flag, option);
+    snprintf(wanted, sizeof wanted, "\\fB%s\\fR", option);
+    CHECK(strstr(manual, wanted), "%s", wanted);
+}
+
+static int is_known(const char *name)
+{
+    const struct halay_config_variable *v;
+
+    for (size_t i = 0; (v = halay_config_variable(i)); i++)
+        if (!strcmp(v->name, name))
+            return 1;
+    return 0;
+}
+
+static void check_words(const char *page, const char *text)
+{
+    char name[128];
+
+    for (const char *at = text; (at = strstr(at, "HALAY_")); at += strlen(name)) {
+        size_t n = 0;
+        while (n < sizeof name - 1 && (isupper((unsigned char)at[n]) || at[n] == '_'))
+            n++;
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        CHECK(name[n - 1] == '_' || is_known(name), "%s: %s", page, name);
+    }
+}
+
+int main(void)
+{
+    const struct halay_config_variable *v;
+    FILE *out = fmemopen(help, sizeof help, "w");
+
+    REQUIRE(out);
+    options_print_help(out);
+    fclose(out);
+    read_page("halay-environment.7", environment, sizeof environment);
+    read_page("halayrun.1", manual, sizeof manual);
+    for (size_t i = 0; (v = halay_config_variable(i)); i++)
+        check_variable(v);
+    check_words("halay-environment.7", environment);
+    check_words("halayrun.1", manual);
+    /* Every option that help lists is in the manual. */
+    for (char *line = strtok(help, "\n"); line; line = strtok(NULL, "\n")) {
+        char name[64], option[128];
+        if (sscanf(line, "  %63s", name) == 1 && line[0] == ' ' && line[2] == '-') {
+            escape(name, option);
+            CHECK(strstr(manual, option), "%s", name);
+        }
+    }
+    return test_end();
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opens the world under halayrun and prints what the rank believes: "rank R of N, processors P", P being what the ranks of
+ * this host can use together.
+ */
+#include "collectives/world.h"
+#include <stdio.h>
+
+int main(void)
+{
+    struct halay_world_options options = { 0 };
+    struct halay_world *world;
+
+    if (halay_world_open(&options, &world) != HALAY_OK)
+        return 1;
+    printf("rank %d of %d, processors %d\n", world->rank, world->size, halay_topology_usable(&world->topology));
+    halay_world_close(world);
+    return 0;
+}

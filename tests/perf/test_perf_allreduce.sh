@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# halay-perf allreduce, small: alone, with two and three ranks under halayrun, each kind of buffer, each type; the table,
+# the JSON, no wrong elements.
+. "${top_srcdir:?}/tests/perf/perf.sh"
+small='-b 4 -e 64K -n 5 -w 1'
+json=$scratch/report.json
+
+# shellcheck disable=SC2086 # a list of words, here and below
+expect 0 "$perf" allreduce $small --json "$json"
+says out '^# all-reduce f32 sum, in place, 1 rank, 1 host, shared buffers'
+says out '^ +65536 '
+holds "$json" op=allreduce ranks=1 hosts=1 results.7.bytes=65536 results.8=absent results.0.busbw_gbs=number
+
+for buffers in shared private; do
+    expect 0 "$halayrun" -np 2 "$perf" allreduce $small --buffers $buffers --json "$json"
+    holds "$json" op=allreduce reduction=sum ranks=2 hosts=1 buffers=$buffers versions.halay=string \
+        results=array results.0.bytes=4 results.1.bytes=16 results.0.dtype=f32 results.0.algorithm=string \
+        results.0.transport=string results.0.time_us=positive results.0.algbw_gbs=positive results.0.busbw_gbs=positive \
+        results.0.wrong=0 results.7.wrong=0 results.0.roofline_percent=number results.0.versus=absent
+done
+
+expect 0 "$halayrun" -np 3 "$perf" allreduce -b 1K -e 1K -n 3 -d bf16 -o max --json "$json"
+holds "$json" ranks=3 reduction=max results.0.dtype=bf16 results.0.wrong=0 results.1=absent
+expect 0 "$halayrun" -np 2 "$perf" allreduce -b 24 -e 200 -f 2 -n 3 -d f64 -o average
+says out ' 192 '
+
+# An algorithm by its name is what the table then shows.
+expect 0 "$halayrun" -np 2 "$perf" allreduce -b 64K -e 64K -n 3 --algorithm ring --json "$json"
+holds "$json" results.0.algorithm=ring results.0.wrong=0
+
+# On standard output there is the object and nothing else.
+expect 0 "$perf" allreduce -b 4 -e 4 -n 2 --json -
+holds "$scratch/out" op=allreduce
+perf_end

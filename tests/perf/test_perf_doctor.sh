@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# halay-perf doctor: every part of it is there, alone and in a job, and a module that does not load is named with its
+# reason.
+. "${top_srcdir:?}/tests/perf/perf.sh"
+
+expect 0 "$perf" doctor
+for line in '^halay$' 'version [0-9]' '^machine' '^memory$' 'memlock' 'shared segments +yes' '^transports$' '^  shm +built in' \
+    '^job$' 'started by no launcher' '^choices' 'allreduce +shared +4 B to' '^  barrier +[a-z]' '^configuration$' 'HALAY_FUSION_THRESHOLD'; do
+    says out "$line"
+done
+
+expect 0 "$halayrun" -np 2 "$perf" doctor
+says out 'started by halayrun: rank 0 of 2'
+says out 'rank 1: host .*, processors'
+checks=$((checks + 1))
+[ "$(grep -c 'started by halayrun' "$scratch/out")" -eq 1 ] || wrong "more than one rank prints"
+
+for name in mpi ucx; do
+    capital=$(echo $name | tr '[:lower:]' '[:upper:]')
+    if grep -q "^#define HALAY_HAVE_$capital 1" "$top_builddir/config.h"; then
+        # A file of that name that is no shared object: loaded first, and the reason is told.
+        mkdir -p "$scratch/modules"
+        echo 'no shared object' >"$scratch/modules/libhalay-$name.so"
+        expect 0 env HALAY_MODULE_PATH="$scratch/modules" "$perf" doctor
+        says out "^  $name +built, does not load: .*libhalay-$name.so"
+    else
+        expect 0 "$perf" doctor
+        says out "^  $name +not built in"
+    fi
+done
+
+# A job that cannot start: all else is told all the same.
+expect 1 "$perf" doctor --transport no-such
+says out 'cannot start'
+says out '^configuration$'
+perf_end

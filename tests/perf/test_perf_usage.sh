@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# halay-perf used wrongly: exit status 2, one line that names what is wrong and what would be right, nothing half-written.
+. "${top_srcdir:?}/tests/perf/perf.sh"
+
+expect 2 "$perf"
+says err '^usage: halay-perf'
+expect 0 "$perf" --help
+says out 'allreduce'
+says out 'doctor'
+expect 0 "$perf" --version
+says out '^halay-perf [0-9]+\.[0-9]+\.[0-9]+$'
+expect 2 "$perf" alreduce
+says err "unknown command 'alreduce'; did you mean 'allreduce'\?"
+expect 2 "$perf" --verion
+says err "did you mean '--version'\?"
+
+for command in allreduce engine doctor; do
+    expect 0 "$perf" $command --help
+    says out "^usage: halay-perf $command"
+    expect 2 "$perf" $command --transprot shm
+    says err "halay-perf $command: unknown option '--transprot'; did you mean '--transport'\?"
+done
+
+expect 2 "$perf" allreduce --bufers shared
+says err "did you mean '--buffers'\?"
+expect 2 "$perf" allreduce --buffers=both
+says err 'one of shared, private'
+expect 2 "$perf" allreduce -b 64M -e 4
+says err 'the last size, 4, is less than the first'
+expect 2 "$perf" allreduce -d f64 -b 4
+says err 'less than one element of f64'
+expect 2 "$perf" allreduce -d i32 -o average
+says err 'no average of i32'
+expect 2 "$perf" allreduce -n 0
+says err "value '0' of option '-n'"
+expect 2 "$perf" allreduce --algorithm no-such
+says err "no-such"
+expect 2 "$perf" allreduce --transport no-such
+says err "no-such"
+expect 2 "$perf" allreduce --versus mpi
+says err 'mpirun -np 2 halay-perf allreduce --versus mpi'
+expect 2 "$halayrun" -np 2 "$perf" allreduce --versus mpi
+says err 'mpirun -np 2 halay-perf allreduce --versus mpi'
+expect 2 env HALAY_RING_SEGMENT=much "$perf" allreduce
+says err 'HALAY_RING_SEGMENT'
+
+# A file that cannot be written is found before anything is measured, and leaves nothing behind.
+expect 1 "$perf" allreduce -n 1 -e 4 --json "$scratch/absent/report.json"
+says err "cannot write '$scratch/absent/report.json'"
+expect 1 "$halayrun" -np 2 "$perf" engine -n 1 --idle 0 --json "$scratch/absent/report.json"
+says err "cannot write"
+
+# In a job, too, whichever rank gives up first.
+expect 2 "$halayrun" -np 2 "$perf" allreduce --bufers shared
+says err "did you mean '--buffers'"
+perf_end

@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# halay-perf under mpirun: beside MPI_Allreduce in one run, and the engine.
+. "${top_srcdir:?}/tests/perf/perf.sh"
+# What MPI or UCX leave allocated is theirs, and the leak checker itself crashes on UCX's threads.
+ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+export ASAN_OPTIONS
+has_mpi || skip "no MPI in this build, or no mpirun"
+json=$scratch/report.json
+
+for buffers in shared private; do
+    expect 0 mpirun -np 2 "$perf" allreduce -b 4 -e 64K -n 5 -w 1 --buffers $buffers --versus mpi --json "$json"
+    says out ' ratio$'
+    holds "$json" ranks=2 buffers=$buffers results.0.wrong=0 results.7.wrong=0 results.7.versus.0.name=string \
+        results.7.versus.0.time_us=positive results.7.versus.0.ratio=positive results.7.versus.0.wrong=0
+done
+expect 0 mpirun -np 3 "$perf" allreduce -b 1K -e 4K -n 3 -d i64 -o min --versus mpi --json "$json"
+holds "$json" ranks=3 results.0.wrong=0 results.0.versus.0.wrong=0
+
+# What MPI has not is said, not skipped.
+expect 2 mpirun -np 2 "$perf" allreduce -e 4K -n 3 -d bf16 --versus mpi
+says err 'MPI has no 16-bit floating type'
+expect 2 mpirun -np 2 "$perf" allreduce -e 4K -n 3 -o average --versus mpi
+says err 'MPI has no average'
+
+expect 0 mpirun -np 2 "$perf" engine -n 3 --idle 0.1 --json "$json"
+holds "$json" ranks=2 latency_us.p50=positive
+expect 0 mpirun -np 2 "$perf" doctor
+says out 'started by an MPI launcher: 2 in all'
+perf_end

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The published Temporal Fusion Transformer once more, in PyTorch, to compare halay's with.
+
+Written from the paper's equations and the description of the published code: plain graph, no savings, gradients by
+autograd, double precision. Dropout masks come from halay's definition (Philox4x32-10 by site, element, step and sample),
+implemented here a second time. Parameters and samples follow from formulas that tests/tft/test_reference.c repeats, so the
+data file holds results only.
+
+    python3 tft_reference.py > tft_reference.txt        (needs torch and numpy)
+"""
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+H, HEADS, E, D, B = 4, 2, 6, 3, 3
+T = E + D
+QUANTILES = [0.1, 0.5, 0.9]
+SEED, STEP, POSITION = 21, 5, 16
+STATICS = [("area", 0), ("region", 3)]
+OBSERVED = [("wind", 0), ("state", 3)]
+KNOWN = [("hour", 0), ("holiday", 2)]
+TARGETS = [("load", 0)]
+torch.set_default_dtype(torch.float64)
+
+
+def fnv1a(text):
+    value = 2166136261
+    for byte in text.encode():
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return value
+
+
+class Parameters:
+    """Tensors by name, made when first asked for: 0.5 sin(hash(name) mod 1000 + 1.7 k) at the k-th place."""
+
+    def __init__(self):
+        self.tensors = {}
+
+    def __call__(self, name, *shape):
+        if name not in self.tensors:
+            k = torch.arange(math.prod(shape), dtype=torch.float64)
+            values = 0.5 * torch.sin(fnv1a(name) % 1000 + 1.7 * k)
+            self.tensors[name] = values.reshape(shape).clone().requires_grad_(True)
+        return self.tensors[name]
+
+
+class Dropout:
+    """keep(site, sample, element): one draw each, as the definition reads."""
+
+    def __init__(self, rate):
+        self.threshold = math.floor(rate * 2**32)
+
+    def draw(self, site, element, sample):
+        counter = [element // 4 & 0xFFFFFFFF, element // 4 >> 32, STEP, sample]
+        key = [SEED, fnv1a(site)]
+        for _ in range(10):
+            left, right = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+            counter = [right >> 32 ^ counter[1] ^ key[0], right & 0xFFFFFFFF, left >> 32 ^ counter[3] ^ key[1], left & 0xFFFFFFFF]
+            key = [key[0] + 0x9E3779B9 & 0xFFFFFFFF, key[1] + 0xBB67AE85 & 0xFFFFFFFF]
+        return counter[element % 4]
+
+    def __call__(self, x, site, first=0, variable=0, variables=1):
+        """x (B, steps, width): steps from `first` on; elements in (t, variable, width) order."""
+        if self.threshold == 0:
+            return x
+        mask = np.zeros(x.shape)
+        for b, t, i in np.ndindex(*x.shape):
+            element = ((first + t) * variables + variable) * x.shape[2] + i
+            mask[b, t, i] = self.draw(site, element, POSITION + b) >= self.threshold
+        return x * torch.from_numpy(mask) * (2**32 / (2**32 - self.threshold))
+
+
+class Model:
+    def __init__(self, rate):
+        self.p = Parameters()
+        self.drop = Dropout(rate)
+
+    def dense(self, x, name, width, bias=True):
+        y = x @ self.p(name + ".kernel", x.shape[-1], width)
+        return y + self.p(name + ".bias", width) if bias else y
+
+    def norm(self, x, name):
+        width = x.shape[-1]
+        return F.layer_norm(x, (width,), self.p(name + ".norm.gamma", width), self.p(name + ".norm.beta", width), eps=1e-3)
+
+    def glu(self, x, name, width):
+        return self.dense(x, name + ".value", width) * torch.sigmoid(self.dense(x, name + ".gate", width))
+
+    def grn(self, x, name, site, out=None, context=None, **place):
+        skip = x if out is None else self.dense(x, name + ".skip", out)
+        h = self.dense(x, name + ".dense1", H)
+        if context is not None:
+            h = h + self.dense(context, name + ".context", H, bias=False)
+        h = self.dense(F.elu(h), name + ".dense2", H)
+        return self.norm(skip + self.glu(self.drop(h, site, **place), name, out or H), name)
+
+    def embed(self, name, categories, values):
+        if categories:
+            return self.p(f"input.{name}.table", categories, H)[values]
+        return values[..., None] * self.p(f"input.{name}.kernel", 1, H)[0] + self.p(f"input.{name}.bias", H)
+
+    def select(self, name, inputs, context=None, first=0):
+        """inputs: [(variable's name, (B, steps, H))]"""
+        n = len(inputs)
+        joint = torch.cat([xi for _, xi in inputs], dim=-1)
+        weights = torch.softmax(self.grn(joint, name + ".joint", name + ".joint", n, context, first=first), dim=-1)
+        own = [self.grn(xi, f"{name}.variable.{variable}", name + ".variables", first=first, variable=j, variables=n)
+               for j, (variable, xi) in enumerate(inputs)]
+        return sum(weights[..., j:j + 1] * z for j, z in enumerate(own))
+
+    def lstm(self, x, name, h, c):
+        kernel, recurrent, bias = self.p(name + ".kernel", H, 4 * H), self.p(name + ".recurrent", H, 4 * H), self.p(name + ".bias", 4 * H)
+        outputs = []
+        for t in range(x.shape[1]):
+            i, f, g, o = (x[:, t] @ kernel + h @ recurrent + bias).chunk(4, dim=-1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            outputs.append(h)
+        return torch.stack(outputs, dim=1), h, c
+
+    def attention(self, x):
+        d = H // HEADS
+        causal = torch.ones(T, T).tril().bool()
+        values = self.dense(x, "attention.value", d, bias=False)
+        heads = []
+        for h in range(HEADS):
+            query, key = (self.dense(x, f"attention.{kind}.{h}", d, bias=False) for kind in ("query", "key"))
+            scores = (query @ key.transpose(1, 2) / math.sqrt(d)).masked_fill(~causal, -math.inf)
+            heads.append(self.drop(torch.softmax(scores, dim=-1) @ values, "attention.heads", variable=h, variables=HEADS))
+        return self.drop(self.dense(sum(heads) / HEADS, "attention.output", H, bias=False), "attention.output")
+
+    def forward(self, batch):
+        statics = [(name, self.embed(name, n, batch[name])[:, None]) for name, n in STATICS]
+        known = [(name, self.embed(name, n, batch[name])) for name, n in KNOWN]
+        past = [(name, self.embed(name, n, batch[name])) for name, n in OBSERVED]
+        targets = [(name, self.embed(name, n, batch[name])) for name, n in TARGETS]
+        history = past + [(name, xi[:, :E]) for name, xi in known] + targets
+        future = [(name, xi[:, E:]) for name, xi in known]
+
+        static = self.select("static", statics)
+        selection, enrichment, state_h, state_c = (self.grn(static, "context." + use, "context." + use)
+                                                   for use in ("selection", "enrichment", "state_h", "state_c"))
+        history = self.select("history", history, selection)
+        future = self.select("future", future, selection, first=E)
+        encoded, h, c = self.lstm(history, "encoder", state_h[:, 0], state_c[:, 0])
+        decoded, _, _ = self.lstm(future, "decoder", h, c)
+        sequence = self.drop(torch.cat([encoded, decoded], dim=1), "sequence_gate")
+        phi = self.norm(self.glu(sequence, "sequence_gate", H) + torch.cat([history, future], dim=1), "sequence_gate")
+        enriched = self.grn(phi, "enrichment", "enrichment", context=enrichment)
+        attended = self.drop(self.attention(enriched), "attention_gate")
+        x = self.norm(self.glu(attended, "attention_gate", H) + enriched, "attention_gate")
+        x = self.grn(x, "feedforward", "feedforward")
+        x = self.norm(self.glu(x, "output_gate", H) + phi, "output_gate")
+        return self.dense(x, "output.quantiles", len(QUANTILES))[:, E:]
+
+
+def samples():
+    """Formulas that the test repeats: column k, sample b, step t."""
+    b, t = torch.meshgrid(torch.arange(B), torch.arange(T), indexing="ij")
+    return {
+        "area": torch.sin(1.0 + 2.0 * torch.arange(B)), "region": torch.arange(B) * 5 % 3,
+        "wind": torch.sin(0.7 * t + 1.3 * b)[:, :E], "state": ((t + 2 * b) % 3)[:, :E],
+        "hour": torch.sin(0.7 * t + 1.3 * b + 1), "holiday": (2 * t + b) % 2 * (t % 2),
+        "load": torch.sin(0.7 * t + 1.3 * b + 2)[:, :E],
+        "targets": torch.sin(0.4 * t + 0.9 * b)[:, :D],
+    }
+
+
+def write(kind, name, values):
+    values = values.detach().flatten().tolist()
+    print(kind, name, len(values), *(f"{v:.10g}" for v in values))
+
+
+def main():
+    for rate in (0.0, 0.25):
+        model = Model(rate)
+        batch = samples()
+        forecast = model.forward(batch)
+        weight = torch.ones(B, D)
+        weight[1, 2] = 0
+        loss = 0
+        for k, q in enumerate(QUANTILES):
+            over = batch["targets"] - forecast[..., k]
+            loss = loss + (weight * (q * F.relu(over) + (1 - q) * F.relu(-over))).sum() / weight.sum()
+        loss.backward()
+        write("case", "dropout", torch.tensor([rate]))
+        write("loss", "loss", loss)
+        write("forecast", "forecast", forecast)
+        for name, tensor in model.p.tensors.items():
+            write("gradient", name, tensor.grad)
+
+
+main()

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the test programs share: a counter of checks. A test is a main that runs checks and ends with
+ * `return test_end();`: 0 if all passed and there was at least one, else 1. 77 and a printed reason is a skip.
+ */
+#ifndef HALAY_TEST_H
+#define HALAY_TEST_H
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int test_passed, test_failed;
+
+/* Counts one check; on failure says where and, by the format, with what. */
+#define CHECK(condition, ...) test_check(!!(condition), __FILE__, __LINE__, #condition, " " __VA_ARGS__)
+
+__attribute__((format(printf, 5, 6), unused)) static int test_check(int ok, const char *file, int line, const char *text,
+                                                                    const char *format, ...)
+{
+    va_list args;
+
+    if (__atomic_add_fetch(ok ? &test_passed : &test_failed, 1, __ATOMIC_RELAXED) && ok)
+        return 1;
+    printf("%s:%d: failed: %s ", file, line, text);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    return 0;
+}
+
+__attribute__((unused)) static int test_end(void)
+{
+    printf("%d checks passed, %d failed\n", test_passed, test_failed);
+    return test_failed || !test_passed;
+}
+
+/* The harness itself is broken (no memory, no thread): exit 99. */
+#define REQUIRE(condition)                                                            \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition);   \
+            exit(99);                                                                 \
+        }                                                                             \
+    } while (0)
+
+#endif

@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# halay-tft from outside: help, exit statuses, and files that are broken in every common way: a clear error, nothing half-written.
+. "${top_srcdir:?}/tests/tft/shell.sh"
+schema=$top_srcdir/data/pjm.yaml
+piece=$top_srcdir/data/pjm
+
+check "--version" "$tft" --version
+check "--help" "$tft" --help
+for command in prepare train evaluate predict report bench; do
+    check "$command --help" "$tft" $command --help
+done
+refused 2 "usage: halay-tft COMMAND" "$tft"
+refused 2 "unknown command 'trian'; did you mean 'train'?" "$tft" trian
+refused 2 "did you mean '--schema'?" "$tft" prepare --shcema x
+refused 2 "--schema is missing" "$tft" prepare -o x y
+refused 2 "-o is missing" "$tft" prepare --schema "$schema" y
+refused 2 "a FILE to read is missing" "$tft" prepare --schema "$schema" -o x
+refused 2 "needs a value" "$tft" prepare --schema
+refused 2 "--data is missing" "$tft" train --out x
+refused 2 "unknown key 'hiden-size'; did you mean 'hidden_size'?" "$tft" train --data x --out y --hiden-size 3
+refused 2 "not offered by this version" "$tft" train --data x --out y --dtype bf16
+refused 2 "'--resume' is not offered" "$tft" train --data x --out y --resume
+refused 2 "'--resume' is not offered" "$tft" train --resume --data x --out y
+refused 2 "unknown key 'speed'" env HALAY_TFT_SPEED=1 "$tft" train --data x --out y
+refused 2 "must be a whole number" env HALAY_TFT_SEED=x "$tft" train --data x --out y
+refused 1 "cannot open 'x'" "$tft" train --data x --out "$scratch/y"
+refused 2 "unknown split 'tset'" "$tft" evaluate --checkpoint x --data y --split tset
+refused 2 "'--stride' must be" "$tft" evaluate --checkpoint x --data y --stride 0
+refused 1 "holds no trained model" "$tft" evaluate --checkpoint "$scratch/none" --data y
+refused 2 "'--future' is not offered" "$tft" predict --checkpoint x --future f y -o z
+refused 2 "'--format' must be" "$tft" predict --checkpoint x --format xml y -o z
+
+# Configuration files.
+printf 'hidden_size: 8\nhidden_sise: 8\n' >"$scratch/c.yaml"
+refused 2 "unknown key 'hidden_sise'; did you mean 'hidden_size'?" "$tft" train --data x --out y --config "$scratch/c.yaml"
+refused 1 "cannot open" "$tft" train --data x --out y --config "$scratch/none.yaml"
+
+# Files to read: none of these may leave anything behind.
+one=$scratch/COMED_hourly.csv.gz
+out=$scratch/out.htd
+head -c 50000 "$piece/COMED_hourly.csv.gz" >"$one"
+refused 1 "is truncated: its compressed data end too early" "$tft" prepare --schema "$schema" "$one" -o "$out"
+: >"$one"
+refused 1 "COMED_hourly.csv.gz'" "$tft" prepare --schema "$schema" "$one" -o "$out"
+: >"$scratch/A_hourly.csv"
+refused 1 "is empty" "$tft" prepare --schema "$schema" "$scratch/A_hourly.csv" -o "$out"
+echo 'Datetime,load' >"$scratch/A_hourly.csv"
+refused 1 "has no column '*_MW' (its columns: 'Datetime', 'load')" "$tft" prepare --schema "$schema" "$scratch/A_hourly.csv" -o "$out"
+printf 'Datetime,A_MW\n2016-01-01 00:00:00,12\n2016-01-01 01:00:00,x\n' >"$scratch/A_hourly.csv"
+refused 1 "row 3, column 'A_MW': 'x' is not a number" "$tft" prepare --schema "$schema" "$scratch/A_hourly.csv" -o "$out"
+refused 1 "does not match the id's pattern" "$tft" prepare --schema "$schema" "$schema" -o "$out"
+refused 1 "cannot open" "$tft" prepare --schema "$schema" "$scratch/none.csv" -o "$out"
+refused 1 "holds no file that matches" "$tft" prepare --schema "$schema" "$top_srcdir/tft" -o "$out"
+printf 'Datetime,A_MW\n2016-01-01 00:00:00,12\n' >"$scratch/A_hourly.csv"
+refused 1 "long enough for a training window" "$tft" prepare --schema "$schema" "$scratch/A_hourly.csv" -o "$out"
+refused 1 "cannot write" "$tft" prepare --schema "$schema" "$piece" -o "$scratch/no/such/folder/x.htd"
+if [ -e "$out" ] || ls "$scratch"/*.tmp.* >/dev/null 2>&1; then
+    wrong "a failed prepare left a file behind"
+else
+    pass
+fi
+refused 1 "is not a file of prepared data" "$tft" train --data "$piece/COMED_hourly.csv.gz" --out "$scratch/run"
+[ ! -e "$scratch/run" ] || wrong "a failed train left a folder behind"
+
+# What was there is still there after a failure.
+echo keep >"$out"
+refused 1 "cannot open" "$tft" prepare --schema "$schema" "$scratch/none.csv" -o "$out"
+check "the old file is untouched" grep -q '^keep$' "$out"
+finish

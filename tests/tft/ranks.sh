@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# One, two and four ranks with the same global batch end with the same parameters, bit for bit, whatever the threads; their
+# evaluations and forecasts have the same bits too. Batches of every kind: full, the last of an epoch, one smaller than the ranks.
+. "${top_srcdir:?}/tests/tft/shell.sh"
+halayrun=$top_builddir/launcher/halayrun
+[ -x "$halayrun" ] || halayrun=$top_builddir/halayrun
+[ -x "$halayrun" ] || {
+    echo "skipped: halayrun is not built"
+    exit 77
+}
+data=$scratch/piece.htd
+check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
+
+# 5 steps of 32, the last of 12 (two granules); validation after each epoch.
+train() {
+    ranks=$1
+    shift
+    "$halayrun" -np "$ranks" "$tft" train --data "$data" --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 \
+        --clip 1 --train-samples 140 --valid-samples 50 --epochs 2 --deterministic ranks "$@"
+}
+for ranks in 1 2 4; do
+    check "$ranks ranks" train $ranks --out "$scratch/r$ranks" --threads 1
+done
+check "2 ranks of 2 threads" train 2 --out "$scratch/r2t2" --threads 2
+check "global clipping, 1 rank" train 1 --out "$scratch/g1" --threads 1 --clip-mode global --clip 0.5
+check "global clipping, 4 ranks" train 4 --out "$scratch/g4" --threads 1 --clip-mode global --clip 0.5
+check "1 and 2 ranks" cmp "$scratch/r1/model.safetensors" "$scratch/r2/model.safetensors"
+check "1 and 4 ranks" cmp "$scratch/r1/model.safetensors" "$scratch/r4/model.safetensors"
+check "2 ranks of 1 and of 2 threads" cmp "$scratch/r1/model.safetensors" "$scratch/r2t2/model.safetensors"
+check "global clipping, 1 and 4 ranks" cmp "$scratch/g1/model.safetensors" "$scratch/g4/model.safetensors"
+if cmp -s "$scratch/r1/model.safetensors" "$scratch/g1/model.safetensors"; then wrong "clipping made no difference"; fi
+
+# The validation losses, too.
+for ranks in 1 2 4; do
+    sed 's/.*\("train_loss.*\),"learning_rate.*/\1/' "$scratch/r$ranks/metrics.jsonl" >"$scratch/losses$ranks"
+done
+check "losses of 1 and 2 ranks" cmp "$scratch/losses1" "$scratch/losses2"
+check "losses of 1 and 4 ranks" cmp "$scratch/losses1" "$scratch/losses4"
+
+check "evaluate on 1 rank" "$tft" evaluate --checkpoint "$scratch/r1" --data "$data" --stride 240 --json "$scratch/e1"
+check "evaluate on 2 ranks" "$halayrun" -np 2 "$tft" evaluate --checkpoint "$scratch/r1" --data "$data" --stride 240 --json "$scratch/e2"
+check "evaluations" cmp "$scratch/e1" "$scratch/e2"
+check "predict on 1 rank" "$tft" predict --checkpoint "$scratch/r1" "$top_srcdir/data/pjm" -o "$scratch/p1"
+check "predict on 2 ranks" "$halayrun" -np 2 "$tft" predict --checkpoint "$scratch/r1" "$top_srcdir/data/pjm" -o "$scratch/p2"
+check "forecasts" cmp "$scratch/p1" "$scratch/p2"
+
+# Three ranks cannot have the tree's order; without it they work.
+refused 1 "needs 1, 2, 4, 8" train 3 --out "$scratch/r3"
+# The benchmark: one job, one report.
+check "bench on 2 ranks" "$halayrun" -np 2 "$tft" bench --hidden 8 --batch 16 --steps 1 --threads 1 --json "$scratch/bench.json"
+grep -q '"ranks": 2' "$scratch/bench.json" || wrong "bench on 2 ranks does not say so"
+check "bench on 1 rank" "$tft" bench --hidden 8 --batch 16 --steps 1 --threads 1 --json "$scratch/alone.json"
+grep '"loss_last"' "$scratch/bench.json" "$scratch/alone.json" | awk '{ sub(/,/, "", $NF); l[NR] = $NF }
+    END { exit !(NR == 2 && l[1] > 0 && (l[1] - l[2]) ^ 2 < 1e-10) }' || wrong "bench has another loss on 2 ranks than on 1"
+finish

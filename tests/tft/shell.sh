@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh
+#
+# What the scripts that test halay-tft share: where things are, a scratch folder, and a counter of checks.
+#   check NAME COMMAND...         the command succeeds
+#   refused STATUS TEXT COMMAND...  the command exits with STATUS and says TEXT, and nothing that it should write is there
+set -eu
+: "${top_srcdir:?}" "${top_builddir:?}"
+tft=${TFT_PROGRAM:-$top_builddir/halay-tft}
+export tft
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/halay-test.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 99' HUP INT TERM
+passed=0 failed=0
+
+pass() {
+    passed=$((passed + 1))
+}
+
+wrong() {
+    failed=$((failed + 1))
+    echo "failed: $*"
+}
+
+check() {
+    what=$1
+    shift
+    if "$@" >"$scratch/said" 2>&1; then
+        pass
+    else
+        wrong "$what"
+        tail -n 20 "$scratch/said"
+    fi
+}
+
+refused() {
+    expected=$1 text=$2
+    shift 2
+    status=0
+    "$@" >"$scratch/said" 2>&1 || status=$?
+    if [ "$status" -eq "$expected" ] && grep -qF -e "$text" "$scratch/said"; then
+        pass
+    else
+        wrong "$* ended with $status, expected $expected and '$text'"
+        tail -n 5 "$scratch/said"
+    fi
+}
+
+finish() {
+    echo "$passed checks passed, $failed failed"
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}

@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The benchmark's result is one JSON object with the agreed keys; wrong use is exit 2 and says what would be right.
+set -u
+bench=$top_builddir/tests/tft/bench
+failed=0
+
+out=$("$bench" --threads 2 --batch 9 --hidden 8 --steps 1 --dropout 0.2 --json -) || { echo "bench failed"; exit 1; }
+for key in samples_per_second dtype threads ranks batch_size hidden_size by_layer_ms lstm attention; do
+    printf '%s\n' "$out" | grep -q "\"$key\":" || { echo "no key '$key' in: $out"; failed=1; }
+done
+file=$(mktemp) || exit 99
+"$bench" --batch 8 --hidden 8 --steps 1 --json "$file" &&
+    grep -q '"batch_size": 8' "$file" || { echo "no file"; failed=1; }
+rm -f "$file"
+
+refused() {
+    text=$("$bench" "$@" 2>&1)
+    status=$?
+    [ "$status" -eq 2 ] && [ -n "$text" ] || { echo "'$*': status $status, text '$text'"; failed=1; }
+}
+refused --dtype bf16
+refused --device cuda
+refused --threads 0
+refused --hidden 7
+refused --batch 8x
+refused --nonsense
+refused word
+"$bench" --batch 8 --hidden 8 --steps 1 --json /nonexistent/file 2>/dev/null && { echo "wrote nowhere"; failed=1; }
+exit $failed

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CSV: quoting, line ends, compressed and plain, and every way in which a file can be broken. A truncated compressed file is cut
+ * at every byte: none of the cuts may pass for a whole table.
+ */
+#include "tests/tft/files.h"
+#include "tft/csv.h"
+
+/* Read it all: rows, or -1 for an error. */
+static int count_rows(const char *path)
+{
+    struct tft_csv *csv;
+    char **fields;
+    int rows = 0, end = 0;
+
+    if (tft_csv_open(&test_log, path, ',', &csv))
+        return -1;
+    while (!end) {
+        if (tft_csv_next(csv, &fields, &end)) {
+            rows = -1;
+            break;
+        }
+        rows += !end;
+    }
+    tft_csv_close(csv);
+    return rows;
+}
+
+static void fields_and_quotes(void)
+{
+    static const char text[] = "\xef\xbb\xbf" "a,\"b,c\",d\r\n1,\"x \"\"y\"\"\",3\n\n,\"two\nlines\",\r\n4,5,6";
+    const char *path[2] = { write_text("q.csv", text), write_gz("q.csv.gz", text) };
+
+    for (int i = 0; i < 2; i++) {
+        struct tft_csv *csv;
+        char **f;
+        int end;
+        REQUIRE(!tft_csv_open(&test_log, path[i], ',', &csv));
+        CHECK(tft_csv_columns(csv) == 3 && !strcmp(tft_csv_column_name(csv, 0), "a") && !strcmp(tft_csv_column_name(csv, 1), "b,c"));
+        CHECK(!tft_csv_next(csv, &f, &end) && !end && !strcmp(f[0], "1") && !strcmp(f[1], "x \"y\"") && !strcmp(f[2], "3"));
+        CHECK(tft_csv_row(csv) == 2);
+        CHECK(!tft_csv_next(csv, &f, &end) && !end && !strcmp(f[0], "") && !strcmp(f[1], "two\nlines") && !strcmp(f[2], ""));
+        CHECK(tft_csv_row(csv) == 4, "%zu", tft_csv_row(csv));
+        CHECK(!tft_csv_next(csv, &f, &end) && !end && !strcmp(f[2], "6"));
+        CHECK(tft_csv_row(csv) == 6, "%zu", tft_csv_row(csv));
+        CHECK(!tft_csv_next(csv, &f, &end) && end);
+        CHECK(!tft_csv_next(csv, &f, &end) && end);
+        tft_csv_close(csv);
+    }
+}
+
+static void columns(void)
+{
+    struct tft_csv *csv;
+    size_t c = 99;
+
+    REQUIRE(!tft_csv_open(&test_log, write_text("c.csv", "Datetime,AEP_MW,b_MW\n"), ',', &csv));
+    CHECK(!tft_csv_find_column(csv, "Datetime", &c) && c == 0);
+    CHECK(!tft_csv_find_column(csv, "A*_MW", &c) && c == 1);
+    CHECK(tft_csv_find_column(csv, "*_MW", &c) == HALAY_ERR_FORMAT && error_says("more than one column '*_MW'"));
+    CHECK(tft_csv_find_column(csv, "load", &c) == HALAY_ERR_FORMAT && error_says("no column 'load' (its columns: 'Datetime', 'AEP_MW'"));
+    tft_csv_close(csv);
+}
+
+static void broken(void)
+{
+    CHECK(count_rows(write_text("e.csv", "")) < 0 && error_says("is empty"));
+    CHECK(count_rows(write_text("e.csv", "\n\n")) < 0 && error_says("is empty"));
+    CHECK(count_rows(write_gz("e.csv.gz", "")) < 0 && error_says("is empty"));
+    CHECK(count_rows(write_text("e.csv.gz", "a,b\n1,2\n")) < 0 && error_says("is not gzip-compressed"));
+    CHECK(count_rows(write_text("e.csv.gz", "")) < 0);
+    CHECK(count_rows(write_text("e.csv", "a,a\n1,2\n")) < 0 && error_says("two columns have the name 'a'"));
+    CHECK(count_rows(write_text("e.csv", "a,b\n1,2\n1\n")) < 0 && error_says("row 3: 1 fields, the header has 2"));
+    CHECK(count_rows(write_text("e.csv", "a,b\n1,2,3\n")) < 0 && error_says("row 2: 3 fields"));
+    CHECK(count_rows(write_text("e.csv", "a,b\n1,\"2\n")) < 0 && error_says("a quote is not closed"));
+    CHECK(count_rows(write_text("e.csv", "a,b\n1,\"2\"x\n")) < 0 && error_says("text after a closing quote"));
+    CHECK(count_rows(write_bytes("e.csv", "a,b\n1,\0\n", 8)) < 0 && error_says("zero byte"));
+    CHECK(count_rows(in_scratch("absent.csv")) < 0 && error_says("cannot open"));
+    CHECK(count_rows(write_text("e.csv", "a,b\n")) == 0);
+}
+
+static void truncated(void)
+{
+    char text[4000] = "a,b\n", *bytes;
+    size_t length;
+    int passed = 0;
+
+    for (int i = 0; i < 200; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%d,%d\n", i, i * 7919 % 1000);
+    CHECK(count_rows(write_gz("whole.csv.gz", text)) == 200);
+    bytes = read_bytes(in_scratch("whole.csv.gz"), &length);
+    for (size_t cut = 1; cut < length; cut++)
+        passed += count_rows(write_bytes("cut.csv.gz", bytes, cut)) >= 0;
+    CHECK(!passed, "%d of %zu cuts passed for whole files", passed, length);
+    bytes[length / 2] ^= 0x10;
+    CHECK(count_rows(write_bytes("bad.csv.gz", bytes, length)) < 0);
+    free(bytes);
+}
+
+int main(void)
+{
+    begin_scratch();
+    fields_and_quotes();
+    columns();
+    broken();
+    truncated();
+    end_scratch();
+    return test_end();
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Configuration of a run: the published defaults, the three sources one over the other, and every refusal.
+ */
+#include "tests/tft/files.h"
+#include "tft/document.h"
+#include "tft/run_config.h"
+
+static enum halay_status take(const char *yaml, struct tft_run_config *c)
+{
+    json_t *d;
+    REQUIRE(!tft_document_parse(&test_log, "'c'", yaml, strlen(yaml), 0, &d));
+    enum halay_status status = tft_run_config_take(&test_log, "configuration 'c'", d, c);
+    json_decref(d);
+    return status;
+}
+
+static void defaults(void)
+{
+    struct tft_run_config c;
+
+    tft_run_config_defaults(&c);
+    CHECK(c.hidden_size == 160 && c.heads == 4 && c.dropout == 0.1 && c.batch_size == 64 && c.learning_rate == 1e-3 && c.clip == 0.01);
+    CHECK(c.clip_mode == TFT_CLIP_BY_TENSOR && c.epochs == 100 && c.patience == 5 && c.min_delta == 1e-4 && c.seed == 1 && c.granule == 8);
+    CHECK(c.quantiles.count == 3 && c.quantiles.values[0] == 0.1 && c.quantiles.values[2] == 0.9 && c.deterministic == 1 && c.accumulate == 1);
+    CHECK(!c.max_steps && !c.train_samples && !c.eval_every && c.max_time == 0 && !tft_run_config_check(&test_log, &c));
+}
+
+static void sources(void)
+{
+    struct tft_run_config c, d;
+
+    tft_run_config_defaults(&c);
+    CHECK(!take("hidden_size: 32\nheads: \"2\"\nquantiles: [0.05, 0.5, 0.95]\nschedule: cosine\nlearning_rate: \"3e-3\"\nseed: 7\n", &c));
+    CHECK(c.hidden_size == 32 && c.heads == 2 && c.quantiles.values[0] == 0.05 && c.schedule == TFT_SCHEDULE_COSINE && c.learning_rate == 3e-3);
+    setenv("HALAY_TFT_SEED", "8", 1);
+    setenv("HALAY_TFT_DROPOUT", "0.3", 1);
+    CHECK(!tft_run_config_take_environment(&test_log, &c) && c.seed == 8 && c.dropout == 0.3);
+    unsetenv("HALAY_TFT_SEED");
+    CHECK(!tft_run_config_take_option(&test_log, "batch-size", "16", &c) && c.batch_size == 16);
+    CHECK(!tft_run_config_take_option(&test_log, "quantiles", "0.1,0.9", &c) && c.quantiles.count == 2);
+    CHECK(!tft_run_config_take_option(&test_log, "quantiles", "[0.25, 0.5]", &c) && c.quantiles.values[0] == 0.25);
+    CHECK(!tft_run_config_take_option(&test_log, "quantiles", "1e-6,0.999998,0.999999", &c) && c.quantiles.values[2] == 0.999999);
+    CHECK(!tft_run_config_take_option(&test_log, "max-steps", "0", &c) && !c.max_steps);
+    CHECK(!tft_run_config_take_option(&test_log, "deterministic", "ranks", &c) && c.deterministic == 2);
+    json_t *json = tft_run_config_json(&c);
+    tft_run_config_defaults(&d);
+    CHECK(json && !tft_run_config_take(&test_log, "again", json, &d) && !memcmp(&c, &d, sizeof c));
+    json_decref(json);
+    setenv("HALAY_TFT_DROPUOT", "0.3", 1);
+    CHECK(tft_run_config_take_environment(&test_log, &c) == HALAY_ERR_CONFIG &&
+          error_says("environment variable 'HALAY_TFT_DROPUOT': unknown key 'dropuot'; did you mean 'dropout'?"));
+    unsetenv("HALAY_TFT_DROPUOT");
+    unsetenv("HALAY_TFT_DROPOUT");
+}
+
+static void refused(void)
+{
+    static const char *const cases[][2] = {
+        { "hiden_size: 3\n", "unknown key 'hiden_size'; did you mean 'hidden_size'?" },
+        { "dtype: bf16\n", "'dtype: bf16' is not offered" },
+        { "device: cuda\n", "'device: cuda' is not offered" },
+        { "strategy: zero1\n", "'strategy: zero1' is not offered" },
+        { "conformance: nvidia\n", "'conformance: nvidia' is not offered" },
+        { "ema: 0.99\n", "not offered" },
+        { "checkpoint_every: 100\n", "'checkpoint_every' is not offered" },
+        { "keep: 3\n", "'keep' is not offered" },
+        { "init_from: x\n", "'init_from' is not offered" },
+        { "dtype: f16\n", "'dtype' must be one of f32" },
+        { "schedule: cosinus\n", "must be one of constant, warmup, cosine, plateau" },
+        { "hidden_size: 32.5\n", "must be a whole number" },
+        { "hidden_size: 0\n", "must be a whole number from 1" },
+        { "hidden_size: many\n", "must be a whole number" },
+        { "dropout: 1.0\n", "must be a number from 0 to 0.99" },
+        { "dropout: \"0.1x\"\n", "must be a number" },
+        { "quantiles: [0.5, 0.1]\n", "ascending numbers between 0 and 1" },
+        { "quantiles: [0, 0.5]\n", "ascending numbers between 0 and 1" },
+        { "quantiles: []\n", "ascending numbers between 0 and 1" },
+        { "quantiles: [0.5, 0.9999999]\n", "at most six decimals" },
+        { "quantiles: [0.0000001]\n", "at most six decimals" },
+        { "quantiles: [0.1, 0.1000001]\n", "at most six decimals" },
+        { "quantiles: [0.1, 0.10000000000001]\n", "ascending" },
+        { "batch_size: -4\n", "must be a whole number" },
+        { "seed: 4294967296\n", "must be a whole number" },
+    };
+    struct tft_run_config c, before;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tft_run_config_defaults(&c);
+        before = c;
+        CHECK(take(cases[i][0], &c) != HALAY_OK && error_says(cases[i][1]), "%s", cases[i][0]);
+        CHECK(!memcmp(&c, &before, sizeof c));
+    }
+    tft_run_config_defaults(&c);
+    CHECK(!take("heads: 3\n", &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG && error_says("must be a multiple of 'heads'"));
+    tft_run_config_defaults(&c);
+    CHECK(!take("weight_decay: 0.1\n", &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG && error_says("adamw"));
+}
+
+int main(void)
+{
+    begin_scratch();
+    defaults();
+    sources();
+    refused();
+    end_scratch();
+    return test_end();
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Schema and documents: the full-size example is understood, YAML and JSON say the same, and whatever is wrong, unknown or not
+ * offered is refused with the place and what would be right.
+ */
+#include "tests/tft/files.h"
+#include "tft/document.h"
+#include "tft/schema.h"
+
+#define HEAD "id: {from: filename, pattern: \"^(.*)_x\"}\ntime: {column: t}\nevery: 1h\n"
+#define INPUTS "inputs:\n  load: {column: v, role: target}\n  hour: {calendar: hour, role: known}\n"
+#define WINDOW "window: {encoder: 8, horizon: 4}\n"
+#define SPLIT "split: {train: \"< 2017-08-01\", valid: \"< 2018-02-01\"}\n"
+
+static enum halay_status load(const char *text)
+{
+    struct tft_schema s;
+    enum halay_status status = tft_schema_load(&test_log, write_text("s.yaml", text), &s);
+
+    if (!status)
+        tft_schema_fini(&s);
+    return status;
+}
+
+static void example(void)
+{
+    const char *top = getenv("top_srcdir");
+    char path[600];
+    struct tft_schema s;
+
+    snprintf(path, sizeof path, "%s/examples/pjm.yaml", top ? top : ".");
+    REQUIRE(!tft_schema_load(&test_log, path, &s));
+    CHECK(!strcmp(s.name, "pjm") && !strcmp(s.id_pattern, "^(.*)_hourly") && !s.id_column && s.every == 3600);
+    CHECK(s.has_span && s.span[0] == tft_time_from_date(2013, 6, 1, 1, 0, 0) && s.span[1] == tft_time_from_date(2018, 8, 2, 23, 0, 0));
+    CHECK(s.duplicates == TFT_DUPLICATES_MEAN && s.encoder == 168 && s.horizon == 24 && s.stride == 1 && s.context_before);
+    CHECK(s.input_count == 5 && s.target == 0 && s.inputs[0].fill == TFT_FILL_INTERPOLATE && s.inputs[0].per_entity);
+    CHECK(s.inputs[3].calendar == TFT_CALENDAR_STEPS && s.inputs[4].is_category && s.inputs[4].role == TFT_INPUT_STATIC);
+    CHECK(s.split_end[TFT_TEST] == tft_time_from_date(2018, 8, 3, 0, 0, 0));
+    CHECK(tft_schema_split_begin(&s, TFT_VALID) == tft_time_from_date(2017, 8, 1, 0, 0, 0) && tft_schema_split_begin(&s, TFT_TRAIN) == INT64_MIN);
+    char *json = json_dumps(s.document, 0);
+    struct tft_schema again;
+    CHECK(json && !tft_schema_load(&test_log, write_text("again.json", json), &again));
+    CHECK(json_equal(s.document, again.document));
+    tft_schema_fini(&again);
+    tft_schema_fini(&s);
+    free(json);
+}
+
+static void refused(void)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        { HEAD INPUTS WINDOW SPLIT "windows: 3\n", "unknown key 'windows'; did you mean 'window'?" },
+        { HEAD INPUTS WINDOW SPLIT "resample: {every: 1h}\n", "'resample' is not offered" },
+        { HEAD INPUTS WINDOW SPLIT "active: trim\n", "'active' is not offered" },
+        { INPUTS WINDOW SPLIT, "'id' is missing" },
+        { HEAD WINDOW SPLIT, "'inputs' is missing" },
+        { HEAD INPUTS SPLIT, "'window' is missing" },
+        { HEAD INPUTS WINDOW, "'split' is missing" },
+        { "id: {columns: header}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT, "'columns' is not offered" },
+        { "id: {from: filename}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT, "give {from: filename" },
+        { "id: {from: filename, pattern: \"(\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT, "a regular expression" },
+        { "id: {from: filename, pattern: \"x\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT, "with one (group)" },
+        { "id: {column: z}\ntime: {columns: [y, m]}\nevery: 1h\n" INPUTS WINDOW SPLIT, "'columns' is not offered" },
+        { "id: {column: z}\ntime: {column: t, format: \"%H\"}\nevery: 1h\n" INPUTS WINDOW SPLIT, "'format' must be" },
+        { "id: {column: z}\ntime: {column: t}\nevery: 1M\n" INPUTS WINDOW SPLIT, "'every: 1M' is not offered" },
+        { "id: {column: z}\ntime: {column: t}\nevery: 1\n" INPUTS WINDOW SPLIT, "not offered" },
+        { "id: {column: z}\ntime: {column: t}\nevery: soon\n" INPUTS WINDOW SPLIT, "'every' must be" },
+        { HEAD INPUTS WINDOW "split: {valid: \"< 2017-08-01\"}\n", "'train' must be" },
+        { HEAD INPUTS WINDOW "split: {train: \"2017-08-01\"}\n", "'train' must be like" },
+        { HEAD INPUTS WINDOW "split: {train: \"< 2017-08-01\", valid: \"< 2017-07-01\"}\n", "'valid' must be after" },
+        { HEAD INPUTS "window: {encoder: 8}\n" SPLIT, "'horizon' must be given" },
+        { HEAD INPUTS "window: {encoder: 0, horizon: 3}\n" SPLIT, "'encoder' must be a whole number" },
+        { HEAD INPUTS "window: {encoder: 10000000, horizon: 3}\n" SPLIT, "'encoder' must be a whole number of steps from 1 to " },
+        { HEAD INPUTS WINDOW SPLIT "span: [2018-01-01]\n", "'span' must be" },
+        { HEAD INPUTS WINDOW SPLIT "span: [2018-01-01, 2017-01-01]\n", "'span' must be in order" },
+        { HEAD INPUTS WINDOW SPLIT "duplicates: maen\n", "'duplicates' must be one of mean, first, last, error" },
+        { HEAD INPUTS WINDOW SPLIT "csv: {separator: tab}\n", "'separator' must be one character" },
+        { HEAD INPUTS WINDOW SPLIT "csv: {decimal: \",\"}\n", "another character than 'separator'" },
+        { HEAD INPUTS WINDOW SPLIT "csv: {missing: [0]}\n", "put numbers into quotes" },
+        { HEAD INPUTS "  w: {column: w, role: weight}\n" WINDOW SPLIT, "'role: weight' is not offered" },
+        { HEAD INPUTS "  w: {column: w, role: observed, lags: [1]}\n" WINDOW SPLIT, "'lags' is not offered" },
+        { HEAD INPUTS "  w: {column: w, role: observed, scale: robust}\n" WINDOW SPLIT, "'scale: robust' is not offered" },
+        { HEAD INPUTS "  w: {column: w, role: observed, fill: drop}\n" WINDOW SPLIT, "'fill: drop' is not offered" },
+        { HEAD INPUTS "  w: {column: w, role: observed, fill: {constant: x}}\n" WINDOW SPLIT, "'fill' must be" },
+        { HEAD INPUTS "  w: {column: w, role: observed, type: category}\n" WINDOW SPLIT, "for 'from: id' only" },
+        { HEAD INPUTS "  w: {column: w, roel: observed}\n" WINDOW SPLIT, "unknown key 'roel'; did you mean 'role'?" },
+        { HEAD INPUTS "  w: {column: w}\n" WINDOW SPLIT, "'role' must be given" },
+        { HEAD INPUTS "  w: {role: observed}\n" WINDOW SPLIT, "give one of 'column: NAME'" },
+        { HEAD INPUTS "  w: {calendar: hour, role: observed}\n" WINDOW SPLIT, "'role' must be known" },
+        { HEAD INPUTS "  w: {calendar: houer, role: known}\n" WINDOW SPLIT, "'calendar' must be one of" },
+        { HEAD INPUTS "  w: {calendar: holiday, role: known}\n" WINDOW SPLIT, "'calendar: holiday' is not offered" },
+        { HEAD INPUTS "  w: {column: w, role: target}\n" WINDOW SPLIT, "more than one input with 'role: target'" },
+        { HEAD "inputs:\n  hour: {calendar: hour, role: known}\n" WINDOW SPLIT, "one 'role: target'" },
+        { HEAD "inputs:\n  load: {column: v, role: target}\n" WINDOW SPLIT, "at least one 'role: known'" },
+    };
+
+    CHECK(load(HEAD INPUTS WINDOW SPLIT) == HALAY_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum halay_status status = load(cases[i].text);
+        CHECK((status == HALAY_ERR_CONFIG || status == HALAY_ERR_UNSUPPORTED) && error_says(cases[i].says), "case %zu: %s", i, cases[i].says);
+    }
+}
+
+static void documents(void)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        { "", "nothing in it" },          { "- a\n- b\n", "not a list of keys" }, { "a: 1\na: 2\n", "key 'a' is given twice" },
+        { "a: [1, 2\n", "not YAML" },     { "a: &x 1\nb: *x\n", "aliases" },      { "a: 1\n---\nb: 2\n", "more than one document" },
+        { "? [a]\n: 1\n", "a key must be a word" },
+    };
+    char deep[200] = "a: ";
+    json_t *d;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK(tft_document_parse(&test_log, "'x'", cases[i].text, strlen(cases[i].text), 0, &d) == HALAY_ERR_FORMAT &&
+              error_says(cases[i].says), "%s", cases[i].says);
+    for (int i = 0; i < 40; i++)
+        strcat(deep, "[");
+    CHECK(tft_document_parse(&test_log, "'x'", deep, strlen(deep), 0, &d) == HALAY_ERR_FORMAT);
+    CHECK(tft_document_parse(&test_log, "'x'", "{\"a\":1,\"a\":2}", 13, 1, &d) == HALAY_ERR_FORMAT && error_says("not JSON"));
+    static const char types[] = "a: 12\nb: -1.5e3\nc: true\nd: ~\ne: \"0\"\nf: 1h\ng: 2013-06-01 01:00\nh: 1.2.3\n";
+    REQUIRE(!tft_document_parse(&test_log, "'x'", types, strlen(types), 0, &d));
+    CHECK(json_integer_value(json_object_get(d, "a")) == 12 && json_real_value(json_object_get(d, "b")) == -1500);
+    CHECK(json_is_true(json_object_get(d, "c")) && json_is_null(json_object_get(d, "d")));
+    CHECK(!strcmp(json_string_value(json_object_get(d, "e")), "0") && json_is_string(json_object_get(d, "f")));
+    CHECK(json_is_string(json_object_get(d, "g")) && json_is_string(json_object_get(d, "h")));
+    json_decref(d);
+}
+
+int main(void)
+{
+    begin_scratch();
+    example();
+    refused();
+    documents();
+    end_scratch();
+    return test_end();
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores, schedule and sampler against numbers worked out by hand, and the properties that a shuffle must have.
+ */
+#include "tests/test.h"
+#include "tft/sampler.h"
+#include "tft/schedule.h"
+#include "tft/scores.h"
+#include <math.h>
+#include <string.h>
+
+static int near(double a, double b)
+{
+    return fabs(a - b) <= 1e-12 * (fabs(a) + fabs(b) + 1);
+}
+
+static double at(const json_t *object, const char *a, const char *b)
+{
+    const json_t *inner = json_object_get(object, a);
+    return json_number_value(b ? json_object_get(inner, b) : inner);
+}
+
+static void losses(void)
+{
+    char name[32];
+
+    CHECK(near(tft_quantile_loss(10, 8, 0.9), 1.8) && near(tft_quantile_loss(8, 10, 0.9), 0.2) && tft_quantile_loss(3, 3, 0.5) == 0);
+    tft_quantile_name(0.1, name, sizeof name);
+    CHECK(!strcmp(name, "p10"));
+    tft_quantile_name(0.025, name, sizeof name);
+    CHECK(!strcmp(name, "p2.5"));
+    tft_quantile_name(0.999999, name, sizeof name);
+    CHECK(!strcmp(name, "p99.9999"));
+    tft_quantile_name(1e-6, name, sizeof name);
+    CHECK(!strcmp(name, "p0.0001"));
+    tft_quantile_name(0.99, name, sizeof name);
+    CHECK(!strcmp(name, "p99"), "%s", name);
+}
+
+/* Two entities, horizon 2: y = 10, 20 | 40, -30; forecasts by hand. */
+static void sums(void)
+{
+    static const double quantiles[] = { 0.1, 0.5, 0.9 };
+    static const double y[] = { 10, 20, 40, -30 };
+    static const double p[][3] = { { 8, 9, 12 }, { 18, 24, 22 }, { 30, 36, 39 }, { -40, -30, -20 } };
+    static const char *const ids[] = { "a", "b" };
+    struct tft_scores s;
+
+    REQUIRE(!tft_scores_init(NULL, quantiles, 3, 2, 2, &s));
+    for (size_t i = 0; i < 4; i++)
+        tft_scores_add(&s, i / 2, i % 2, y[i], p[i], i < 2 ? 2 : 4);
+    json_t *j = tft_scores_json(&s, ids);
+    REQUIRE(j);
+    /* p10: .1*2 + .1*2 + .1*10 + .1*10 = 2.4; sum |y| = 100 */
+    CHECK(near(at(j, "q_risk", "p10"), 2 * 2.4 / 100), "%g", at(j, "q_risk", "p10"));
+    CHECK(near(at(j, "q_risk", "p50"), 2 * 0.5 * (1 + 4 + 4 + 0) / 100));
+    CHECK(near(at(j, "q_risk", "p90"), 2 * (0.1 * 2 + 0.1 * 2 + 0.9 * 1 + 0.1 * 10) / 100));
+    /* horizon 1: |10 - 9| + |40 - 36| over 50; horizon 2: 4 over 50 */
+    CHECK(near(at(j, "q_risk_by_horizon_mean", "p50"), (5.0 / 50 + 4.0 / 50) / 2));
+    CHECK(near(at(j, "mae", NULL), 9.0 / 4) && near(at(j, "rmse", NULL), sqrt(33.0 / 4)));
+    CHECK(near(at(j, "smape", NULL), (2.0 * 1 / 19 + 2.0 * 4 / 44 + 2.0 * 4 / 76) / 4));
+    CHECK(near(at(j, "mase", NULL), (1.0 / 2 + 4.0 / 2 + 4.0 / 4) / 4));
+    CHECK(near(at(j, "wql", NULL), (at(j, "q_risk", "p10") + at(j, "q_risk", "p50") + at(j, "q_risk", "p90")) / 3));
+    CHECK(near(at(j, "coverage_p10_p90", NULL), 0.75) && near(at(j, "crossing", NULL), 0.25));
+    CHECK(near(at(json_object_get(json_object_get(j, "by_entity"), "b"), "q_risk", "p50"), 4.0 / 70));
+    CHECK(json_array_size(json_object_get(j, "by_horizon")) == 2);
+    json_decref(j);
+    tft_scores_fini(&s);
+}
+
+static void schedule(void)
+{
+    CHECK(tft_schedule_rate(TFT_SCHEDULE_CONSTANT, 2, 7, 100, 3) == 2);
+    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 0, 100, 0), 2.0 / 5) && tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 4, 100, 0) == 2 &&
+          tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 99, 100, 0) == 2);
+    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 0, 100, 0), 2.0 / 5) && tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 4, 100, 0) == 2);
+    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 52, 100, 0), 1.0), "%g", tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 52, 100, 0));
+    double last = tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 99, 100, 0);
+    CHECK(last >= 0 && last < 0.01, "%g", last);
+    CHECK(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 1000, 100, 0) < 1e-12);
+    CHECK(tft_schedule_rate(TFT_SCHEDULE_PLATEAU, 2, 50, 100, 2) == 0.5);
+    CHECK(tft_schedule_scale(TFT_LR_LINEAR, 1, 4) == 4 && tft_schedule_scale(TFT_LR_SQRT, 1, 4) == 2 && tft_schedule_scale(TFT_LR_UNSCALED, 1, 4) == 1);
+}
+
+/* Every window once; the same for the same seed and epoch, another order for another; no order preferred. */
+static void sampler(void)
+{
+    enum { N = 1000 };
+    static uint64_t a[N], b[N], seen[N];
+    int fixed = 0, differ = 0;
+
+    tft_sampler_draw(1, 0, N, N, a);
+    for (size_t i = 0; i < N; i++) {
+        REQUIRE(a[i] < N);
+        seen[a[i]]++;
+        fixed += a[i] == i;
+    }
+    for (size_t i = 0; i < N; i++)
+        differ += seen[i] != 1;
+    CHECK(!differ && fixed < 20, "%d in their place", fixed);
+    tft_sampler_draw(1, 0, N, 100, b);
+    CHECK(!memcmp(a, b, 100 * sizeof *a));
+    tft_sampler_draw(1, 1, N, N, b);
+    CHECK(memcmp(a, b, sizeof a));
+    tft_sampler_draw(2, 0, N, N, b);
+    CHECK(memcmp(a, b, sizeof a));
+    static size_t first[6];
+    for (uint32_t epoch = 0; epoch < 6000; epoch++) {
+        tft_sampler_draw(7, epoch, 6, 1, b);
+        first[b[0]]++;
+    }
+    for (int i = 0; i < 6; i++)
+        CHECK(first[i] > 850 && first[i] < 1150, "%zu", first[i]); /* 1,000 plus or minus 5 deviations */
+    tft_sampler_draw(1, 0, 1, 1, b);
+    CHECK(b[0] == 0);
+}
+
+int main(void)
+{
+    losses();
+    sums();
+    schedule();
+    sampler();
+    return test_end();
+}

@@ -1,0 +1,117 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The whole way on the piece of PJM in the tree, with a tiny model: it learns, and every command reads what the one before wrote;
+# the same run twice, and on one thread and two, has the same bits.
+. "${top_srcdir:?}/tests/tft/shell.sh"
+data=$scratch/piece.htd
+run=$scratch/run
+
+check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
+grep -q '^entities  *4$' "$scratch/said" || wrong "four entities: $(cat "$scratch/said")"
+grep -q '^rows  *105404$' "$scratch/said" || wrong "105,404 rows: $(cat "$scratch/said")"
+grep -q '^rows doubled, merged  *12$' "$scratch/said" || wrong "12 doubled rows: $(cat "$scratch/said")"
+grep -q '^rows missing, added  *12$' "$scratch/said" || wrong "12 missing rows: $(cat "$scratch/said")"
+
+cat >"$scratch/config.yaml" <<'END'
+hidden_size: 8
+heads: 2
+batch_size: 32
+learning_rate: 0.01
+clip: 1
+clip_mode: global
+max_steps: 60
+eval_every: 20
+valid_samples: 64
+dropout: 0.9
+END
+train() {
+    "$tft" train --data "$data" --config "$scratch/config.yaml" --dropout 0.1 "$@"
+}
+check "train" train --out "$run" --threads 2
+grep -q '^eval step=60 ' "$scratch/said" || wrong "no line for the last evaluation"
+[ "$(wc -l <"$run/metrics.jsonl")" -eq 3 ] || wrong "metrics.jsonl has not three lines"
+grep -q '"dropout": 0.1' "$run/run.json" || wrong "the command line does not win over the file"
+
+# The validation loss fell.
+losses=$(sed 's/.*"valid_loss":\([0-9.e-]*\),.*/\1/' "$run/metrics.jsonl")
+echo "$losses" | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.9 * first) }' || wrong "validation losses did not fall:" $losses
+
+refused 1 "holds a run already" train --out "$run"
+
+# An improvement below min_delta is kept all the same; only patience does not count it.
+check "train with a large min_delta" train --out "$scratch/delta" --threads 2 --min-delta 0.5
+best_of() {
+    grep -o '"best":[a-z]*' "$1/metrics.jsonl"
+    head -c 4000 "$1/model.safetensors" | grep -ao '"step":"[0-9]*"'
+}
+[ "$(best_of "$run")" = "$(best_of "$scratch/delta")" ] || wrong "min_delta changed what was kept: $(best_of "$scratch/delta")"
+check "train again" train --out "$scratch/again" --threads 1
+check "the same bits on one thread and two" cmp "$run/model.safetensors" "$scratch/again/model.safetensors"
+check "train with another seed" train --out "$scratch/seed" --seed 2 --max-steps 20
+if cmp -s "$run/model.safetensors" "$scratch/seed/model.safetensors"; then wrong "another seed gave the same parameters"; fi
+
+check "evaluate" "$tft" evaluate --checkpoint "$run" --data "$data" --split test --stride 24 --json "$scratch/scores.json"
+for key in split windows stride q_risk q_risk_by_horizon_mean mae rmse smape mase wql coverage_p10_p90 crossing naive by_entity by_horizon; do
+    grep -q "^ \"$key\":" "$scratch/scores.json" || wrong "evaluate --json has no key '$key'"
+done
+grep -q '^ "windows": 732,' "$scratch/scores.json" || wrong "evaluate has not 732 windows"
+check "evaluate to standard output" "$tft" evaluate --checkpoint "$run" --data "$data" --stride 240 --json -
+head -n 1 "$scratch/said" | grep -q '^{' || wrong "evaluate --json - prints something else than JSON"
+
+check "predict" "$tft" predict --checkpoint "$run" "$top_srcdir/data/pjm" -o "$scratch/end.csv"
+head -n 1 "$scratch/end.csv" | grep -q '^entity,origin,time,horizon,target,p10,p50,p90$' || wrong "predict's header"
+[ "$(wc -l <"$scratch/end.csv")" -eq 97 ] || wrong "predict has not 4 x 24 rows"
+grep -q '^COMED,2018-08-03 00:00:00,2018-08-03 01:00:00,1,load,' "$scratch/end.csv" || wrong "predict does not begin after the last row"
+check "predict a split" "$tft" predict --checkpoint "$run" --split test --stride 1000 "$top_srcdir/data/pjm" -o "$scratch/split.jsonl"
+[ "$(wc -l <"$scratch/split.jsonl")" -eq 480 ] || wrong "predict --split has not 4 x 5 x 24 rows: $(wc -l <"$scratch/split.jsonl")"
+grep -q '^{"entity":"PJME","origin":"2018-01-31 23:00:00","time":"2018-02-01 00:00:00","horizon":1,"target":"load","p10":' \
+    "$scratch/split.jsonl" || wrong "predict's JSON lines"
+
+check "report" "$tft" report --run "$run" --data "$data" --stride 480 -o "$scratch/page.html"
+tail -n 1 "$scratch/page.html" | grep -q '</html>' || wrong "the page has no end"
+if grep -qE '<script|src=|href=|https?://' "$scratch/page.html"; then wrong "the page needs something from elsewhere"; fi
+[ "$(grep -c '<svg' "$scratch/page.html")" -ge 8 ] || wrong "the page has not all its charts"
+check "report without data" "$tft" report --run "$run" -o "$scratch/small.html"
+
+# Data of another schema, a zone that was not trained on, damaged parameters.
+sed 's/encoder: 72/encoder: 48/' "$top_srcdir/data/pjm.yaml" >"$scratch/other.yaml"
+check "prepare otherwise" "$tft" prepare --schema "$scratch/other.yaml" "$top_srcdir/data/pjm" -o "$scratch/other.htd"
+refused 1 "'window' differs" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd"
+cp "$top_srcdir/data/pjm/COMED_hourly.csv.gz" "$scratch/NEW_hourly.csv.gz"
+refused 1 "entity 'NEW' was not seen in training" "$tft" predict --checkpoint "$run" "$scratch/NEW_hourly.csv.gz" -o "$scratch/new.csv"
+[ ! -e "$scratch/new.csv" ] || wrong "a failed predict left a file behind"
+cp "$scratch/seed/model.safetensors" "$scratch/again/model.safetensors"
+refused 1 "parameters of another run" "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
+head -c 3000 "$run/model.safetensors" >"$scratch/again/model.safetensors"
+refused 1 "no checkpoint that can be read" "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
+
+# Values that no float holds are refused. Those that it just holds give a loss that is not finite: training stops and says so,
+# leaves nothing behind, and may be tried again in the same folder.
+huge() {
+    awk -v x="$1" 'BEGIN { print "t,v"; for (d = 1; d <= 20; d++) for (h = 0; h < 24; h++) printf "2020-01-%02d %02d:00:00,%s\n", d, h, x }'
+}
+cat >"$scratch/huge.yaml" <<'END'
+id: {from: filename, pattern: "^(.*)_huge"}
+time: {column: t}
+every: 1h
+inputs: {v: {column: v, role: target, scale: none}, hour: {calendar: hour, role: known}}
+window: {encoder: 6, horizon: 2}
+split: {train: "< 2020-01-15", valid: "< 2020-02-01"}
+END
+for value in 1e39 1e300 -1e999; do
+    huge $value >"$scratch/X_huge.csv"
+    refused 1 "X_huge.csv', row 2, column 'v': '$value' is not within" \
+        "$tft" prepare --schema "$scratch/huge.yaml" "$scratch/X_huge.csv" -o "$scratch/huge.htd"
+done
+sed 's/: none/: standard/' "$scratch/huge.yaml" >"$scratch/scaled.yaml"
+{ huge 1 | sed '2s/1$/1.000001/'; echo "2020-01-21 00:00:00,3e38"; } >"$scratch/X_huge.csv"
+refused 1 "'X': input 'v' (column 'v') at 2020-01-21 00:00:00 is out of a float's range once scaled" \
+    "$tft" prepare --schema "$scratch/scaled.yaml" "$scratch/X_huge.csv" -o "$scratch/huge.htd"
+huge 3e38 >"$scratch/X_huge.csv"
+check "prepare huge values" "$tft" prepare --schema "$scratch/huge.yaml" "$scratch/X_huge.csv" -o "$scratch/huge.htd"
+refused 1 "is not finite" "$tft" train --data "$scratch/huge.htd" --out "$scratch/huge" --hidden-size 8
+[ -z "$(ls "$scratch/huge")" ] || wrong "a failed training left files behind: $(ls "$scratch/huge")"
+refused 1 "is not finite" "$tft" train --data "$scratch/huge.htd" --out "$scratch/huge" --hidden-size 8
+refused 1 "holds no trained model" "$tft" evaluate --checkpoint "$scratch/huge" --data "$scratch/huge.htd"
+finish

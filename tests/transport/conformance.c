@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Conformance: the cases. Every byte of a message follows from (sender, receiver, tag, number), so that what arrives in
+ * the wrong place, twice or not at all is seen. Waiting spins for a while, then yields or sleeps as the transport can; a
+ * test that hangs is ended by the alarm of its program.
+ */
+#include "conformance.h"
+#include "../test.h"
+#include <sched.h>
+#include <string.h>
+
+#include <pthread.h>
+
+enum { TAG_ANY_CASE = 7 }; /* first tag of the cases; each adds its own */
+
+static size_t large_of(const struct conformance *c)
+{
+    return c->large ? c->large : (size_t)3 << 20;
+}
+
+/* ---- what messages hold ---- */
+
+static unsigned char byte_of(uint32_t key, size_t i)
+{
+    uint32_t x = key + (uint32_t)(i >> 2) * 2654435761u;
+
+    x ^= x >> 15;
+    return (unsigned char)(x >> 8 * (i & 3));
+}
+
+static uint32_t key_of(int from, int to, uint32_t tag, unsigned number)
+{
+    return (uint32_t)from * 1000003u + (uint32_t)to * 10007u + tag * 101u + number * 7919u + 1;
+}
+
+static void fill(unsigned char *buf, size_t bytes, uint32_t key)
+{
+    for (size_t i = 0; i < bytes; i++)
+        buf[i] = byte_of(key, i);
+}
+
+static int holds(const unsigned char *buf, size_t bytes, uint32_t key)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (buf[i] != byte_of(key, i))
+            return 0;
+    return 1;
+}
+
+static unsigned char *make(size_t bytes, uint32_t key)
+{
+    unsigned char *buf = malloc(bytes ? bytes : 1);
+
+    REQUIRE(buf);
+    fill(buf, bytes, key);
+    return buf;
+}
+
+/* ---- waiting ---- */
+
+/* Progress until the transfer is done; the first error ends it. */
+static enum halay_status finish(struct conformance *c, struct halay_transfer *x)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (unsigned i = 0; !halay_transfer_is_done(x); i++) {
+        status = c->t->ops->progress(c->t);
+        if (status != HALAY_OK)
+            break;
+        if (halay_transfer_is_done(x))
+            break;
+        if (i % 64 != 63)
+            continue;
+        if (!(c->t->caps & HALAY_TRANSPORT_SLEEPS)) {
+            sched_yield();
+            continue;
+        }
+        uint32_t token = c->t->ops->arm(c->t);
+        status = c->t->ops->progress(c->t);
+        if (status != HALAY_OK || halay_transfer_is_done(x)) {
+            c->t->ops->disarm(c->t);
+            break;
+        }
+        c->t->ops->sleep(c->t, token, -1);
+    }
+    return status;
+}
+
+static void finish_ok(struct conformance *c, struct halay_transfer *x)
+{
+    enum halay_status status = finish(c, x);
+
+    CHECK(status == HALAY_OK, "rank %d: %s (seed %u)", c->t->rank, halay_status_string(status), c->seed);
+}
+
+/* All ranks are here: a message each way between all pairs, so that transports without memory are driven too. */
+static void meet(struct conformance *c, uint32_t tag)
+{
+    int n = c->t->size, me = c->t->rank;
+    unsigned char out = 1, *in = make((size_t)n, 0);
+    struct halay_transfer *x = calloc((size_t)n * 2, sizeof *x);
+
+    REQUIRE(x);
+    for (int r = 0; r < n; r++)
+        if (r != me) {
+            c->t->ops->recv(c->t, r, tag, &in[r], 1, &x[r]);
+            c->t->ops->send(c->t, r, tag, &out, 1, &x[n + r]);
+        }
+    for (int i = 0; i < 2 * n; i++)
+        if (i % n != me)
+            finish_ok(c, &x[i]);
+    free(x);
+    free(in);
+}
+
+static uint32_t tag_at(uint32_t own)
+{
+    return halay_tag(HALAY_GROUPS_MAX - 1, HALAY_CHANNELS - 1, own);
+}
+
+/* ---- cases ---- */
+
+/* All pairs at once, sizes around the limits of fragments and pages, receive first and send first. */
+static void case_sizes(struct conformance *c)
+{
+    static const size_t sizes[] = { 1,     2,     31,    32,    33,    63,    64,    65,    255,    4095,   4096,
+                                    32767, 32768, 65503, 65504, 65505, 65535, 65536, 65537, 131071, 1000003 };
+    int n = c->t->size, me = c->t->rank;
+    struct halay_transfer *x = calloc((size_t)n * 2, sizeof *x);
+    unsigned char **buf = calloc((size_t)n * 2, sizeof *buf);
+
+    REQUIRE(x && buf);
+    for (size_t s = 0; s <= sizeof sizes / sizeof *sizes; s++) {
+        size_t bytes = s < sizeof sizes / sizeof *sizes ? sizes[s] : large_of(c) + 1;
+        if (bytes > large_of(c) + 1)
+            continue;
+        uint32_t tag = tag_at(TAG_ANY_CASE);
+        for (int r = 0; r < n; r++) {
+            if (r == me)
+                continue;
+            buf[r] = make(bytes, 0);
+            buf[n + r] = make(bytes, key_of(me, r, tag, (unsigned)s));
+            if ((s + (size_t)me) % 2)
+                c->t->ops->send(c->t, r, tag, buf[n + r], bytes, &x[n + r]);
+            c->t->ops->recv(c->t, r, tag, buf[r], bytes, &x[r]);
+            if ((s + (size_t)me) % 2 == 0)
+                c->t->ops->send(c->t, r, tag, buf[n + r], bytes, &x[n + r]);
+        }
+        for (int r = 0; r < n; r++) {
+            if (r == me)
+                continue;
+            finish_ok(c, &x[r]);
+            finish_ok(c, &x[n + r]);
+            CHECK(holds(buf[r], bytes, key_of(r, me, tag, (unsigned)s)), "%zu bytes from %d to %d", bytes, r, me);
+            CHECK(holds(buf[n + r], bytes, key_of(me, r, tag, (unsigned)s)), "what was sent has changed");
+            free(buf[r]);
+            free(buf[n + r]);
+        }
+    }
+    free(buf);
+    free(x);
+}
+
+enum { ROW = 40 };
+
+/* Many messages of one tag: the n-th sent meets the n-th received, whatever their sizes. */
+static void case_order(struct conformance *c)
+{
+    int n = c->t->size, me = c->t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    uint32_t tag = tag_at(TAG_ANY_CASE + 1);
+    struct halay_transfer out[ROW] = { 0 }, in[ROW] = { 0 };
+    unsigned char *sent[ROW], *got[ROW];
+
+    if (n < 2)
+        return;
+    for (unsigned i = 0; i < ROW; i++) {
+        size_t bytes = i % 5 == 4 ? 200000 + i : 10 + i;
+        sent[i] = make(bytes, key_of(me, to, tag, i));
+        got[i] = make(bytes, 0);
+        c->t->ops->send(c->t, to, tag, sent[i], bytes, &out[i]);
+    }
+    for (unsigned i = 0; i < ROW; i++)
+        c->t->ops->recv(c->t, from, tag, got[i], i % 5 == 4 ? 200000 + i : 10 + i, &in[i]);
+    for (unsigned i = 0; i < ROW; i++) {
+        finish_ok(c, &in[i]);
+        CHECK(holds(got[i], in[i].bytes, key_of(from, me, tag, i)), "message %u of the tag", i);
+    }
+    for (unsigned i = 0; i < ROW; i++) {
+        finish_ok(c, &out[i]);
+        free(sent[i]);
+        free(got[i]);
+    }
+}
+
+/* The last tag is received first, and completely, before the next receive is posted; large ones among them. */
+static void case_overtaking(struct conformance *c)
+{
+    int n = c->t->size, me = c->t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    struct halay_transfer out[ROW] = { 0 }, in = { 0 };
+    unsigned char *sent[ROW];
+
+    if (n < 2)
+        return;
+    for (unsigned i = 0; i < ROW; i++) {
+        size_t bytes = i % 8 == 0 ? large_of(c) : 1000 + i;
+        sent[i] = make(bytes, key_of(me, to, tag_at(100 + i), 0));
+        c->t->ops->send(c->t, to, tag_at(100 + i), sent[i], bytes, &out[i]);
+    }
+    for (unsigned i = ROW; i-- > 0;) {
+        size_t bytes = i % 8 == 0 ? large_of(c) : 1000 + i;
+        unsigned char *got = make(bytes, 0);
+        c->t->ops->recv(c->t, from, tag_at(100 + i), got, bytes, &in);
+        finish_ok(c, &in);
+        CHECK(holds(got, bytes, key_of(from, me, tag_at(100 + i), 0)), "tag %u of %d", i, from);
+        free(got);
+    }
+    for (unsigned i = 0; i < ROW; i++) {
+        finish_ok(c, &out[i]);
+        free(sent[i]);
+    }
+}
+
+static unsigned next_random(unsigned *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Random plans, the same on every rank, all in flight at once; receives are posted in another order of tags. */
+static void case_many(struct conformance *c)
+{
+    enum { MANY = 120, TAGS = 13 };
+    int n = c->t->size, me = c->t->rank;
+    unsigned state = c->seed ^ 0x5eed;
+    struct plan {
+        int from, to;
+        uint32_t tag;
+        size_t bytes;
+        struct halay_transfer x;
+        unsigned char *buf;
+    } *plan = calloc(MANY, sizeof *plan);
+
+    REQUIRE(plan);
+    if (n < 2) {
+        free(plan);
+        return;
+    }
+    for (int i = 0; i < MANY; i++) {
+        plan[i].from = (int)(next_random(&state) % (unsigned)n);
+        plan[i].to = (plan[i].from + 1 + (int)(next_random(&state) % (unsigned)(n - 1))) % n;
+        plan[i].tag = tag_at(200 + next_random(&state) % TAGS);
+        plan[i].bytes = 1 + next_random(&state) % (next_random(&state) % 10 == 0 ? 300000u : 3000u);
+    }
+    for (int i = 0; i < MANY; i++)
+        if (plan[i].from == me) {
+            plan[i].buf = make(plan[i].bytes, key_of(me, plan[i].to, plan[i].tag, (unsigned)i));
+            c->t->ops->send(c->t, plan[i].to, plan[i].tag, plan[i].buf, plan[i].bytes, &plan[i].x);
+        }
+    for (uint32_t tag = TAGS; tag-- > 0;)
+        for (int i = 0; i < MANY; i++)
+            if (plan[i].to == me && plan[i].tag == tag_at(200 + tag)) {
+                plan[i].buf = make(plan[i].bytes, 0);
+                c->t->ops->recv(c->t, plan[i].from, plan[i].tag, plan[i].buf, plan[i].bytes, &plan[i].x);
+            }
+    for (int i = 0; i < MANY; i++) {
+        if (!plan[i].buf)
+            continue;
+        finish_ok(c, &plan[i].x);
+        CHECK(holds(plan[i].buf, plan[i].bytes, key_of(plan[i].from, plan[i].to, plan[i].tag, (unsigned)i)),
+              "plan %d of seed %u: %zu bytes from %d to %d", i, c->seed, plan[i].bytes, plan[i].from, plan[i].to);
+        free(plan[i].buf);
+    }
+    free(plan);
+}
+
+/* More than any buffer holds arrives without a receive; other tags go on, then all of it is received. */
+static void case_unexpected(struct conformance *c)
+{
+    enum { PILE = 100 };
+    int n = c->t->size, me = c->t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    size_t bytes = large_of(c) / 16;
+    struct halay_transfer *out = calloc(PILE, sizeof *out), in = { 0 };
+    unsigned char **sent = calloc(PILE, sizeof *sent), *got = make(bytes, 0);
+
+    REQUIRE(out && sent);
+    for (unsigned i = 0; n > 1 && i < PILE; i++) {
+        sent[i] = make(bytes, key_of(me, to, tag_at(300), i));
+        c->t->ops->send(c->t, to, tag_at(300), sent[i], bytes, &out[i]);
+    }
+    meet(c, tag_at(301));
+    for (unsigned i = 0; n > 1 && i < PILE; i++) {
+        memset(got, 0, bytes);
+        c->t->ops->recv(c->t, from, tag_at(300), got, bytes, &in);
+        finish_ok(c, &in);
+        CHECK(holds(got, bytes, key_of(from, me, tag_at(300), i)), "unexpected message %u", i);
+    }
+    for (unsigned i = 0; n > 1 && i < PILE; i++) {
+        finish_ok(c, &out[i]);
+        free(sent[i]);
+    }
+    free(got);
+    free(sent);
+    free(out);
+}
+
+/* Transfers that never meet, that have begun, and that are done are taken back; what was taken back is not touched any
+ * more, and other tags still work. */
+static void case_cancel(struct conformance *c)
+{
+    int n = c->t->size, me = c->t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    size_t bytes = large_of(c);
+    struct halay_transfer never = { 0 }, lonely = { 0 }, out = { 0 }, in = { 0 };
+    unsigned char *a = make(bytes, 1), *b = make(bytes, 2), *s = make(bytes, 3), *r = make(bytes, 4);
+
+    if (n > 1) {
+        c->t->ops->recv(c->t, from, tag_at(400), a, bytes, &never); /* nobody sends it */
+        c->t->ops->send(c->t, to, tag_at(401), b, bytes, &lonely);  /* nobody receives it */
+        c->t->ops->send(c->t, to, tag_at(402), s, bytes, &out);
+        c->t->ops->recv(c->t, from, tag_at(402), r, bytes, &in);
+        for (unsigned i = 0; i < 1 + c->seed % 7; i++)
+            CHECK(c->t->ops->progress(c->t) == HALAY_OK);
+        c->t->ops->cancel(c->t, &never);
+        c->t->ops->cancel(c->t, &lonely);
+        c->t->ops->cancel(c->t, &in); /* in the middle of it, perhaps */
+        memset(r, 9, bytes);
+        memset(b, 8, bytes);
+    }
+    meet(c, tag_at(403));
+    if (n > 1) {
+        c->t->ops->cancel(c->t, &out);
+        memset(s, 7, bytes);
+        meet(c, tag_at(404));
+        size_t touched = 0;
+        for (size_t i = 0; i < bytes; i++)
+            touched += r[i] != 9;
+        CHECK(!touched, "%zu bytes of a cancelled receive were written", touched);
+        CHECK(holds(a, bytes, 1));
+    }
+    free(r);
+    free(s);
+    free(b);
+    free(a);
+}
+
+/* alloc and free; on a transport that shares memory also where it lies and what peers see there. */
+static void case_memory(struct conformance *c)
+{
+    enum { BLOCKS = 12 };
+    struct halay_transport *t = c->t;
+    void *block[BLOCKS];
+    int n = t->size, me = t->rank;
+
+    for (int i = 0; i < BLOCKS; i++) {
+        size_t bytes = (size_t)1 << (i * 2);
+        if (!CHECK(t->ops->alloc(t, bytes, &block[i]) == HALAY_OK, "%zu bytes", bytes))
+            return;
+        CHECK((uintptr_t)block[i] % 4096 == 0);
+        fill(block[i], bytes, (uint32_t)i);
+    }
+    for (int i = 0; i < BLOCKS; i++)
+        CHECK(holds(block[i], (size_t)1 << (i * 2), (uint32_t)i), "block %d was overwritten", i);
+    for (int i = 0; i < BLOCKS; i += 2)
+        t->ops->free(t, block[i]);
+    for (int i = 0; i < BLOCKS; i += 2)
+        if (!CHECK(t->ops->alloc(t, 5000, &block[i]) == HALAY_OK))
+            return;
+    for (int i = 1; i < BLOCKS; i += 2)
+        CHECK(holds(block[i], (size_t)1 << (i * 2), (uint32_t)i), "block %d was overwritten", i);
+    for (int i = 0; i < BLOCKS; i++)
+        t->ops->free(t, block[i]);
+    t->ops->free(t, NULL);
+    if (!(t->caps & HALAY_TRANSPORT_SHARED))
+        return;
+
+    int stack = 0;
+    void *mine;
+    if (!CHECK(t->ops->alloc(t, 100000, &mine) == HALAY_OK))
+        return;
+    fill(mine, 100000, key_of(me, me, 0, 0));
+    uint64_t offset = t->ops->locate(t, mine, 100000), *offsets = calloc((size_t)n, sizeof *offsets);
+    REQUIRE(offsets);
+    CHECK(offset != HALAY_PRIVATE);
+    CHECK(t->ops->reach(t, me, offset, 100000) == mine);
+    CHECK(t->ops->locate(t, (char *)mine + 17, 3) == offset + 17);
+    CHECK(t->ops->locate(t, &stack, sizeof stack) == HALAY_PRIVATE);
+    CHECK(t->ops->locate(t, mine, SIZE_MAX / 2) == HALAY_PRIVATE);
+    CHECK(t->ops->reach(t, 0, UINT64_MAX - 10, 5) == NULL);
+    CHECK(t->ops->reach(t, 0, offset, SIZE_MAX - 5) == NULL);
+    CHECK(c->boot->ops->allgather(c->boot, &offset, sizeof offset, offsets, 60000) == HALAY_OK);
+    for (int r = 0; r < n; r++) {
+        const unsigned char *there = t->ops->reach(t, r, offsets[r], 100000);
+        CHECK(there && holds(there, 100000, key_of(r, r, 0, 0)), "memory of rank %d seen by %d", r, me);
+    }
+    meet(c, tag_at(500));
+    t->ops->free(t, mine);
+    free(offsets);
+}
+
+/* Large messages from and into memory of alloc. */
+static void case_shared_messages(struct conformance *c)
+{
+    struct halay_transport *t = c->t;
+    int n = t->size, me = t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    size_t bytes = large_of(c);
+    struct halay_transfer out[4] = { 0 }, in[4] = { 0 };
+    void *s, *r;
+
+    if (n < 2)
+        return;
+    if (!CHECK(t->ops->alloc(t, 4 * bytes, &s) == HALAY_OK) || !CHECK(t->ops->alloc(t, 4 * bytes, &r) == HALAY_OK))
+        return;
+    for (unsigned i = 0; i < 4; i++) {
+        fill((unsigned char *)s + i * bytes, bytes, key_of(me, to, 600, i));
+        t->ops->send(t, to, tag_at(600 + i % 2), (unsigned char *)s + i * bytes, bytes, &out[i]);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        t->ops->recv(t, from, tag_at(600 + i % 2), (unsigned char *)r + i * bytes, bytes, &in[i]);
+    for (unsigned i = 4; i-- > 0;) {
+        finish_ok(c, &in[i]);
+        finish_ok(c, &out[i]);
+        CHECK(holds((unsigned char *)r + i * bytes, bytes, key_of(from, me, 600, i)), "shared message %u", i);
+    }
+    t->ops->free(t, s);
+    t->ops->free(t, r);
+}
+
+/* Areas: zero at the start, one for each index and rank, and what is stored there with a flag is seen with the flag. */
+static void case_areas(struct conformance *c)
+{
+    struct halay_transport *t = c->t;
+    int n = t->size, me = t->rank;
+
+    if (!(t->caps & HALAY_TRANSPORT_SHARED))
+        return;
+    for (int index = 0; index < HALAY_AREA_COUNT; index += HALAY_AREA_COUNT - 1) {
+        uint32_t *area = t->ops->area(t, me, index);
+        CHECK(area[0] == 0 && area[HALAY_AREA_BYTES / 4 - 1] == 0, "area %d is not zero at the start", index);
+    }
+    meet(c, tag_at(700));
+    for (int index = 0; index < HALAY_AREA_COUNT; index += HALAY_AREA_COUNT - 1) {
+        uint32_t *area = t->ops->area(t, me, index);
+        area[HALAY_AREA_BYTES / 4 - 1] = key_of(me, index, 0, 0);
+        __atomic_store_n(&area[0], 1, __ATOMIC_RELEASE);
+        for (int r = 0; r < n; r++)
+            if (r != me)
+                t->ops->notify(t, r);
+    }
+    for (int index = 0; index < HALAY_AREA_COUNT; index += HALAY_AREA_COUNT - 1)
+        for (int r = 0; r < n; r++) {
+            uint32_t *area = t->ops->area(t, r, index);
+            while (!__atomic_load_n(&area[0], __ATOMIC_ACQUIRE)) {
+                uint32_t token = t->ops->arm(t);
+                if (__atomic_load_n(&area[0], __ATOMIC_ACQUIRE)) {
+                    t->ops->disarm(t);
+                    break;
+                }
+                t->ops->sleep(t, token, -1);
+            }
+            CHECK(area[HALAY_AREA_BYTES / 4 - 1] == key_of(r, index, 0, 0), "area %d of rank %d", index, r);
+        }
+    meet(c, tag_at(701));
+}
+
+/* A ball goes around the ring by a flag and notify, everybody sleeps in between: a wake that is lost costs a second. */
+static void case_sleep_by_notify(struct conformance *c)
+{
+    struct halay_transport *t = c->t;
+    int n = t->size, me = t->rank, to = (me + 1) % n, rounds = c->iterations ? c->iterations : 2000;
+
+    if (n < 2 || (t->caps & 3) != (HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS))
+        return;
+    uint32_t *mine = (uint32_t *)t->ops->area(t, me, 3) + 16, *next = (uint32_t *)t->ops->area(t, to, 3) + 16;
+    for (uint32_t i = 1; i <= (uint32_t)rounds; i++) {
+        if (me != 0 || i > 1)
+            while (__atomic_load_n(mine, __ATOMIC_ACQUIRE) < i - (me == 0)) {
+                uint32_t token = t->ops->arm(t);
+                if (__atomic_load_n(mine, __ATOMIC_ACQUIRE) >= i - (me == 0)) {
+                    t->ops->disarm(t);
+                    break;
+                }
+                t->ops->sleep(t, token, -1);
+            }
+        __atomic_store_n(next, i, __ATOMIC_RELEASE);
+        t->ops->notify(t, to);
+    }
+    CHECK(__atomic_load_n(mine, __ATOMIC_ACQUIRE) >= (uint32_t)rounds - 1);
+    meet(c, tag_at(800));
+}
+
+/* The same by messages of random sizes, the receiver always asleep; both directions at once. */
+static void case_sleep_by_message(struct conformance *c)
+{
+    struct halay_transport *t = c->t;
+    int n = t->size, me = t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    int rounds = (c->iterations ? c->iterations : 2000) / 2;
+    unsigned state = c->seed;
+    unsigned char *s = make(100000, 0), *r = make(100000, 0);
+
+    for (int i = 0; n > 1 && i < rounds; i++) {
+        size_t bytes = next_random(&state) % 50 == 0 ? 100000 : 1 + next_random(&state) % 200;
+        struct halay_transfer out = { 0 }, in = { 0 };
+        s[0] = (unsigned char)i;
+        t->ops->recv(t, from, tag_at(900), r, bytes, &in);
+        t->ops->send(t, to, tag_at(900), s, bytes, &out);
+        if (finish(c, &in) != HALAY_OK || finish(c, &out) != HALAY_OK || r[0] != (unsigned char)i) {
+            CHECK(0, "message %d", i);
+            break;
+        }
+    }
+    free(r);
+    free(s);
+}
+
+struct waker {
+    struct halay_transport *t;
+    uint32_t flag;
+};
+
+static void *wake_it(void *arg)
+{
+    struct waker *w = arg;
+
+    __atomic_store_n(&w->flag, 1, __ATOMIC_RELEASE);
+    w->t->ops->wake(w->t);
+    return NULL;
+}
+
+/* Another thread of this rank ends its sleep. */
+static void case_wake(struct conformance *c)
+{
+    if (!(c->t->caps & HALAY_TRANSPORT_SLEEPS))
+        return;
+    for (int i = 0; i < 50; i++) {
+        struct waker w = { c->t, 0 };
+        pthread_t thread;
+        REQUIRE(pthread_create(&thread, NULL, wake_it, &w) == 0);
+        while (!__atomic_load_n(&w.flag, __ATOMIC_ACQUIRE)) {
+            uint32_t token = c->t->ops->arm(c->t);
+            if (__atomic_load_n(&w.flag, __ATOMIC_ACQUIRE)) {
+                c->t->ops->disarm(c->t);
+                break;
+            }
+            c->t->ops->sleep(c->t, token, -1);
+        }
+        pthread_join(thread, NULL);
+    }
+    uint32_t token = c->t->ops->arm(c->t);
+    c->t->ops->sleep(c->t, token, 1000); /* nobody wakes it: it ends by itself */
+    CHECK(c->t->ops->progress(c->t) == HALAY_OK);
+}
+
+void conformance_run(struct conformance *c)
+{
+    CHECK(c->t->failed_peer == -1);
+    case_sizes(c);
+    case_order(c);
+    case_overtaking(c);
+    case_many(c);
+    case_unexpected(c);
+    case_memory(c);
+    case_shared_messages(c);
+    case_areas(c);
+    case_sleep_by_notify(c);
+    case_sleep_by_message(c);
+    case_wake(c);
+    case_cancel(c); /* last: the order of its tags is broken then */
+    meet(c, tag_at(1));
+}
+
+/* ---- death and leaving ---- */
+
+void conformance_death(struct conformance *c, int victim, void (*die)(void *arg), void *arg)
+{
+    struct halay_transport *t = c->t;
+    int n = t->size, me = t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    size_t bytes = large_of(c);
+    unsigned char *s = make(bytes, 0), *r = make(bytes, 0);
+    struct halay_transfer out = { 0 }, in = { 0 };
+    enum halay_status status = HALAY_OK;
+
+    meet(c, tag_at(1000));
+    for (int i = 0; status == HALAY_OK; i++) {
+        t->ops->recv(t, from, tag_at(1001), r, bytes, &in);
+        t->ops->send(t, to, tag_at(1001), s, bytes, &out);
+        if (me == victim && i == 3) {
+            status = t->ops->progress(t);
+            die(arg);
+            break;
+        }
+        status = finish(c, &in);
+        if (status == HALAY_OK)
+            status = finish(c, &out);
+    }
+    t->ops->cancel(t, &in);
+    t->ops->cancel(t, &out);
+    if (me != victim) {
+        CHECK(status == HALAY_ERR_PEER, "rank %d: %s", me, halay_status_string(status));
+        CHECK(t->failed_peer == victim, "rank %d names rank %d, not %d", me, t->failed_peer, victim);
+        CHECK(t->ops->progress(t) == HALAY_ERR_PEER, "the same error from then on");
+    }
+    free(r);
+    free(s);
+}
+
+void conformance_leave(struct conformance *c)
+{
+    struct halay_transport *t = c->t;
+    int n = t->size, me = t->rank, leaver = n - 1;
+    unsigned char *buf = make(1000, key_of(leaver, me, tag_at(1100), 0)), *got = make(1000, 0);
+    struct halay_transfer x = { 0 };
+
+    meet(c, tag_at(1101));
+    if (me == leaver) {
+        for (int r = 0; r < n - 1; r++) {
+            fill(buf, 1000, key_of(me, r, tag_at(1100), 0));
+            t->ops->send(t, r, tag_at(1100), buf, 1000, &x);
+            finish_ok(c, &x);
+        }
+        t->ops->close(t);
+        c->t = NULL;
+    } else {
+        t->ops->recv(t, leaver, tag_at(1100), got, 1000, &x);
+        finish_ok(c, &x);
+        CHECK(holds(got, 1000, key_of(leaver, me, tag_at(1100), 0)), "what was sent before it left");
+        /* The others are not disturbed by it. */
+        struct halay_transfer out = { 0 }, in = { 0 };
+        unsigned char one = 1, back = 0;
+        if (n > 2) {
+            t->ops->recv(t, (me + n - 2) % (n - 1), tag_at(1102), &back, 1, &in);
+            t->ops->send(t, (me + 1) % (n - 1), tag_at(1102), &one, 1, &out);
+            finish_ok(c, &in);
+            finish_ok(c, &out);
+            CHECK(back == 1);
+        }
+        t->ops->recv(t, leaver, tag_at(1103), got, 1000, &x);
+        enum halay_status status = finish(c, &x);
+        CHECK(status == HALAY_ERR_PEER, "rank %d: %s", me, halay_status_string(status));
+        CHECK(t->failed_peer == leaver, "rank %d names rank %d", me, t->failed_peer);
+        if (t->caps & HALAY_TRANSPORT_SHARED)
+            CHECK(t->ops->has_left(t, leaver) && (me == 0 || !t->ops->has_left(t, me)));
+        t->ops->cancel(t, &x);
+    }
+    free(got);
+    free(buf);
+}
+
+int conformance_failed(void)
+{
+    return test_failed;
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A transport of a module conforms, and does what is beyond the suite: cut messages at and around its part size, take
+ * back what the library below has already matched, say who has left, and open again after a close. One program a
+ * module:
+ *
+ *     test_ucx              ranks are forked here
+ *     mpirun test_mpi       ranks are mpirun's
+ *     test_ucx_parts, ...   the module's sources with parts of a few hundred bytes
+ *
+ * Under mpirun the argument says what: nothing (the cases of this file), "conform", or "die": one rank kills itself.
+ */
+#include "base/clock.h"
+#include "collectives/transport/module.h"
+#include "tests/test.h"
+#include "tests/transport/conformance.h"
+#include "tests/transport/rig.h"
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Read by the address sanitizer: what UCX leaves allocated is its own, and the leak checker crashes on its threads. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+#ifndef PART_BYTES /* of the module under test */
+#define PART_BYTES (((size_t)1 << 20) + 64)
+#endif
+#ifdef MODULE_IS_LINKED /* with tiny parts: long enough */
+#define LARGE_BYTES (100 * PART_BYTES)
+#else
+#define LARGE_BYTES ((size_t)3 << 20)
+#endif
+enum { TAGS = 3 };
+
+static unsigned char pattern(int from, int to, uint32_t tag, size_t i)
+{
+    return (unsigned char)((size_t)from * 7 + (size_t)to * 31 + tag * 13 + i * 5 + i / 251);
+}
+
+static void fill(unsigned char *buf, size_t bytes, int from, int to, uint32_t tag)
+{
+    for (size_t i = 0; i < bytes; i++)
+        buf[i] = pattern(from, to, tag, i);
+}
+
+static size_t wrong(const unsigned char *buf, size_t bytes, int from, int to, uint32_t tag)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < bytes; i++)
+        count += buf[i] != pattern(from, to, tag, i);
+    return count;
+}
+
+static unsigned char *take(size_t bytes)
+{
+    unsigned char *memory = calloc(1, bytes ? bytes : 1);
+
+    REQUIRE(memory);
+    return memory;
+}
+
+static struct halay_transport *opened(struct rig *rig)
+{
+    struct halay_transport *t = NULL;
+    enum halay_status status = rig->api->transport_create(&rig->host, rig->boot, &t);
+
+    CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), rig->last_line);
+    if (status != HALAY_OK)
+        exit(1);
+    CHECK(t->rank == rig->boot->rank && t->size == rig->boot->size && t->failed_peer == -1);
+    return t;
+}
+
+/* Everyone with everyone, under several tags; receives are posted in another order than sends. */
+static void check_exchange(struct halay_transport *t, size_t bytes)
+{
+    int n = t->size, count = 0;
+    size_t slots = (size_t)n * TAGS;
+    unsigned char *out = take(slots * bytes), *in = take(slots * bytes);
+    struct halay_transfer *x = calloc(2 * slots, sizeof *x);
+
+    REQUIRE(x);
+    for (int peer = 0; peer < n; peer++)
+        for (uint32_t k = 0; k < TAGS && peer != t->rank; k++) {
+            uint32_t tag = halay_tag((int)k, 7 - (int)k, 3 * k);
+            unsigned char *at = out + ((size_t)peer * TAGS + k) * bytes;
+            fill(at, bytes, t->rank, peer, tag);
+            t->ops->send(t, peer, tag, at, bytes, &x[count++]);
+        }
+    for (int peer = n - 1; peer >= 0; peer--)
+        for (uint32_t k = TAGS; k-- > 0 && peer != t->rank;)
+            t->ops->recv(t, peer, halay_tag((int)k, 7 - (int)k, 3 * k), in + ((size_t)peer * TAGS + k) * bytes, bytes,
+                         &x[count++]);
+    enum halay_status status = rig_wait(t, x, count);
+    CHECK(status == HALAY_OK, "%zu bytes: %s", bytes, halay_status_string(status));
+    for (int peer = 0; peer < n; peer++)
+        for (uint32_t k = 0; k < TAGS && peer != t->rank; k++) {
+            size_t bad = wrong(in + ((size_t)peer * TAGS + k) * bytes, bytes, peer, t->rank,
+                               halay_tag((int)k, 7 - (int)k, 3 * k));
+            CHECK(!bad, "%zu of %zu bytes from rank %d", bad, bytes, peer);
+        }
+    free(x);
+    free(in);
+    free(out);
+}
+
+/* Messages of one stream keep their order, whatever their lengths. */
+static void check_order(struct halay_transport *t)
+{
+    static const size_t lengths[] = { 3, 2 * PART_BYTES + 1, 1, PART_BYTES, 17, 6 * PART_BYTES + 5, 2 };
+    enum { COUNT = sizeof lengths / sizeof *lengths };
+    struct halay_transfer x[2 * COUNT] = { 0 };
+    unsigned char *out[COUNT], *in[COUNT];
+    int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size;
+
+    if (t->size == 1)
+        return;
+    for (size_t i = 0; i < COUNT; i++) {
+        out[i] = take(lengths[i]);
+        in[i] = take(lengths[i]);
+        fill(out[i], lengths[i], t->rank, to, (uint32_t)i);
+        t->ops->send(t, to, 5, out[i], lengths[i], &x[i]);
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        t->ops->recv(t, from, 5, in[i], lengths[i], &x[COUNT + i]);
+    CHECK(rig_wait(t, x, 2 * COUNT) == HALAY_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        CHECK(!wrong(in[i], lengths[i], from, t->rank, (uint32_t)i), "message %zu", i);
+        free(out[i]);
+        free(in[i]);
+    }
+}
+
+/* Everyone hears of everyone that it has come here. */
+static void meet(struct halay_transport *t, uint32_t tag)
+{
+    struct halay_transfer x[64] = { 0 };
+    unsigned char token[64];
+
+    REQUIRE(t->size <= 32);
+    for (int peer = 0, i = 0; peer < t->size; peer++)
+        if (peer != t->rank) {
+            t->ops->recv(t, peer, tag, &token[peer], 1, &x[i++]);
+            t->ops->send(t, peer, tag, &token[32], 1, &x[i++]);
+        }
+    CHECK(rig_wait(t, x, 2 * (t->size - 1)) == HALAY_OK);
+}
+
+/* So that a loop of looks doesn't fail a thousand times. */
+static void progress_times(struct halay_transport *t, int times)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < times && status == HALAY_OK; i++)
+        status = t->ops->progress(t);
+    CHECK(status == HALAY_OK, "%s", halay_status_string(status));
+}
+
+/* A long send nobody receives and a receive nobody sends for are taken back; what is sent for it later goes nowhere.
+ * The last message, under another tag, shows that the transport lives and that the late one has been there. */
+static void check_cancel(struct halay_transport *t)
+{
+    struct halay_transfer lost = { 0 }, wanted = { 0 }, x[4] = { 0 };
+    int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size;
+    size_t bytes = 3 * PART_BYTES + 11;
+    unsigned char *out = take(bytes), *in = take(bytes), token = 0;
+
+    if (t->size == 1)
+        goto out_free;
+    t->ops->send(t, to, 100, out, bytes, &lost);
+    t->ops->recv(t, from, 101, in, bytes, &wanted);
+    progress_times(t, 100);
+    t->ops->cancel(t, &lost);
+    t->ops->cancel(t, &wanted);
+    memset(out, 0xee, bytes); /* may be touched: nobody reads it any more */
+
+    meet(t, 102); /* all have cancelled */
+    t->ops->send(t, to, 101, out, 64, &x[2]);
+    t->ops->send(t, to, 103, "b", 1, &x[3]);
+    t->ops->recv(t, from, 103, &token, 1, &x[0]);
+    CHECK(rig_wait(t, x, 1) == HALAY_OK && token == 'b');
+    CHECK(rig_wait(t, &x[3], 1) == HALAY_OK);
+    t->ops->cancel(t, &x[2]);
+    for (size_t i = 0; i < bytes; i++)
+        if (in[i]) {
+            CHECK(0, "byte %zu of a receive that was taken back", i);
+            break;
+        }
+
+out_free:
+    free(in);
+    free(out);
+}
+
+/* A receive that is taken back while its message is coming in: from then on its buffer stays as it is. */
+static void check_cancel_matched(struct halay_transport *t)
+{
+    struct halay_transfer big = { 0 }, x[2] = { 0 };
+    size_t bytes = 9 * PART_BYTES;
+    unsigned char *buf = take(bytes), *copy = take(bytes), token = 0;
+    int peer = t->rank ^ 1, is_receiver = t->rank & 1;
+
+    if (peer >= t->size)
+        goto out_free;
+    memset(buf, is_receiver ? 0 : 0x55, bytes);
+    if (is_receiver)
+        t->ops->recv(t, peer, 110, buf, bytes, &big);
+    else
+        t->ops->send(t, peer, 110, buf, bytes, &big);
+    for (int i = 0; i < 20000 && is_receiver && !big.moved && t->ops->progress(t) == HALAY_OK; i++)
+        sched_yield();
+    progress_times(t, is_receiver ? 0 : 200);
+    t->ops->cancel(t, &big);
+    memcpy(copy, buf, bytes);
+    t->ops->recv(t, peer, 111, &token, 1, &x[0]);
+    t->ops->send(t, peer, 111, "c", 1, &x[1]);
+    CHECK(rig_wait(t, x, 2) == HALAY_OK && token == 'c');
+    progress_times(t, 200);
+    CHECK(!memcmp(copy, buf, bytes), "a receive that was taken back was written to");
+
+out_free:
+    free(copy);
+    free(buf);
+}
+
+/* Rank 0 leaves while the others go on among themselves; then they wait for it, in vain. */
+static void check_leave(struct rig *rig)
+{
+    struct halay_transport *t = opened(rig);
+    struct halay_transfer x[2] = { 0 };
+    unsigned char last = 0, ring = 0;
+
+    if (t->size == 1 || t->rank == 0) {
+        for (int peer = 1; peer < t->size; peer++) {
+            t->ops->send(t, peer, 1, "z", 1, &x[0]);
+            CHECK(rig_wait(t, x, 1) == HALAY_OK);
+        }
+        t->ops->close(t); /* what is done arrives all the same */
+        return;
+    }
+    for (int i = 0; i < 50 && t->size > 2; i++) {
+        t->ops->send(t, t->rank % (t->size - 1) + 1, 2, &ring, 1, &x[0]);
+        t->ops->recv(t, (t->rank + t->size - 3) % (t->size - 1) + 1, 2, &ring, 1, &x[1]);
+        enum halay_status status = rig_wait(t, x, 2);
+        CHECK(status == HALAY_OK, "round %d: %s: %s", i, halay_status_string(status), rig->last_line);
+    }
+    t->ops->recv(t, 0, 1, &last, 1, &x[0]);
+    CHECK(rig_wait(t, x, 1) == HALAY_OK && last == 'z', "%s", rig->last_line);
+    t->ops->recv(t, 0, 3, &last, 1, &x[0]);
+    enum halay_status status = rig_wait(t, x, 1);
+    CHECK(status == HALAY_ERR_PEER && t->failed_peer == 0, "%s, peer %d", halay_status_string(status), t->failed_peer);
+    CHECK(t->ops->progress(t) == status, "the first error stays");
+    t->ops->cancel(t, &x[0]);
+    t->ops->close(t);
+}
+
+/* Lengths that disagree, by a little or by whole parts, on either side. */
+static void check_lengths(struct rig *rig, size_t sent, size_t expected)
+{
+    struct halay_transport *t = opened(rig);
+    struct halay_transfer x = { 0 };
+    unsigned char *buf = take(sent > expected ? sent : expected);
+    int peer = t->rank ^ 1;
+
+    if (peer < t->size && t->rank & 1) {
+        t->ops->recv(t, peer, 1, buf, expected, &x);
+        enum halay_status status = rig_wait(t, &x, 1);
+        CHECK(status == HALAY_ERR_FORMAT, "%zu sent, %zu expected: %s", sent, expected, halay_status_string(status));
+    } else if (peer < t->size) {
+        t->ops->send(t, peer, 1, buf, sent, &x);
+        enum halay_status status = rig_wait(t, &x, 1);
+        CHECK(status == HALAY_OK || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
+    }
+    t->ops->cancel(t, &x);
+    t->ops->close(t);
+    free(buf);
+}
+
+static void *wake_when_told(void *arg)
+{
+    struct halay_transport *t = arg;
+
+    for (int i = 0; i < 100; i++) { /* whenever it sleeps, or is about to */
+        t->ops->wake(t);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* A message ends a sleep, and so does a wake. (A lost one shows as a minute's sleep: the harness kills the test.) */
+static void check_sleep(struct halay_transport *t)
+{
+    struct halay_transfer x[2] = { 0 };
+    unsigned char token = 0;
+    int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size;
+    pthread_t thread;
+
+    if (!(t->caps & HALAY_TRANSPORT_SLEEPS))
+        return;
+    for (int round = 0; round < 20 && t->size > 1; round++) {
+        if (t->rank || round) /* one token goes around */
+            t->ops->recv(t, from, 7, &token, 1, &x[0]);
+        else
+            x[0].state = HALAY_TRANSFER_DONE;
+        while (!halay_transfer_is_done(&x[0])) {
+            uint32_t armed = t->ops->arm(t);
+            if (!CHECK(t->ops->progress(t) == HALAY_OK))
+                return;
+            if (halay_transfer_is_done(&x[0]))
+                t->ops->disarm(t);
+            else
+                t->ops->sleep(t, armed, 60L * 1000 * 1000);
+        }
+        t->ops->send(t, to, 7, &token, 1, &x[1]);
+        CHECK(rig_wait(t, &x[1], 1) == HALAY_OK);
+    }
+    if (t->size > 1 && t->rank == 0) {
+        t->ops->recv(t, from, 7, &token, 1, &x[0]);
+        CHECK(rig_wait(t, x, 1) == HALAY_OK);
+    }
+    uint32_t armed = t->ops->arm(t);
+    t->ops->wake(t);
+    t->ops->sleep(t, armed, 60L * 1000 * 1000); /* woken before it sleeps: returns at once */
+    armed = t->ops->arm(t);
+    REQUIRE(!pthread_create(&thread, NULL, wake_when_told, t));
+    t->ops->sleep(t, armed, 60L * 1000 * 1000);
+    pthread_join(thread, NULL);
+}
+
+static int run_cases(struct rig *rig, void *arg)
+{
+    static const size_t sizes[] = { 1, 4097, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 5 * PART_BYTES + 3 };
+
+    (void)arg;
+    for (int round = 0; round < 2; round++) { /* opens again */
+        struct halay_transport *t = opened(rig);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            if (sizes[i] <= 4 * PART_BYTES || t->size <= 3)
+                check_exchange(t, sizes[i]);
+        check_order(t);
+        if (round)
+            check_sleep(t);
+        t->ops->close(t);
+    }
+    struct halay_transport *t = opened(rig);
+    check_cancel(t);
+    check_cancel_matched(t);
+    meet(t, 200);
+    t->ops->close(t);
+    check_leave(rig);
+    check_lengths(rig, 100, 200);
+    check_lengths(rig, 200, 100);
+    check_lengths(rig, 2 * PART_BYTES, PART_BYTES);
+    check_lengths(rig, PART_BYTES, 2 * PART_BYTES);
+    return test_failed;
+}
+
+static int run_conformance(struct rig *rig, void *arg)
+{
+    struct conformance c = {
+        .boot = rig->boot, .seed = (unsigned)rig->boot->size, .iterations = 200, .large = LARGE_BYTES
+    };
+
+    (void)arg;
+    rig_watch(rig);
+    c.t = opened(rig);
+    conformance_run(&c);
+    c.t->ops->close(c.t);
+    if (rig->boot->size > 1) {
+        c.t = opened(rig);
+        conformance_leave(&c);
+        if (c.t)
+            c.t->ops->close(c.t);
+    }
+    return conformance_failed() || test_failed;
+}
+
+static void kill_self(void *arg)
+{
+    (void)arg;
+    raise(SIGKILL);
+}
+
+/* The last rank dies in the middle of messages. */
+static int run_death(struct rig *rig, void *arg)
+{
+    struct conformance c = { .boot = rig->boot, .seed = 1, .large = LARGE_BYTES };
+
+    (void)arg;
+    rig_watch(rig);
+    c.t = opened(rig);
+    conformance_death(&c, rig->boot->size - 1, kill_self, NULL);
+    int64_t start = halay_now_us();
+    c.t->ops->close(c.t);
+    CHECK(c.boot, "closed after %lld ms", (long long)(halay_now_us() - start) / 1000);
+    return conformance_failed() || test_failed;
+}
+
+#ifdef RANKS_ARE_FORKED
+
+int main(void)
+{
+    const struct halay_module_api *api = rig_module(MODULE);
+    static const int sizes[] = { 1, 2, 3, 4, 5, 7, 8 };
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        CHECK(!rig_fork(api, sizes[i], -1, 100, run_conformance, NULL), "%d ranks", sizes[i]);
+        if (sizes[i] <= 4)
+            CHECK(!rig_fork(api, sizes[i], -1, 100, run_cases, NULL), "%d ranks", sizes[i]);
+    }
+    CHECK(!rig_fork(api, 2, 1, 60, run_death, NULL));
+    CHECK(!rig_fork(api, 5, 4, 60, run_death, NULL));
+    return test_end();
+}
+
+#else
+
+int main(int argc, char **argv)
+{
+    const struct halay_module_api *api = rig_module(MODULE);
+    struct rig rig;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    enum halay_status status = rig_open_mpi(&rig, api);
+    CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), rig.last_line);
+    if (status != HALAY_OK)
+        return 1;
+    alarm(100);
+    int failed = argc < 2                      ? run_cases(&rig, NULL)
+                 : !strcmp(argv[1], "conform") ? run_conformance(&rig, NULL)
+                                               : run_death(&rig, NULL);
+    rig_close(&rig);
+    return failed || test_end();
+}
+
+#endif

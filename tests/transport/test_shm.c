@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The shared-memory transport conforms, with ranks as processes: more than there are cores, one killed in the middle of a
+ * transfer, one that leaves, little address space, too large an allocation, and strangers at the socket.
+ */
+#include "../test.h"
+#include "base/clock.h"
+#include "collectives/transport/peers.h"
+#include "collectives/transport/shm.h"
+#include "conformance.h"
+#include "shared_boot.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef void job_function(struct conformance *c, struct halay_log *log);
+
+struct job {
+    job_function *run;
+    int size;
+    int killed;           /* the rank that ends by SIGKILL, or -1 */
+    size_t segment_bytes; /* 0: 1 GiB */
+    size_t address_space; /* limit; 0: none */
+    int is_quiet;         /* error lines are what is wanted */
+    int without_barrier;
+};
+
+static void drop_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg, (void)level, (void)line;
+}
+
+static int run_rank(const struct job *job, struct shared_board *board, int rank)
+{
+    struct halay_log log;
+    struct halay_peers *peers;
+    struct conformance c = {
+        .seed = (unsigned)job->size,
+        .large = job->size <= 3 ? (size_t)3 << 20 : (size_t)1 << 20, /* the pile of them must exceed ring and budget */
+        .iterations = job->size <= 3 ? 1000 : 200,
+    };
+    struct halay_shm_options options = {
+        .segment_bytes = job->segment_bytes ? job->segment_bytes : (size_t)1 << 30,
+        .timeout_ms = 60000,
+        .without_barrier = job->without_barrier && rank == 0, /* one is enough: all have to do without */
+    };
+
+    alarm(200);
+    if (job->address_space) {
+        struct rlimit limit = { job->address_space, job->address_space };
+        REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    }
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    log.rank = rank;
+    log.write = job->is_quiet ? drop_line : NULL;
+    c.boot = shared_boot_create(board, rank, &log);
+    if (!CHECK(halay_peers_create(&log, c.boot, 60000, &peers) == HALAY_OK))
+        return 1;
+    if (CHECK(halay_shm_open(&log, &options, c.boot, peers, &c.t) == HALAY_OK)) {
+        job->run(&c, &log);
+        if (c.t)
+            c.t->ops->close(c.t);
+    }
+    halay_peers_destroy(peers);
+    c.boot->ops->destroy(c.boot);
+    halay_log_fini(&log);
+    return conformance_failed() || test_failed;
+}
+
+/* Fork the ranks, and judge how each ended. */
+static void run(const struct job *job)
+{
+    struct shared_board *board = shared_board_create(job->size);
+    pid_t *pid = calloc((size_t)job->size, sizeof *pid);
+    int status;
+
+    REQUIRE(pid);
+    fflush(stdout);
+    for (int r = 0; r < job->size; r++) {
+        REQUIRE((pid[r] = fork()) >= 0);
+        if (!pid[r]) {
+            test_failed = 0; /* a rank answers for itself */
+            int failed = run_rank(job, board, r);
+            fflush(stdout);
+            _exit(failed);
+        }
+    }
+    /* In no order: a dead rank must be a zombie for the others while they find out. */
+    for (int r = 0; r < job->size; r++) {
+        REQUIRE(waitpid(pid[r], &status, 0) == pid[r]);
+        if (r == job->killed)
+            CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "rank %d of %d", r, job->size);
+        else
+            CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank %d of %d ended with %#x", r, job->size, status);
+    }
+    free(pid);
+    shared_board_destroy(board);
+}
+
+/* ---- jobs ---- */
+
+static void job_run(struct conformance *c, struct halay_log *log)
+{
+    (void)log;
+    conformance_run(c);
+}
+
+static void job_leave(struct conformance *c, struct halay_log *log)
+{
+    (void)log;
+    conformance_leave(c);
+}
+
+static void kill_self(void *arg)
+{
+    (void)arg;
+    raise(SIGKILL);
+}
+
+static void job_death(struct conformance *c, struct halay_log *log)
+{
+    char text[256];
+
+    c->large = 20 << 20; /* more than a ring holds: it dies in the middle of it */
+    conformance_death(c, c->t->size - 1, kill_self, NULL);
+    halay_log_last_error(log, text, sizeof text);
+    CHECK(strstr(text, "is dead"), "the log says how: '%s'", text);
+}
+
+/* Asleep, with nothing posted at all: the end of a peer ends the sleep within its second, and progress says so. */
+/* Rank 2 dies; rank 1 finds out, and has left when rank 0 first looks: rank 0 still names rank 2. */
+static void job_death_then_leave(struct conformance *c, struct halay_log *log)
+{
+    struct halay_transport *t = c->t;
+    struct halay_transfer in = { 0 };
+    int64_t deadline_us = halay_deadline_us(60000);
+    enum halay_status status = HALAY_OK;
+    char byte;
+
+    (void)log;
+    if (t->rank == 2)
+        raise(SIGKILL);
+    t->ops->recv(t, t->rank == 0 ? 1 : 2, halay_tag(0, 0, 1), &byte, 1, &in);
+    while (t->rank == 0 && !t->ops->has_left(t, 1) && halay_now_us() < deadline_us)
+        sched_yield();
+    while (status == HALAY_OK && halay_now_us() < deadline_us)
+        status = t->ops->progress(t);
+    t->ops->cancel(t, &in);
+    CHECK(status == HALAY_ERR_PEER && t->failed_peer == 2, "rank %d: %s, names rank %d", t->rank,
+          halay_status_string(status), t->failed_peer);
+}
+
+static void job_death_asleep(struct conformance *c, struct halay_log *log)
+{
+    struct halay_transport *t = c->t;
+    enum halay_status status = HALAY_OK;
+    int all[8], one = 1;
+
+    (void)log;
+    CHECK(c->boot->ops->allgather(c->boot, &one, sizeof one, all, 60000) == HALAY_OK);
+    if (t->rank == t->size - 1)
+        raise(SIGKILL);
+    while (status == HALAY_OK) {
+        uint32_t token = t->ops->arm(t);
+        status = t->ops->progress(t);
+        if (status == HALAY_OK)
+            t->ops->sleep(t, token, -1);
+        else
+            t->ops->disarm(t);
+    }
+    CHECK(status == HALAY_ERR_PEER && t->failed_peer == t->size - 1);
+}
+
+/* A peer that left and then ended is no failure for those who do not wait for it. */
+static void job_leave_quietly(struct conformance *c, struct halay_log *log)
+{
+    struct halay_transport *t = c->t;
+
+    (void)log;
+    if (t->rank == t->size - 1)
+        return;
+    while (!t->ops->has_left(t, t->size - 1)) {
+        uint32_t token = t->ops->arm(t);
+        if (t->ops->has_left(t, t->size - 1)) {
+            t->ops->disarm(t);
+            break;
+        }
+        t->ops->sleep(t, token, -1);
+    }
+    for (int64_t until = halay_now_us() + 50000; halay_now_us() < until;)
+        if (!CHECK(t->ops->progress(t) == HALAY_OK))
+            return;
+    /* But sending to it is one. */
+    struct halay_transfer x = { 0 };
+    char byte = 0;
+    t->ops->send(t, t->size - 1, 1, &byte, 1, &x);
+    enum halay_status status = HALAY_OK;
+    while (status == HALAY_OK && !halay_transfer_is_done(&x))
+        status = t->ops->progress(t);
+    CHECK(status == HALAY_ERR_PEER && t->failed_peer == t->size - 1);
+    t->ops->cancel(t, &x);
+}
+
+/* Memory that cannot be is an error, and a segment that is full; afterwards all is as before. */
+static void job_memory(struct conformance *c, struct halay_log *log)
+{
+    struct halay_transport *t = c->t;
+    void *ptr;
+
+    (void)log;
+    CHECK(t->ops->alloc(t, SIZE_MAX, &ptr) == HALAY_ERR_NO_MEMORY);
+    CHECK(t->ops->alloc(t, (size_t)1 << 50, &ptr) == HALAY_ERR_NO_MEMORY);
+    CHECK(t->ops->alloc(t, (size_t)300 << 30, &ptr) == HALAY_ERR_NO_MEMORY);
+    CHECK(t->ops->alloc(t, 1 << 20, &ptr) == HALAY_OK);
+    memset(ptr, 1, 1 << 20);
+    t->ops->free(t, (char *)ptr + 4096); /* not what alloc gave: said, and nothing done */
+    t->ops->free(t, ptr);
+    CHECK(t->ops->alloc(t, 1 << 20, &ptr) == HALAY_OK);
+    CHECK(*(char *)ptr == 0, "what was given back has been given to the system");
+    t->ops->free(t, ptr);
+}
+
+/* ---- strangers ---- */
+
+/* Connects to every abstract socket of this library that there is, says nothing or rubbish, and holds on. */
+static void strangers(const _Atomic int *stop)
+{
+    int held[200], count = 0;
+
+    while (!atomic_load_explicit(stop, memory_order_acquire)) {
+        char line[512], name[128];
+        FILE *list = fopen("/proc/net/unix", "re");
+        REQUIRE(list);
+        while (fgets(line, sizeof line, list)) {
+            char *at = strstr(line, "@halay-");
+            if (!at || sscanf(at + 1, "%127s", name) != 1)
+                continue;
+            struct sockaddr_un address = { .sun_family = AF_UNIX };
+            memcpy(address.sun_path + 1, name, strlen(name));
+            int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+            if (fd < 0)
+                continue;
+            if (connect(fd, (struct sockaddr *)&address,
+                        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))) == 0 &&
+                count % 2)
+                (void)!send(fd, "let me in", 9, MSG_NOSIGNAL);
+            if (count >= 200)
+                close(held[count % 200]);
+            held[count++ % 200] = fd;
+        }
+        fclose(list);
+    }
+    _exit(0);
+}
+
+static void job_open_only(struct conformance *c, struct halay_log *log)
+{
+    struct halay_transfer out = { 0 }, in = { 0 };
+    int n = c->t->size;
+    unsigned char a = 1, b = 0;
+
+    (void)log;
+    c->t->ops->recv(c->t, (c->t->rank + n - 1) % n, 1, &b, 1, &in);
+    c->t->ops->send(c->t, (c->t->rank + 1) % n, 1, &a, 1, &out);
+    while (!halay_transfer_is_done(&in))
+        if (!CHECK(c->t->ops->progress(c->t) == HALAY_OK))
+            return;
+    CHECK(b == 1);
+}
+
+static void check_strangers(void)
+{
+    _Atomic int *stop = mmap(NULL, sizeof *stop, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    REQUIRE(stop != MAP_FAILED);
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (!pid)
+        strangers(stop);
+    for (int i = 0; i < 10; i++)
+        run(&(struct job){ .run = job_open_only, .size = 4, .killed = -1, .is_quiet = 1 });
+    atomic_store_explicit(stop, 1, memory_order_release);
+    int status;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    munmap((void *)stop, sizeof *stop);
+}
+
+int main(void)
+{
+    static const int sizes[] = { 1, 2, 3, 4, 5, 7, 8 };
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        run(&(struct job){ .run = job_run, .size = sizes[i], .killed = -1 });
+    run(&(struct job){ .run = job_run, .size = 3, .killed = -1, .without_barrier = 1 });
+    run(&(struct job){ .run = job_death, .size = 2, .killed = 1, .is_quiet = 1 });
+    run(&(struct job){ .run = job_death, .size = 5, .killed = 4, .is_quiet = 1 });
+    run(&(struct job){ .run = job_death_then_leave, .size = 3, .killed = 2, .is_quiet = 1 });
+    run(&(struct job){ .run = job_death_asleep, .size = 3, .killed = 2, .is_quiet = 1 });
+    run(&(struct job){ .run = job_leave, .size = 2, .killed = -1, .is_quiet = 1 });
+    run(&(struct job){ .run = job_leave, .size = 4, .killed = -1, .is_quiet = 1 });
+    run(&(struct job){ .run = job_leave_quietly, .size = 3, .killed = -1, .is_quiet = 1 });
+    run(&(struct job){ .run = job_memory, .size = 2, .killed = -1, .is_quiet = 1, .segment_bytes = (size_t)4 << 40 });
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    /* 64 GiB each are asked for, 3 GiB can be had. */
+    run(&(struct job){ .run = job_open_only,
+                       .size = 4,
+                       .killed = -1,
+                       .segment_bytes = (size_t)64 << 30,
+                       .address_space = (size_t)3 << 30 });
+#endif
+    check_strangers();
+    return test_end();
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening a world: alone; over the store, several ranks as processes; again after the first; with one rank that cannot,
+ * which all learn at once; with settings that are wrong; with a module that is none.
+ */
+#include "../test.h"
+#include "base/clock.h"
+#include "base/store.h"
+#include "collectives/world.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void drop_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg, (void)level, (void)line;
+}
+
+/* ---- alone ---- */
+
+static void check_alone(void)
+{
+    struct halay_world *world;
+    void *memory;
+    int rank;
+
+    if (!CHECK(halay_world_open(NULL, &world) == HALAY_OK))
+        return;
+    CHECK(world->rank == 0 && world->size == 1 && world->local_size == 1 && world->cross_size == 1);
+    CHECK(world->control == world->data && !strcmp(world->data->ops->name, "shm"));
+    CHECK(world->is_homogeneous && halay_world_check_peers(world, &rank) == HALAY_OK);
+    CHECK(world->data->ops->alloc(world->data, 1000, &memory) == HALAY_OK);
+    CHECK(world->data->ops->locate(world->data, memory, 1000) != HALAY_PRIVATE);
+    halay_world_close(world);
+    halay_world_close(NULL);
+}
+
+static void check_wrong_settings(void)
+{
+    struct halay_world_options options = { .transport = "smh", .log_write = drop_line };
+    struct halay_world *world;
+
+    CHECK(halay_world_open(&options, &world) == HALAY_ERR_CONFIG);
+    options = (struct halay_world_options) { .bootstrap = "magic", .log_write = drop_line };
+    CHECK(halay_world_open(&options, &world) == HALAY_ERR_CONFIG);
+    options = (struct halay_world_options) { .bootstrap = "store", .log_write = drop_line };
+    CHECK(halay_world_open(&options, &world) == HALAY_ERR_CONFIG, "no store was given");
+    setenv("HALAY_START_TIMEOUT", "soon", 1);
+    CHECK(halay_world_open(&options, &world) == HALAY_ERR_CONFIG);
+    unsetenv("HALAY_START_TIMEOUT");
+}
+
+/* A file that is no module, where modules are looked for first. */
+static void check_broken_module(void)
+{
+    char folder[] = "/tmp/halay-test-XXXXXX", path[64];
+    struct halay_world_options options = { .transport = "ucx", .log_write = drop_line };
+    struct halay_world *world;
+
+    REQUIRE(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/libhalay-ucx.so", folder);
+    FILE *file = fopen(path, "w");
+    REQUIRE(file && fputs("no module", file) >= 0 && fclose(file) == 0);
+    setenv("HALAY_MODULE_PATH", folder, 1);
+    CHECK(halay_world_open(&options, &world) == HALAY_ERR_UNSUPPORTED);
+    unsetenv("HALAY_MODULE_PATH");
+    unlink(path);
+    rmdir(folder);
+}
+
+/* ---- several ---- */
+
+struct job {
+    int (*run)(int rank); /* in each rank; nonzero: failed */
+    int size;
+    int killed; /* or -1 */
+};
+
+static int rank_main(const struct job *job, int rank, const char *address, int secret_fd)
+{
+    char text[32];
+
+    alarm(100);
+    snprintf(text, sizeof text, "%d", rank);
+    setenv("HALAY_RANK", text, 1);
+    snprintf(text, sizeof text, "%d", job->size);
+    setenv("HALAY_SIZE", text, 1);
+    snprintf(text, sizeof text, "%d", secret_fd);
+    setenv("HALAY_STORE_SECRET_FD", text, 1);
+    setenv("HALAY_STORE_ADDRESS", address, 1);
+    return job->run(rank);
+}
+
+/* Serve the store until all ranks have ended. */
+static void serve(struct halay_store_server *server, const struct job *job, const pid_t *pid)
+{
+    for (int left = job->size; left;) {
+        struct pollfd fd = { .fd = halay_store_server_fd(server), .events = POLLIN };
+        poll(&fd, 1, 10);
+        CHECK(halay_store_server_progress(server) == HALAY_OK);
+        int status;
+        pid_t ended = waitpid(-1, &status, WNOHANG);
+        for (int r = 0; r < job->size && ended > 0; r++) {
+            if (pid[r] != ended)
+                continue;
+            left--;
+            if (r == job->killed)
+                CHECK(WIFSIGNALED(status), "rank %d", r);
+            else
+                CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank %d ended with %#x", r, status);
+        }
+    }
+}
+
+static void run(const struct job *job)
+{
+    struct halay_log log;
+    struct halay_store_server *server;
+    unsigned char secret[HALAY_SECRET_BYTES] = "a secret for this test only.....";
+    int fd = memfd_create("secret", 0);
+    pid_t *pid = calloc((size_t)job->size, sizeof *pid);
+
+    REQUIRE(pid && fd >= 0 && write(fd, secret, sizeof secret) == (ssize_t)sizeof secret);
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    REQUIRE(halay_store_server_create(&log, NULL, secret, &server) == HALAY_OK);
+    fflush(stdout);
+    for (int r = 0; r < job->size; r++) {
+        REQUIRE((pid[r] = fork()) >= 0);
+        if (!pid[r]) {
+            int failed = rank_main(job, r, halay_store_server_address(server), fd);
+            fflush(stdout);
+            _exit(failed || test_failed);
+        }
+    }
+    serve(server, job, pid);
+    halay_store_server_destroy(server);
+    halay_log_fini(&log);
+    close(fd);
+    free(pid);
+}
+
+static int exchange_once(struct halay_world *world)
+{
+    struct halay_transport *t = world->data;
+    struct halay_transfer out = { 0 }, in = { 0 };
+    int mine = world->rank, got = -1, from = (world->rank + world->size - 1) % world->size;
+
+    if (world->size < 2)
+        return 1;
+    t->ops->recv(t, from, 1, &got, sizeof got, &in);
+    t->ops->send(t, (world->rank + 1) % world->size, 1, &mine, sizeof mine, &out);
+    while (!halay_transfer_is_done(&in) || !halay_transfer_is_done(&out))
+        if (t->ops->progress(t) != HALAY_OK)
+            return 0;
+    return got == from;
+}
+
+static int job_twice(int rank)
+{
+    for (int i = 0; i < 2; i++) {
+        struct halay_world *world;
+        if (!CHECK(halay_world_open(NULL, &world) == HALAY_OK))
+            return 1;
+        CHECK(world->rank == rank && world->local_rank == rank && world->local_size == world->size);
+        CHECK(!strcmp(world->boot->ops->name, "store") && world->control);
+        CHECK(exchange_once(world));
+        halay_world_close(world);
+    }
+    return 0;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { IS_SANITIZED = 1 };
+#else
+enum { IS_SANITIZED = 0 };
+#endif
+
+/* One rank has no room for the segments: nobody waits for it, all get its status. */
+static int job_one_cannot(int rank)
+{
+    struct halay_world_options options = { .log_write = drop_line };
+    struct halay_world *world;
+
+    if (rank == 1) {
+        struct rlimit limit = { (size_t)600 << 20, (size_t)600 << 20 };
+        REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    }
+    setenv("HALAY_START_TIMEOUT", "90", 1);
+    CHECK(halay_world_open(&options, &world) == HALAY_ERR_NO_MEMORY);
+    return 0;
+}
+
+/* One does not come: the others say so in time. */
+static int job_one_is_missing(int rank)
+{
+    struct halay_world_options options = { .log_write = drop_line };
+    struct halay_world *world;
+
+    if (rank == 1)
+        return 0;
+    setenv("HALAY_START_TIMEOUT", "1", 1);
+    CHECK(halay_world_open(&options, &world) == HALAY_ERR_TIMEOUT);
+    return 0;
+}
+
+static int job_death(int rank)
+{
+    struct halay_world_options options = { .log_write = drop_line };
+    struct halay_world *world;
+    int dead = -1;
+
+    if (!CHECK(halay_world_open(&options, &world) == HALAY_OK))
+        return 1;
+    if (rank == 2)
+        raise(SIGKILL);
+    while (halay_world_check_peers(world, &dead) == HALAY_OK)
+        poll(NULL, 0, 1);
+    CHECK(dead == 2);
+    halay_world_close(world);
+    return 0;
+}
+
+int main(void)
+{
+    alarm(300);
+    check_alone();
+    check_wrong_settings();
+    check_broken_module();
+    run(&(struct job) { job_twice, 1, -1 });
+    run(&(struct job) { job_twice, 3, -1 });
+    if (!IS_SANITIZED) /* a sanitizer needs its address space */
+        run(&(struct job) { job_one_cannot, 3, -1 });
+    run(&(struct job) { job_one_is_missing, 3, -1 });
+    run(&(struct job) { job_death, 3, 2 });
+    return test_end();
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batches: a window's rows are one run of memory in the model's order of variables, so that gathering a sample is one
+ * copy.
+ */
+#include "tft/batches.h"
+#include <stdio.h>
+#include <string.h>
+
+static void add_variable(struct tft_model_config *m, const char *name, enum tft_role role, size_t categories)
+{
+    struct tft_variable *v = &m->variables[m->variable_count++];
+
+    snprintf(v->name, sizeof v->name, "%s", name);
+    v->role = role;
+    v->type = categories ? TFT_CATEGORY : TFT_REAL;
+    v->categories = categories;
+}
+
+void tft_batches_describe(const struct tft_schema *schema, size_t entity_count, const struct tft_run_config *run,
+                          struct tft_model_config *m)
+{
+    static const enum tft_role roles[] = { [TFT_INPUT_TARGET] = TFT_TARGET,
+                                           [TFT_INPUT_KNOWN] = TFT_KNOWN,
+                                           [TFT_INPUT_OBSERVED] = TFT_OBSERVED,
+                                           [TFT_INPUT_STATIC] = TFT_STATIC };
+
+    tft_config_defaults(m);
+    m->H = (size_t)run->hidden_size;
+    m->heads = (size_t)run->heads;
+    m->E = schema->encoder;
+    m->D = schema->horizon;
+    m->dropout = (float)run->dropout;
+    m->granule = (size_t)run->granule;
+    m->quantile_count = run->quantiles.count;
+    for (size_t q = 0; q < run->quantiles.count; q++)
+        m->quantiles[q] = (float)run->quantiles.values[q];
+    m->variable_count = 0;
+    for (size_t i = 0; i < schema->input_count; i++)
+        add_variable(m, schema->inputs[i].name, roles[schema->inputs[i].role],
+                     schema->inputs[i].is_category ? entity_count : 0);
+    tft_config_sort(m, NULL);
+}
+
+struct tft_window tft_gather_window(const struct tft_gather *g, size_t position)
+{
+    return tft_windows_get(g->windows, g->numbers ? g->numbers[g->base + position] : g->base + position);
+}
+
+size_t tft_gather_targets(const struct tft_gather *g, size_t first, size_t count)
+{
+    size_t n = 0;
+
+    for (size_t p = first; p < first + count; p++) {
+        struct tft_window w = tft_gather_window(g, p);
+        n += tft_window_targets(g->windows->data, &w);
+    }
+    return n;
+}
+
+enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch)
+{
+    const struct tft_gather *g = arg;
+    const struct tft_data *d = g->windows->data;
+    size_t E = d->schema.encoder, D = d->schema.horizon, columns = d->real_count;
+
+    (void)thread;
+    for (size_t b = 0; b < batch->B; b++) {
+        struct tft_window w = tft_gather_window(g, (size_t)batch->position + b);
+        const float *rows = d->values + (w.origin - E) * columns;
+        memcpy(batch->reals + b * (E + D) * columns, rows, (E + D) * columns * sizeof *rows);
+        for (size_t k = 0; k < d->static_count; k++)
+            batch->static_reals[b * d->static_count + k] = d->static_values[w.entity * d->static_count + k];
+        if (d->has_id)
+            batch->static_cats[b] = (int32_t)d->codes[w.entity];
+        for (size_t h = 0; h < D; h++) {
+            batch->targets[b * D + h] = d->values[(w.origin + h) * columns + columns - 1];
+            batch->weights[b * D + h] = d->present[w.origin + h] ? 1 : 0;
+        }
+    }
+    return HALAY_OK;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batches: the model that fits a schema, and the gathering of windows into its granules.
+ */
+#ifndef HALAY_TFT_BATCHES_H
+#define HALAY_TFT_BATCHES_H
+
+#include "tft/gradients.h"
+#include "tft/model.h"
+#include "tft/run_config.h"
+#include "tft/windows.h"
+
+/* The configuration of the model for a schema with so many entities. Its variables are in the order of tft_data's. */
+void tft_batches_describe(const struct tft_schema *schema, size_t entity_count, const struct tft_run_config *run,
+                          struct tft_model_config *model);
+
+/* Where positions of a global batch find their windows: position p is window numbers[base + p], or base + p if numbers
+ * is NULL. All borrowed. */
+struct tft_gather {
+    const struct tft_windows *windows;
+    const uint64_t *numbers;
+    size_t base;
+};
+
+/* A tft_fill; arg is a struct tft_gather. Fills inputs, targets and weights. */
+enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch);
+
+/* Window at a position, and the measured targets of positions [first, first + count). */
+struct tft_window tft_gather_window(const struct tft_gather *gather, size_t position);
+size_t tft_gather_targets(const struct tft_gather *gather, size_t first, size_t count);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Charts: lines and bands as inline SVG, coloured by the page's classes, so that one picture serves light and dark.
+ */
+#ifndef HALAY_TFT_CHART_H
+#define HALAY_TFT_CHART_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct tft_line {
+    const char *label;     /* in the legend; NULL: none */
+    const char *style;     /* CSS class: "model", "truth", "naive", "second" */
+    const double *x, *y;   /* ascending x; values that are not finite are left out */
+    size_t count;
+};
+
+struct tft_chart {
+    const char *title, *x_label, *y_label; /* plain text */
+    int width, height;
+    const struct tft_line *lines;
+    size_t line_count;
+    /* An area between two lines over x; band_count 0: none. */
+    const char *band_label;
+    const double *band_x, *band_low, *band_high;
+    size_t band_count;
+    int has_mark; /* an upright line at mark */
+    double mark;
+    int from_zero; /* the y axis begins at 0 */
+};
+
+/* Text with &, <, > and quotes escaped. */
+void tft_html_text(FILE *file, const char *text);
+void tft_chart_write(FILE *file, const struct tft_chart *chart);
+
+#endif

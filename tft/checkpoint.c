@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoint: two files that know each other. Cleanup: zeroed first, fini accepts half-built.
+ */
+#include "tft/checkpoint.h"
+#include "base/memory.h"
+#include "tft/document.h"
+#include "tft/paths.h"
+#include "tft/safetensors.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { FORMAT_VERSION = 1 };
+
+static json_t *make_run(const struct tft_run_config *config, const struct tft_data *data)
+{
+    json_t *keys = tft_run_config_json(config);
+
+    return json_pack("{si ss so sO sO}", "format", FORMAT_VERSION, "halay", halay_version(), "config", keys, "schema",
+                     data->schema.document, "encoding", data->encoding.document);
+}
+
+/* What identifies a run: its description without the number of threads, which changes no bit of the result. */
+static uint32_t crc_of(const json_t *run)
+{
+    json_t *copy = json_deep_copy(run);
+    uLong crc = crc32(0, NULL, 0);
+
+    json_object_del(json_object_get(copy, "config"), "threads");
+    char *text = copy ? json_dumps(copy, JSON_COMPACT) : NULL;
+    json_decref(copy);
+
+    if (text)
+        crc = crc32(crc, (const unsigned char *)text, (uInt)strlen(text));
+    free(text);
+    return (uint32_t)crc;
+}
+
+enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder, const struct tft_run_config *config,
+                                       const struct tft_data *data, uint32_t *crc)
+{
+    struct tft_output out;
+    json_t *run = NULL;
+    char *path = NULL, *model = NULL;
+    enum halay_status status = tft_make_folder(log, folder);
+
+    if (status)
+        return status;
+    status = HALAY_ERR_NO_MEMORY;
+    path = tft_path_join(log, folder, "run.json");
+    model = tft_path_join(log, folder, "model.safetensors");
+    run = make_run(config, data);
+    if (!path || !model || !run)
+        goto err_free;
+    if (!access(model, F_OK)) {
+        halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
+        status = HALAY_ERR_ARGUMENT;
+        goto err_free;
+    }
+    status = tft_output_open(log, path, &out);
+    if (status)
+        goto err_free;
+    json_dumpf(run, out.file, JSON_INDENT(1));
+    fputc('\n', out.file);
+    status = tft_output_commit(&out);
+    *crc = crc_of(run);
+err_free:
+    json_decref(run);
+    free(model);
+    free(path);
+    return status;
+}
+
+void tft_checkpoint_discard(const char *folder)
+{
+    static const char *const names[] = { "run.json", "metrics.jsonl" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = tft_path_join(NULL, folder, names[i]);
+        if (path)
+            unlink(path); /* what stays does no harm: a folder without a model may be trained into */
+        free(path);
+    }
+}
+
+enum halay_status tft_checkpoint_save(struct halay_log *log, const char *folder, uint32_t crc, long long step,
+                                      const struct tft_param_table *table, const float *params)
+{
+    char of_run[16], of_step[32];
+    char *path = tft_path_join(log, folder, "model.safetensors");
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    snprintf(of_run, sizeof of_run, "%08x", crc);
+    snprintf(of_step, sizeof of_step, "%lld", step);
+    json_t *metadata = json_pack("{ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step);
+    if (path && metadata)
+        status = tft_safetensors_write(log, path, table, params, metadata);
+    json_decref(metadata);
+    free(path);
+    return status;
+}
+
+/* ---- load ---- */
+
+static enum halay_status take_run(struct halay_log *log, const char *path, const json_t *run, struct tft_checkpoint *c)
+{
+    char where[300];
+    json_t *config = json_object_get(run, "config"), *schema = json_object_get(run, "schema");
+    json_t *encoding = json_object_get(run, "encoding");
+    enum halay_status status;
+
+    if (json_integer_value(json_object_get(run, "format")) != FORMAT_VERSION || !json_is_object(config) ||
+        !json_is_object(schema) || !json_is_object(encoding)) {
+        halay_error(log, "'%s' does not describe a run that this version reads", path);
+        return HALAY_ERR_FORMAT;
+    }
+    tft_run_config_defaults(&c->config);
+    snprintf(where, sizeof where, "configuration in '%.200s'", path);
+    status = tft_run_config_take(log, where, config, &c->config);
+    if (!status)
+        status = tft_run_config_check(log, &c->config);
+    snprintf(where, sizeof where, "schema in '%.200s'", path);
+    if (!status)
+        status = tft_schema_init(log, where, schema, &c->schema);
+    if (!status)
+        status = tft_encoding_init(log, path, &c->schema, encoding, &c->encoding);
+    return status;
+}
+
+static enum halay_status take_params(struct halay_log *log, const char *path, uint32_t crc, struct tft_checkpoint *c)
+{
+    struct tft_model_config config;
+    char of_run[16];
+    json_t *metadata;
+    enum halay_status status;
+
+    tft_batches_describe(&c->schema, c->encoding.entity_count, &c->config, &config);
+    status = tft_model_create(log, &config, &c->model);
+    if (status)
+        return status;
+    const struct tft_param_table *table = tft_model_params(c->model);
+    c->params = halay_aligned_alloc(HALAY_CACHE_LINE, table->reals * sizeof *c->params);
+    if (!c->params) {
+        halay_error(log, "no memory for the parameters of '%s'", path);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    status = tft_safetensors_read(log, path, table, c->params, &metadata);
+    if (status)
+        return status;
+    snprintf(of_run, sizeof of_run, "%08x", crc);
+    const char *run = json_string_value(json_object_get(metadata, "run")),
+               *step = json_string_value(json_object_get(metadata, "step"));
+    if (!run || strcmp(run, of_run)) {
+        halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
+        status = HALAY_ERR_FORMAT;
+    }
+    c->step = step ? strtoll(step, NULL, 10) : 0;
+    json_decref(metadata);
+    return status;
+}
+
+enum halay_status tft_checkpoint_load(struct halay_log *log, const char *folder, struct tft_checkpoint *checkpoint)
+{
+    struct tft_checkpoint c = { 0 };
+    char *run_path = tft_path_join(log, folder, "run.json"),
+         *model_path = tft_path_join(log, folder, "model.safetensors");
+    json_t *run = NULL;
+    enum halay_status status = run_path && model_path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    if (!status && access(model_path, F_OK)) {
+        halay_error(log, "'%s' holds no trained model: '%s': %s", folder, model_path, strerror(errno));
+        status = HALAY_ERR_SYSTEM;
+    }
+    if (!status)
+        status = tft_document_load(log, run_path, &run);
+    if (!status)
+        status = take_run(log, run_path, run, &c);
+    if (!status)
+        status = take_params(log, model_path, crc_of(run), &c);
+    json_decref(run);
+    free(run_path);
+    free(model_path);
+    if (status)
+        tft_checkpoint_fini(&c);
+    else
+        *checkpoint = c;
+    return status;
+}
+
+void tft_checkpoint_fini(struct tft_checkpoint *c)
+{
+    free(c->params);
+    tft_model_destroy(c->model);
+    tft_encoding_fini(&c->encoding);
+    tft_schema_fini(&c->schema);
+    *c = (struct tft_checkpoint){ 0 };
+}
+
+enum halay_status tft_checkpoint_check_data(struct halay_log *log, const struct tft_checkpoint *c, const char *path,
+                                            const struct tft_data *data)
+{
+    static const char *const sections[] = { "inputs", "window", "every" };
+
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (!json_equal(json_object_get(c->schema.document, sections[i]),
+                        json_object_get(data->schema.document, sections[i]))) {
+            halay_error(log, "'%s' was prepared by another schema than the model was trained with: '%s' differs", path,
+                        sections[i]);
+            return HALAY_ERR_FORMAT;
+        }
+    if (!json_equal(c->encoding.document, data->encoding.document)) {
+        halay_error(log, "'%s' was prepared with other entities or scalers than the model was trained with", path);
+        return HALAY_ERR_FORMAT;
+    }
+    return HALAY_OK;
+}

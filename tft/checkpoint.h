@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoint: a run's folder. Together its two files are enough to forecast new files.
+ *
+ *   run.json            configuration, schema and encoding (scalers, entities), written once when the run begins
+ *   model.safetensors   the parameters of the best evaluation so far; its metadata carry the step, and the CRC-32 of
+ *                       run.json, so that the parameters of another run are not taken for this one's
+ *   metrics.jsonl       a line an evaluation
+ *
+ * Each is written beside its name, synced and renamed.
+ */
+#ifndef HALAY_TFT_CHECKPOINT_H
+#define HALAY_TFT_CHECKPOINT_H
+
+#include "tft/batches.h"
+#include "tft/data.h"
+
+struct tft_checkpoint {
+    struct tft_run_config config;
+    struct tft_schema schema;     /* owned */
+    struct tft_encoding encoding; /* owned */
+    struct tft_model *model;      /* owned */
+    float *params;                /* owned: the model's block */
+    long long step;               /* that the parameters are of */
+};
+
+/* Begin a run's folder: made if it is not there; one that holds a model already is refused. *crc identifies the run. */
+enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder, const struct tft_run_config *config,
+                                       const struct tft_data *data, uint32_t *crc);
+/* Take away what was written of a run that saved no parameters; the folder stays. */
+void tft_checkpoint_discard(const char *folder);
+/* Write the parameters. */
+enum halay_status tft_checkpoint_save(struct halay_log *log, const char *folder, uint32_t crc, long long step,
+                                      const struct tft_param_table *table, const float *params);
+
+/* Read a run's folder. On error nothing is held. */
+enum halay_status tft_checkpoint_load(struct halay_log *log, const char *folder, struct tft_checkpoint *checkpoint);
+void tft_checkpoint_fini(struct tft_checkpoint *checkpoint);
+
+/* Were these data prepared by the checkpoint's schema and scalers? If not, says what differs. */
+enum halay_status tft_checkpoint_check_data(struct halay_log *log, const struct tft_checkpoint *checkpoint,
+                                            const char *path, const struct tft_data *data);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `halay-tft bench`: whole training steps (forward, backward, sums, clipping, Adam) on made-up samples of the
+ * Electricity configuration, by all ranks together as in
+ * training. The figure is the batch divided by rank 0's median step; rank 0 alone reports.
+ *
+ * by_layer_ms: of one step, the time of all threads in each layer divided by the number of threads, so that the parts
+ * add up to about the step. One exit; everything is undone by fini functions that accept what was never made.
+ */
+#include "tft/cmd_bench.h"
+#include "base/config.h"
+#include "base/memory.h"
+#include "tft/adam.h"
+#include "tft/exchange.h"
+#include "tft/gemm.h"
+#include "tft/gradients.h"
+#include "tft/synthetic.h"
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WARM_UP = 2, EXIT_USAGE = 2 };
+
+struct bench_options {
+    long threads, batch, hidden, steps;
+    double dropout;
+    const char *json; /* NULL: a line for people */
+};
+
+struct bench {
+    struct halay_log log;
+    struct bench_options options;
+    struct halay_context *ctx;
+    struct tft_exchange exchange; /* used with more than one rank */
+    int rank, ranks;
+    struct tft_model *model;
+    struct tft_pool *pool;
+    struct tft_workers *workers;
+    struct tft_adam adam;
+    real *params, *gradients; /* owned; each with its block of moments behind it */
+    double *seconds;          /* (steps), owned */
+    double median;
+    double adam_seconds, loss_first, loss_last;
+};
+
+static void print_usage(FILE *out)
+{
+    fprintf(out,
+            "usage: halay-tft bench [options]\n"
+            "Training steps of the Electricity configuration on made-up samples.\n"
+            "  --threads N   compute threads of a rank (its share of the cores)\n"
+            "  --batch N     samples of a step, of all ranks together (64)\n"
+            "  --hidden N    hidden size, a multiple of 4 (160)\n"
+            "  --dropout P   (0.1)\n"
+            "  --steps N     steps measured, after %d to warm up (10)\n"
+            "  --dtype T     f32\n"
+            "  --device D    cpu\n"
+            "  --json FILE   write the result as JSON, - for standard output\n",
+            WARM_UP);
+}
+
+static int refuse(const char *option, const char *text, const char *right)
+{
+    fprintf(stderr, "halay-tft bench: --%s '%s': %s\n", option, text, right);
+    return EXIT_USAGE;
+}
+
+/* One option; 0 or EXIT_USAGE. */
+static int take_option(struct bench_options *options, const char *name, const char *text)
+{
+    if (!strcmp(name, "threads"))
+        return halay_parse_long(text, 1, 4096, &options->threads) ? refuse(name, text, "a number from 1 to 4096") : 0;
+    if (!strcmp(name, "batch"))
+        return halay_parse_long(text, 1, 1 << 20, &options->batch) ? refuse(name, text, "a number from 1 to 1048576")
+                                                                   : 0;
+    if (!strcmp(name, "hidden"))
+        return halay_parse_long(text, 4, 4096, &options->hidden) || options->hidden % 4
+                   ? refuse(name, text, "a multiple of 4 from 4 to 4096")
+                   : 0;
+    if (!strcmp(name, "steps"))
+        return halay_parse_long(text, 1, 1000000, &options->steps) ? refuse(name, text, "a number from 1 to 1000000")
+                                                                   : 0;
+    if (!strcmp(name, "dropout"))
+        return halay_parse_double(text, 0, 0.99, &options->dropout) ? refuse(name, text, "a number from 0 to 0.99") : 0;
+    if (!strcmp(name, "dtype"))
+        return strcmp(text, "f32") ? refuse(name, text, "this version computes in f32 only") : 0;
+    if (!strcmp(name, "device"))
+        return strcmp(text, "cpu") ? refuse(name, text, "this version computes on the cpu only") : 0;
+    options->json = text;
+    return 0;
+}
+
+/* 0: go on; otherwise *code is the exit status. */
+static int parse(struct bench_options *options, int argc, char **argv, int *code)
+{
+    static const struct option known[] = {
+        { "threads", required_argument, NULL, 'o' }, { "batch", required_argument, NULL, 'o' },
+        { "hidden", required_argument, NULL, 'o' },  { "dropout", required_argument, NULL, 'o' },
+        { "steps", required_argument, NULL, 'o' },   { "dtype", required_argument, NULL, 'o' },
+        { "device", required_argument, NULL, 'o' },  { "json", required_argument, NULL, 'o' },
+        { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 },
+    };
+    int index = 0, c;
+
+    *options = (struct bench_options){ .batch = 64, .hidden = 160, .steps = 10, .dropout = 0.1 };
+    optind = 0; /* start over: the program's own options may have been read with getopt before */
+    while ((c = getopt_long(argc, argv, "", known, &index)) != -1) {
+        if (c == 'h') {
+            print_usage(stdout);
+            *code = 0;
+            return 1;
+        }
+        *code = c == 'o' ? take_option(options, known[index].name, optarg) : EXIT_USAGE;
+        if (*code)
+            return 1;
+    }
+    if (optind < argc) {
+        fprintf(stderr, "halay-tft bench: unexpected '%s'\n", argv[optind]);
+        *code = EXIT_USAGE;
+        return 1;
+    }
+    return 0;
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static enum halay_status prepare(struct bench *bench)
+{
+    struct tft_model_config config;
+    const struct bench_options *options = &bench->options;
+    enum halay_status status;
+    size_t reals, granules;
+
+    status = halay_init(NULL, &bench->ctx);
+    if (status)
+        return status;
+    bench->rank = halay_rank(bench->ctx);
+    bench->ranks = halay_size(bench->ctx);
+    if (bench->ranks > 1)
+        bench->log.rank = bench->rank;
+    if (!bench->options.threads)
+        bench->options.threads = tft_exchange_threads(&bench->log, bench->ctx);
+    tft_synthetic_electricity(&config);
+    config.H = (size_t)options->hidden;
+    config.dropout = options->dropout;
+    granules = ((size_t)options->batch + config.granule - 1) / config.granule;
+    status = tft_model_create(&bench->log, &config, &bench->model);
+    if (!status)
+        status = tft_pool_create(&bench->log, (int)options->threads, &bench->pool);
+    if (!status)
+        status = tft_workers_create(&bench->log, bench->model, bench->pool, granules, &bench->workers);
+    if (status)
+        return status;
+    reals = tft_model_param_count(bench->model);
+    bench->params = halay_aligned_alloc(HALAY_PAGE, 2 * reals * sizeof(real));
+    bench->gradients = halay_aligned_alloc(HALAY_PAGE, 2 * reals * sizeof(real));
+    bench->seconds = calloc((size_t)options->steps, sizeof *bench->seconds);
+    if (!bench->params || !bench->gradients || !bench->seconds) {
+        halay_error(&bench->log, "no memory for %zu parameters", reals);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    memset(bench->params, 0, 2 * reals * sizeof(real));
+    memset(bench->gradients, 0, 2 * reals * sizeof(real));
+    tft_adam_defaults(&bench->adam);
+    bench->adam.m = bench->params + reals;
+    bench->adam.v = bench->gradients + reals;
+    status = tft_params_init(tft_model_params(bench->model), 1, bench->params);
+    if (!status && bench->ranks > 1)
+        status = tft_exchange_init(&bench->log, bench->ctx, tft_model_params(bench->model), &bench->exchange);
+    return status;
+}
+
+static enum halay_status one_step(struct bench *bench, uint32_t number, double *loss)
+{
+    const struct tft_model_config *config = tft_model_config(bench->model);
+    size_t samples = (size_t)bench->options.batch, granules = (samples + config->granule - 1) / config->granule;
+    int together = bench->ranks > 1;
+    real *gradients = together ? bench->exchange.gradients : bench->gradients;
+    struct tft_step step = {
+        .params = bench->params,
+        .gradients = gradients,
+        .seed = 1,
+        .step = number,
+        .samples = samples,
+        .loss_scale = 1.0 / (double)(samples * config->D),
+        .fill = tft_synthetic_fill,
+        .fill_arg = bench->model,
+        .final = together ? tft_exchange_submit : NULL,
+        .final_arg = &bench->exchange,
+    };
+    enum halay_status status = tft_granules_of_rank(granules, bench->rank, bench->ranks, 0, &step.first, &step.count);
+
+    if (!status)
+        status = tft_step_run(bench->workers, &step, loss);
+    if (!status && together)
+        status = tft_exchange_status(&bench->exchange);
+    double begin = now();
+
+    if (!status)
+        status = tft_adam_step(&bench->adam, bench->pool, tft_model_params(bench->model), bench->params, gradients,
+                               together ? tft_exchange_wait : NULL, &bench->exchange, NULL);
+    bench->adam_seconds += now() - begin;
+    return status;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* parts: seconds of all threads in each layer over the measured steps. */
+static enum halay_status measure(struct bench *bench, double *parts)
+{
+    long steps = bench->options.steps;
+    double before[TFT_PART_COUNT], begin, loss = 0;
+
+    for (long i = -WARM_UP; i < steps; i++) {
+        enum halay_status status;
+
+        if (i == 0) {
+            tft_workers_seconds(bench->workers, before);
+            bench->adam_seconds = 0;
+        }
+        begin = now();
+        status = one_step(bench, (uint32_t)(i + WARM_UP), &loss);
+        if (status)
+            return status;
+        if (i >= 0)
+            bench->seconds[i] = now() - begin;
+        if (i == -WARM_UP)
+            bench->loss_first = loss;
+    }
+    bench->loss_last = loss;
+    if (bench->ranks > 1) { /* each rank has its part of the loss */
+        double losses[] = { bench->loss_first, bench->loss_last };
+        enum halay_status status = halay_allreduce(bench->ctx, "losses", losses, losses, 2, HALAY_F64, HALAY_SUM);
+        if (status)
+            return status;
+        bench->loss_first = losses[0];
+        bench->loss_last = losses[1];
+    }
+    tft_workers_seconds(bench->workers, parts);
+    for (size_t part = 0; part < TFT_PART_COUNT; part++)
+        parts[part] -= before[part];
+    qsort(bench->seconds, (size_t)steps, sizeof *bench->seconds, by_size);
+    bench->median = 0.5 * (bench->seconds[(steps - 1) / 2] + bench->seconds[steps / 2]);
+    return HALAY_OK;
+}
+
+static json_t *result_of(const struct bench *bench, const double *parts)
+{
+    const struct bench_options *options = &bench->options;
+    json_t *layers = json_object();
+    double steps = (double)options->steps;
+
+    for (int part = 0; part < TFT_PART_COUNT; part++)
+        json_object_set_new(layers, tft_part_name((enum tft_part)part),
+                            json_real(1e3 * parts[part] / steps / (double)options->threads));
+    json_object_set_new(layers, "optimizer", json_real(1e3 * bench->adam_seconds / steps));
+    return json_pack(
+        "{s:f, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:o}", "samples_per_second",
+        (double)options->batch / bench->median, "dtype", "f32", "threads", (json_int_t)options->threads, "ranks",
+        bench->ranks, "batch_size", (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden, "dropout",
+        options->dropout, "steps", (json_int_t)options->steps, "step_ms", 1e3 * bench->median, "fastest_step_ms",
+        1e3 * bench->seconds[0], "parameters", (json_int_t)tft_model_param_count(bench->model), "matrix_products",
+        tft_gemm_name(), "loss_first", bench->loss_first, "loss_last", bench->loss_last, "by_layer_ms", layers);
+}
+
+static int write_result(const struct bench *bench, const double *parts)
+{
+    const char *file = bench->options.json;
+    int failed = 1;
+    json_t *result;
+
+    if (!file) {
+        printf("%.1f samples/s: H %ld, batch %ld, dropout %g, threads %ld, ranks %d, %s; median of %ld steps %.1f ms\n",
+               (double)bench->options.batch / bench->median, bench->options.hidden, bench->options.batch,
+               bench->options.dropout, bench->options.threads, bench->ranks, tft_gemm_name(), bench->options.steps,
+               1e3 * bench->median);
+        return 0;
+    }
+    result = result_of(bench, parts);
+    if (!result) {
+        fprintf(stderr, "halay-tft bench: no memory for the result\n");
+    } else if (!strcmp(file, "-")) {
+        failed = json_dumpf(result, stdout, JSON_INDENT(2)) || printf("\n") < 0 || fflush(stdout);
+    } else {
+        failed = json_dump_file(result, file, JSON_INDENT(2)) != 0;
+    }
+    if (failed && result)
+        fprintf(stderr, "halay-tft bench: cannot write '%s'\n", file);
+    json_decref(result);
+    return failed;
+}
+
+int tft_cmd_bench(int argc, char **argv)
+{
+    struct bench bench = { 0 };
+    double parts[TFT_PART_COUNT];
+    enum halay_status status;
+    int code;
+
+    if (parse(&bench.options, argc, argv, &code))
+        return code;
+    halay_log_init(&bench.log, HALAY_LOG_WARNING);
+    bench.log.rank = -1;
+    status = prepare(&bench);
+    if (!status)
+        status = measure(&bench, parts);
+    code = status ? 1 : bench.rank == 0 ? write_result(&bench, parts) : 0;
+    tft_exchange_fini(&bench.exchange);
+    tft_adam_fini(&bench.adam);
+    free(bench.seconds);
+    free(bench.gradients);
+    free(bench.params);
+    tft_workers_destroy(bench.workers);
+    tft_pool_destroy(bench.pool);
+    tft_model_destroy(bench.model);
+    halay_fini(bench.ctx);
+    halay_log_fini(&bench.log);
+    return code;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay-tft predict: forecasts from raw files with a checkpoint's model, schema and scalers.
+ *
+ * Without --split one forecast an entity is made, from the last row that the files have: the table is extended by the
+ * horizon, whose calendar inputs are known. With --split the windows of that split are forecast, as evaluate does.
+ * Ranks share the windows, rank 0 writes, in order of entity, origin, horizon.
+ */
+#include "base/config.h"
+#include "tft/commands.h"
+#include "tft/options.h"
+#include "tft/paths.h"
+#include "tft/scoring.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: halay-tft predict --checkpoint RUN FILE... [--split NAME [--stride N]] [--format csv|jsonl] -o OUT\n"
+    "\n"
+    "Reads files like those that were trained on and forecasts with the model in RUN: what comes after the last row of "
+    "each\n"
+    "entity, or every window of a split. Writes entity,origin,time,horizon,target and the quantiles, in the target's "
+    "unit;\n"
+    "origin is the last moment that a forecast has seen.\n"
+    "\n"
+    "  --checkpoint FOLDER  the run's folder\n"
+    "  --split NAME         forecast the windows of train, valid or test instead of the end\n"
+    "  --stride N           with --split: steps from one window to the next (the schema's)\n"
+    "  --format FORMAT      csv, or jsonl for JSON lines (by OUT's name; csv)\n"
+    "  -o, --out FILE       the file to write; - is standard output\n";
+
+struct request {
+    struct halay_log *log;
+    const char *checkpoint, *out;
+    const char *const *files;
+    size_t file_count;
+    int split; /* -1: the end */
+    size_t stride;
+    int json;
+};
+
+/* ---- write ---- */
+
+struct writer {
+    FILE *file;
+    const struct tft_scoring *scoring;
+    int json;
+};
+
+/* A field of a CSV row, quoted where it must be. */
+static void write_field(FILE *file, const char *text)
+{
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', file);
+        fputc(*text, file);
+    }
+    fputc('"', file);
+}
+
+static void write_header(const struct writer *w)
+{
+    const struct tft_list *q = &w->scoring->checkpoint.config.quantiles;
+
+    if (w->json)
+        return;
+    fputs("entity,origin,time,horizon,target", w->file);
+    for (size_t i = 0; i < q->count; i++) {
+        char name[32];
+        tft_quantile_name(q->values[i], name, sizeof name);
+        fprintf(w->file, ",%s", name);
+    }
+    fputc('\n', w->file);
+}
+
+/* One forecast value with its quantiles. */
+static void write_row(const struct writer *w, const char *entity, const char *origin, const char *time, size_t horizon,
+                      const double *p)
+{
+    const struct tft_schema *schema = &w->scoring->data.schema;
+    const struct tft_list *q = &w->scoring->checkpoint.config.quantiles;
+
+    if (w->json) {
+        json_t *row = json_pack("{ss ss ss sI ss}", "entity", entity, "origin", origin, "time", time, "horizon",
+                                (json_int_t)horizon, "target", schema->inputs[schema->target].name);
+        for (size_t i = 0; row && i < q->count; i++) {
+            char name[32];
+            tft_quantile_name(q->values[i], name, sizeof name);
+            json_object_set_new(row, name, json_real(p[i]));
+        }
+        json_dumpf(row, w->file, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        json_decref(row);
+    } else {
+        write_field(w->file, entity);
+        fprintf(w->file, ",%s,%s,%zu,", origin, time, horizon);
+        write_field(w->file, schema->inputs[schema->target].name);
+        for (size_t i = 0; i < q->count; i++)
+            fprintf(w->file, ",%.9g", p[i]);
+    }
+    fputc('\n', w->file);
+}
+
+static enum halay_status write_window(void *arg, size_t position, const struct tft_window *window, const float *p)
+{
+    const struct writer *w = arg;
+    const struct tft_data *d = &w->scoring->data;
+    const struct tft_entity *e = &d->entities[window->entity];
+    const struct tft_scaler *scaler = tft_data_target_scaler(d, window->entity);
+    size_t Q = w->scoring->checkpoint.config.quantiles.count;
+    int64_t first = e->start + (int64_t)(window->origin - e->first) * d->schema.every;
+    char origin[32], time[32];
+
+    (void)position;
+    if (!w->file)
+        return HALAY_OK;
+    tft_time_print(first - d->schema.every, origin, sizeof origin);
+    for (size_t h = 0; h < d->schema.horizon; h++) {
+        double unscaled[TFT_SCORE_QUANTILES_MAX];
+        for (size_t q = 0; q < Q; q++)
+            unscaled[q] = (double)p[h * Q + q] * scaler->scale + scaler->shift;
+        tft_time_print(first + (int64_t)h * d->schema.every, time, sizeof time);
+        write_row(w, e->id, origin, time, h + 1, unscaled);
+    }
+    return HALAY_OK;
+}
+
+/* ---- read ---- */
+
+/* At the end only what the calendar knows is known. */
+static enum halay_status check_known(struct halay_log *log, const struct tft_schema *schema)
+{
+    for (size_t i = 0; i < schema->input_count; i++)
+        if (schema->inputs[i].role == TFT_INPUT_KNOWN && schema->inputs[i].source == TFT_FROM_COLUMN) {
+            halay_error(
+                log,
+                "known input '%s' comes from a column, which ends with the files; giving its future is not offered by "
+                "this version (--split forecasts inside the files)",
+                schema->inputs[i].name);
+            return HALAY_ERR_UNSUPPORTED;
+        }
+    return HALAY_OK;
+}
+
+/* The files by the checkpoint's schema and encoding, into the scoring's data. The checkpoint's own stay whole. */
+static enum halay_status read_files(const struct request *r, struct tft_scoring *s)
+{
+    struct tft_schema schema = { 0 };
+    struct tft_encoding encoding = { 0 };
+    struct tft_table table = { 0 };
+    enum halay_status status = tft_schema_init(r->log, "schema", s->checkpoint.schema.document, &schema);
+
+    if (!status)
+        status = tft_encoding_init(r->log, "encoding", &schema, s->checkpoint.encoding.document, &encoding);
+    if (!status && r->split < 0) {
+        schema.span[1] = INT64_MAX; /* new rows lie after the span that was trained on */
+        status = check_known(r->log, &schema);
+    }
+    if (!status)
+        status = tft_table_read(r->log, &schema, r->files, r->file_count, &table);
+    if (!status && r->split < 0)
+        status = tft_table_extend(r->log, schema.horizon, &table);
+    if (!status)
+        status = tft_data_init(r->log, &schema, &encoding, &table, &s->data);
+    tft_table_fini(&table);
+    tft_encoding_fini(&encoding);
+    tft_schema_fini(&schema);
+    return status;
+}
+
+static enum halay_status choose_windows(const struct request *r, struct tft_scoring *s, struct tft_windows *windows)
+{
+    const struct tft_data *d = &s->data;
+    enum halay_status status;
+
+    if (r->split >= 0)
+        status =
+            tft_windows_init(r->log, d, (enum tft_split)r->split, r->stride ? r->stride : d->schema.stride, windows);
+    else
+        status = tft_windows_init_last(r->log, d, windows);
+    for (size_t e = 0; e < d->entity_count && !status && r->split < 0 && s->rank == 0; e++)
+        if (windows->before[e] == windows->before[e + 1])
+            halay_warning(r->log, "'%s' is not forecast: it has %zu rows, the model looks back over %zu",
+                          d->entities[e].id, d->entities[e].rows - d->schema.horizon, d->schema.encoder);
+    if (!status && !windows->count) {
+        halay_error(r->log, "there is nothing to forecast: no entity has a window");
+        status = HALAY_ERR_FORMAT;
+    }
+    return status;
+}
+
+static enum halay_status predict(const struct request *r)
+{
+    struct tft_scoring s = { 0 };
+    struct tft_windows windows = { 0 };
+    struct tft_forecaster forecaster = { 0 };
+    struct tft_output out = { 0 };
+    enum halay_status status = tft_scoring_init(r->log, r->checkpoint, NULL, &s);
+
+    if (!status)
+        status = read_files(r, &s);
+    if (!status)
+        status = choose_windows(r, &s, &windows);
+    if (!status)
+        status = tft_scoring_forecaster(&s, &windows, &forecaster);
+    if (!status && s.rank == 0)
+        status = tft_output_open(r->log, r->out, &out);
+    if (!status) {
+        struct writer w = { .file = out.file, .scoring = &s, .json = r->json };
+        if (w.file)
+            write_header(&w);
+        status = tft_forecast(&forecaster, windows.count, write_window, &w);
+    }
+    if (!status && out.file)
+        status = tft_output_commit(&out);
+    tft_output_abort(&out);
+    tft_forecaster_fini(&forecaster);
+    tft_windows_fini(&windows);
+    tft_scoring_fini(&s);
+    return status;
+}
+
+/* csv or jsonl, by the option or by the file's name; -1: neither. */
+static int is_json(const char *format, const char *out)
+{
+    const char *dot = strrchr(out, '.');
+
+    if (format)
+        return !strcmp(format, "jsonl") ? 1 : !strcmp(format, "csv") ? 0 : -1;
+    return dot && (!strcmp(dot, ".jsonl") || !strcmp(dot, ".json"));
+}
+
+int tft_cmd_predict(struct halay_log *log, int argc, char **argv)
+{
+    struct request r = { .log = log, .split = -1 };
+    const char *split = NULL, *stride = NULL, *format = NULL, *future = NULL;
+    const struct tft_option list[] = { { "checkpoint", 0, &r.checkpoint, NULL },
+                                       { "out", 'o', &r.out, NULL },
+                                       { "split", 0, &split, NULL },
+                                       { "stride", 0, &stride, NULL },
+                                       { "format", 0, &format, NULL },
+                                       { "future", 0, &future, NULL },
+                                       { NULL, 0, NULL, NULL } };
+    const struct tft_options options = { .log = log, .command = "halay-tft predict", .help = help, .list = list };
+    int files, status = tft_options_parse(&options, argc, argv, &files);
+    long steps = 0;
+
+    if (status >= 0)
+        return status;
+    if (!r.checkpoint)
+        return tft_options_missing(&options, "--checkpoint");
+    if (!files)
+        return tft_options_missing(&options, "a FILE to read");
+    if (!r.out)
+        return tft_options_missing(&options, "-o");
+    if (future) {
+        halay_error(log, "'--future' is not offered by this version");
+        return TFT_EXIT_USAGE;
+    }
+    r.split = split ? tft_split_number(log, split) : -1;
+    r.json = is_json(format, r.out);
+    if (r.json < 0)
+        halay_error(log, "'--format' must be csv or jsonl, not '%s'", format);
+    if (stride && (!split || halay_parse_long(stride, 1, TFT_WINDOW_MAX, &steps))) {
+        halay_error(log, "'--stride' must be a whole number of steps, 1 or more, and goes with --split");
+        return TFT_EXIT_USAGE;
+    }
+    if (r.json < 0 || (split && r.split < 0))
+        return TFT_EXIT_USAGE;
+    r.files = (const char *const *)argv;
+    r.file_count = (size_t)files;
+    r.stride = (size_t)steps;
+    return predict(&r) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+}

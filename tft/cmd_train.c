@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay-tft train: the configuration from its three sources, then the training. Ends the program's part in the job
+ * whatever happens, so that other ranks hear of a failure.
+ */
+#include "halay.h"
+#include "tft/commands.h"
+#include "tft/document.h"
+#include "tft/htd.h"
+#include "tft/options.h"
+#include "tft/train.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] = "usage: halay-tft train --data DATA.htd --out RUN [--config FILE] [--KEY VALUE...]\n"
+                           "\n"
+                           "Trains a model and leaves the best parameters, the configuration and a line for each "
+                           "evaluation in the folder RUN.\n"
+                           "Under halayrun or mpirun all ranks train one model together.\n"
+                           "\n"
+                           "  --data FILE     prepared data\n"
+                           "  --out FOLDER    the run's folder; must not hold a trained model yet\n"
+                           "  --config FILE   keys and values, YAML or JSON\n"
+                           "\n"
+                           "Keys of the configuration, also as HALAY_TFT_KEY in the environment. The command line wins "
+                           "over the environment, that\n"
+                           "over the file. Defaults in the second column:\n"
+                           "\n";
+
+static void print_keys(void)
+{
+    tft_run_config_help(stdout);
+}
+
+struct given {
+    size_t count;
+    const char *values[128];
+    char names[128][64];
+};
+
+/* Options that are keys are kept until the file and the environment have been read. */
+static enum halay_status keep_option(void *arg, const char *name, const char *value)
+{
+    struct given *given = arg;
+
+    if (given->count == sizeof given->values / sizeof *given->values)
+        return HALAY_ERR_CONFIG;
+    snprintf(given->names[given->count], sizeof given->names[0], "%s", name);
+    given->values[given->count++] = value;
+    return HALAY_OK;
+}
+
+static enum halay_status resolve(struct halay_log *log, const char *path, const struct given *given,
+                                 struct tft_run_config *config)
+{
+    json_t *document = NULL;
+    char where[256];
+    enum halay_status status = path ? tft_document_load(log, path, &document) : HALAY_OK;
+
+    tft_run_config_defaults(config);
+    if (!status && document) {
+        snprintf(where, sizeof where, "configuration '%.200s'", path);
+        status = tft_run_config_take(log, where, document, config);
+    }
+    json_decref(document);
+    if (!status)
+        status = tft_run_config_take_environment(log, config);
+    for (size_t i = 0; i < given->count && !status; i++)
+        status = tft_run_config_take_option(log, given->names[i], given->values[i], config);
+    if (!status)
+        status = tft_run_config_check(log, config);
+    return status == HALAY_ERR_UNSUPPORTED ? HALAY_ERR_CONFIG : status;
+}
+
+static enum halay_status train(struct halay_log *log, const struct tft_run_config *config, const char *data_path,
+                               const char *out)
+{
+    struct halay_context *ctx = NULL;
+    struct tft_data data = { 0 };
+    enum halay_status status = tft_run_config_export(log, config);
+
+    if (!status)
+        status = tft_htd_open(log, data_path, &data);
+    if (!status)
+        status = halay_init(NULL, &ctx);
+    if (!status) {
+        if (halay_size(ctx) > 1)
+            log->rank = halay_rank(ctx);
+        status = tft_train(log, ctx, config, &data, out);
+    }
+    halay_fini(ctx);
+    tft_data_fini(&data);
+    return status;
+}
+
+int tft_cmd_train(struct halay_log *log, int argc, char **argv)
+{
+    const char *data = NULL, *out = NULL, *file = NULL;
+    struct given given = { 0 };
+    struct tft_run_config config;
+    int resume = 0;
+    const struct tft_option list[] = { { "data", 0, &data, NULL },
+                                       { "out", 'o', &out, NULL },
+                                       { "config", 0, &file, NULL },
+                                       { "resume", 0, NULL, &resume },
+                                       { NULL, 0, NULL, NULL } };
+    const struct tft_options options = { .log = log,
+                                         .command = "halay-tft train",
+                                         .help = help,
+                                         .list = list,
+                                         .other = keep_option,
+                                         .arg = &given,
+                                         .more_help = print_keys };
+    int rest, status = tft_options_parse(&options, argc, argv, &rest);
+
+    if (status >= 0)
+        return status;
+    if (resume) {
+        halay_error(log, "'--resume' is not offered by this version");
+        return TFT_EXIT_USAGE;
+    }
+    if (rest) {
+        halay_error(log, "'%s' is no option", argv[0]);
+        return TFT_EXIT_USAGE;
+    }
+    enum halay_status resolved = resolve(log, file, &given, &config);
+    if (resolved)
+        return tft_exit_status(resolved);
+    if (!data)
+        return tft_options_missing(&options, "--data");
+    if (!out)
+        return tft_options_missing(&options, "--out");
+    return train(log, &config, data, out) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+}

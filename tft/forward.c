@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph, forward: inputs, static vector and its four uses, the two selections, the LSTMs, enrichment, attention,
+ * tail.
+ *
+ * The tail (queries, attention's outcome, feed-forward) is made for the last N steps only, since the loss sees the last
+ * D: N is D, or T in the plain graph. Nothing of the other steps is read, so the function is the same.
+ */
+#include "tft/layout.h"
+#include <string.h>
+
+/* One column of (B, steps, columns) to (steps, B). */
+static void take_column(const real *from, size_t B, size_t steps, size_t columns, size_t column, real *to)
+{
+    for (size_t b = 0; b < B; b++)
+        for (size_t t = 0; t < steps; t++)
+            to[t * B + b] = from[(b * steps + t) * columns + column];
+}
+
+static void take_codes(const int32_t *from, size_t B, size_t steps, size_t columns, size_t column, int32_t *to)
+{
+    for (size_t b = 0; b < B; b++)
+        for (size_t t = 0; t < steps; t++)
+            to[t * B + b] = from[(b * steps + t) * columns + column];
+}
+
+static void inputs_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    const struct tft_batch *batch = &w->batch;
+    const struct tft_columns *columns = &model->columns;
+    size_t B = batch->B;
+
+    for (size_t i = 0; i < model->config.variable_count; i++) {
+        const struct variable *variable = &model->variables[i];
+        int is_static = variable->role == TFT_STATIC;
+        size_t steps = is_static ? 1 : model->T;
+        /* What is not known in the future is neither read nor embedded there. */
+        size_t read = is_static || variable->role == TFT_KNOWN ? steps : model->config.E;
+
+        if (variable->embedding.categories)
+            take_codes(is_static ? batch->static_cats : batch->cats, B, steps,
+                       is_static ? columns->static_cats : columns->cats, variable->column, w->codes[i]);
+        else
+            take_column(is_static ? batch->static_reals : batch->reals, B, steps,
+                        is_static ? columns->static_reals : columns->reals, variable->column, w->x[i]);
+        if (!variable->rank1)
+            embedding_forward(pass, &variable->embedding, w->x[i], w->codes[i], read * B, w->xi[i]);
+    }
+}
+
+void selection_inputs(const struct tft_workspace *workspace, const size_t *variables, size_t first, size_t V,
+                      size_t row, struct vsn_input *inputs)
+{
+    const struct tft_model *model = workspace->model;
+
+    for (size_t j = 0; j < V; j++) {
+        size_t i = variables ? variables[j] : first + j;
+        const struct variable *variable = &model->variables[i];
+
+        inputs[j] = (struct vsn_input){ .w = variable->embedding.w };
+        if (variable->rank1) {
+            inputs[j].x = workspace->x[i] + row;
+        } else {
+            inputs[j].xi = workspace->xi[i] + row * model->config.H;
+            inputs[j].d_xi = workspace->d_xi[i] + row * model->config.H;
+        }
+    }
+}
+
+void gate_forward(const struct pass *pass, const struct glu *glu, struct glu_state *state, size_t row, const real *x,
+                  const real *skip, size_t R, real *z)
+{
+    size_t in = glu->value.in, out = glu->value.out, block = block_rows(pass->B);
+
+    for (size_t at = 0; at < R; at += block)
+        glu_forward(pass, glu, state, at, row + at, x + at * in, NULL, skip + at * out, R - at < block ? R - at : block,
+                    z + at * out);
+}
+
+static void static_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    struct vsn_input inputs[TFT_VARIABLES_MAX];
+    size_t B = pass->B;
+
+    reals_zero(w->static_vector, B * model->config.H);
+    if (model->statics) {
+        selection_inputs(w, NULL, 0, model->statics, 0, inputs);
+        vsn_forward(pass, &model->static_selection, &w->static_selection, 0, inputs, NULL, B, w->static_vector,
+                    w->scratch);
+    }
+    for (size_t k = 0; k < CONTEXTS; k++)
+        grn_forward(pass, &model->contexts[k], &w->contexts[k], 0, w->static_vector, NULL, B, w->context[k]);
+}
+
+static void selections_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    struct vsn_input inputs[TFT_VARIABLES_MAX];
+    size_t past = model->config.E * pass->B, coming = model->config.D * pass->B;
+    const real *context = w->context[CONTEXT_SELECTION];
+
+    selection_inputs(w, NULL, model->statics, model->history_count, 0, inputs);
+    vsn_forward(pass, &model->history_selection, &w->history_selection, 0, inputs, context, past, w->selected,
+                w->scratch);
+    workspace_clock(w, TFT_PART_HISTORY);
+    selection_inputs(w, model->future, 0, model->future_count, past, inputs);
+    vsn_forward(pass, &model->future_selection, &w->future_selection, past, inputs, context, coming,
+                w->selected + past * model->config.H, w->scratch);
+    workspace_clock(w, TFT_PART_FUTURE);
+}
+
+static void sequence_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    size_t H = model->config.H, state = pass->B * H, past = model->config.E * state;
+
+    memcpy(w->h, w->context[CONTEXT_H], state * sizeof(real));
+    memcpy(w->c, w->context[CONTEXT_C], state * sizeof(real));
+    lstm_forward(pass, &model->encoder, w->selected, model->config.E, w->gates, w->h, w->c);
+    lstm_forward(pass, &model->decoder, w->selected + past, model->config.D, w->gates + 4 * past, w->h + past,
+                 w->c + past);
+    workspace_clock(w, TFT_PART_LSTM);
+    gate_forward(pass, &model->sequence_gate, &w->sequence_gate, 0, w->h + state, w->selected, model->T * pass->B,
+                 w->phi);
+    workspace_clock(w, TFT_PART_GATE);
+}
+
+static void tail_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    size_t H = model->config.H, rows = model->queries * pass->B, row = (model->T - model->queries) * pass->B;
+    size_t unseen = (model->queries - model->config.D) * pass->B;
+
+    gate_forward(pass, &model->attention_gate, &w->attention_gate, row, w->attended, w->enriched + row * H, rows,
+                 w->gated);
+    grn_forward(pass, &model->feedforward, &w->feedforward, row, w->gated, NULL, rows, w->fed);
+    gate_forward(pass, &model->output_gate, &w->output_gate, row, w->fed, w->phi + row * H, rows, w->last);
+    linear_forward(pass, &model->output, w->last + unseen * H, model->config.D * pass->B, w->output);
+}
+
+void model_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+
+    inputs_forward(w, pass);
+    workspace_clock(w, TFT_PART_INPUT);
+    static_forward(w, pass);
+    workspace_clock(w, TFT_PART_STATIC);
+    selections_forward(w, pass);
+    sequence_forward(w, pass);
+    grn_forward(pass, &model->enrichment, &w->enrichment, 0, w->phi, w->context[CONTEXT_ENRICHMENT], model->T * pass->B,
+                w->enriched);
+    workspace_clock(w, TFT_PART_ENRICHMENT);
+    attention_forward(pass, &model->attention, &w->attention, w->enriched, w->attended, w->scratch);
+    workspace_clock(w, TFT_PART_ATTENTION);
+    tail_forward(w, pass);
+    workspace_clock(w, TFT_PART_TAIL);
+}

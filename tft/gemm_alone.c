@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products where no library was found, and in the double build: the plain ones.
+ */
+#include "tft/gemm.h"
+
+void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add, real *c, size_t ldc)
+{
+    tft_gemm_plain(a, b, M, N, K, add, c, ldc);
+}
+
+const char *tft_gemm_name(void)
+{
+    return "plain";
+}
+
+void tft_gemm_this_thread_only(void)
+{
+}

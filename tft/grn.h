@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gated residual network (TFT equations 2-4):
+ *
+ *   h1 = x W1 + b1 [+ c Wc];   e = elu(h1);   h2 = e W2 + b2;   z = glu(h2) with dropout, skip and layer norm
+ *   skip = x, or x Ws + bs where the output is not as wide as the input
+ *
+ *   x (R, in)   c (B, H) context, the same for all times of a sample   h1, e, h2 (R, H)   z (R, out)
+ *
+ * A GRN is a *head*, which makes h1 and skip, and a *tail*, the rest. Variable selection has heads of its own (rank 1)
+ * and shares the tail.
+ */
+#ifndef TFT_GRN_H
+#define TFT_GRN_H
+
+#include "tft/glu.h"
+
+struct grn {
+    size_t in, H, out;
+    struct linear skip; /* w TFT_NONE: the input itself */
+    struct linear dense1;
+    struct linear context; /* without bias; w TFT_NONE: no context */
+    struct linear dense2;
+    struct glu glu;
+    struct span params;
+};
+
+struct grn_state {
+    real *e;    /* (R, H): h1, then elu(h1) */
+    real *skip; /* (R, out), if the skip connection has weights */
+    real *c;    /* (B, H): context times its weights */
+    struct glu_state glu;
+};
+
+/* R rows of at most `most` samples. */
+void grn_layout(struct arena *arena, const struct grn *grn, size_t R, size_t most, struct grn_state *state);
+/* Reals of scratch that backward needs. */
+size_t grn_scratch(const struct grn *grn, size_t most);
+
+/* row: the window's row of x's first. context: (B, H) or NULL. z (R, out) is written. */
+void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t row, const real *x,
+                 const real *context, size_t R, real *z);
+
+/* d_z is overwritten. d_x (R, in; may be NULL): written, or added to with add_x. d_context (B, H): added to. */
+void grn_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, const real *x,
+                  const real *context, size_t R, real *d_z, real *d_x, int add_x, real *d_context, real *scratch);
+
+/* ---- the tail, one block of rows -------------------------------------------------------------------------------- */
+
+/* state->e + at * H holds h1. z may be NULL. */
+void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at, size_t row,
+                      const real *skip, size_t R, real *z);
+/* d_z becomes the gradient of skip; d_h1 (R, H) is written, and so (or added to, with `add`) is the gradient of b1, its
+ * rows' sum. scratch: R (H + 2 out) reals. */
+void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t at,
+                       size_t R, int add, real *d_z, real *d_h1, real *scratch);
+
+/* y (R, W) += c (B, W), row r of a block takes row r mod B; and its backward: d_c (B, W) += the rows of d_y. */
+void context_add(real *y, const real *c, size_t R, size_t B, size_t W);
+void context_sum(const real *d_y, size_t R, size_t B, size_t W, real *d_c);
+
+#endif

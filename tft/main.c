@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay-tft: trains Temporal Fusion Transformers on tables of time series. This file finds the command.
+ */
+#include "base/config.h"
+#include "halay_types.h"
+#include "tft/cmd_bench.h"
+#include "tft/commands.h"
+#include "tft/options.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] = "usage: halay-tft COMMAND [OPTION...]\n"
+                           "\n"
+                           "Trains a Temporal Fusion Transformer on a table of time series and forecasts with it.\n"
+                           "\n"
+                           "  prepare   read CSV files by a schema, write one file of prepared data\n"
+                           "  train     train a model on prepared data (also under halayrun or mpirun)\n"
+                           "  evaluate  score a trained model on prepared data, beside naive forecasts\n"
+                           "  predict   forecast from CSV files with a trained model\n"
+                           "  report    write a page about a run: loss, scores, forecasts\n"
+                           "  bench     measure training speed on made-up samples\n"
+                           "\n"
+                           "halay-tft COMMAND --help says more; so does the manual page halay-tft(1).\n";
+
+static const struct {
+    const char *name;
+    int (*run)(struct halay_log *log, int argc, char **argv);
+} commands[] = {
+    { "prepare", tft_cmd_prepare }, { "train", tft_cmd_train },   { "evaluate", tft_cmd_evaluate },
+    { "predict", tft_cmd_predict }, { "report", tft_cmd_report },
+};
+
+static int run(struct halay_log *log, int argc, char **argv)
+{
+    static const char *const names[] = { "prepare", "train", "evaluate", "predict", "report", "bench", NULL };
+
+    if (!strcmp(argv[0], "bench"))
+        return tft_cmd_bench(argc, argv);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(argv[0], commands[i].name))
+            return commands[i].run(log, argc, argv);
+    const char *near = halay_nearest_word(argv[0], names);
+    halay_error(
+        log, near ? "unknown command '%s'; did you mean '%s'?" : "unknown command '%s'; 'halay-tft --help' lists them",
+        argv[0], near);
+    return TFT_EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    struct halay_log log;
+    int status;
+
+    if (argc < 2) {
+        fputs(help, stderr);
+        return TFT_EXIT_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        fputs(help, stdout);
+        return fflush(stdout) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("halay-tft %s\n", halay_version());
+        return fflush(stdout) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    }
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    status = run(&log, argc - 1, argv + 1);
+    halay_log_fini(&log);
+    return status;
+}

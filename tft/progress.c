@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Progress: lines for people, lines for programs. Only rank 0 has one of these that talks.
+ */
+#include "tft/progress.h"
+#include "base/clock.h"
+#include "tft/paths.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { TERMINAL_PACE_US = 200000, PLAIN_PACE_US = 10000000 };
+
+static double cpu_seconds(void)
+{
+    struct rusage use;
+
+    if (getrusage(RUSAGE_SELF, &use))
+        return 0;
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+           (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
+}
+
+/* Resident bytes of this process now; 0 if the system does not tell. */
+static double resident_bytes(void)
+{
+    unsigned long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    if (!file)
+        return 0;
+    if (fscanf(file, "%lu %lu", &pages, &resident) != 2)
+        resident = 0;
+    fclose(file);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,
+                                    struct tft_progress *progress)
+{
+    struct tft_progress p = { .log = log, .out = stderr, .total_steps = total_steps };
+    char *path = tft_path_join(log, folder, "metrics.jsonl");
+
+    if (!path)
+        return HALAY_ERR_NO_MEMORY;
+    p.metrics = fopen(path, "we");
+    if (!p.metrics)
+        halay_error(log, "cannot write '%s': %s", path, strerror(errno));
+    free(path);
+    if (!p.metrics)
+        return HALAY_ERR_SYSTEM;
+    p.terminal = isatty(STDERR_FILENO);
+    p.began_us = p.said_us = p.before_us = halay_now_us();
+    p.cpu_before = cpu_seconds();
+    *progress = p;
+    return HALAY_OK;
+}
+
+void tft_progress_fini(struct tft_progress *progress)
+{
+    if (progress->metrics)
+        fclose(progress->metrics);
+    progress->metrics = NULL;
+}
+
+double tft_progress_seconds(const struct tft_progress *progress)
+{
+    return (double)(halay_now_us() - progress->began_us) / 1e6;
+}
+
+void tft_progress_say(struct tft_progress *p, const char *format, ...)
+{
+    va_list args;
+
+    if (!p->out)
+        return;
+    if (p->terminal)
+        fprintf(p->out, "\r\033[K");
+    va_start(args, format);
+    vfprintf(p->out, format, args);
+    va_end(args);
+    fputc('\n', p->out);
+}
+
+void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s)
+{
+    int64_t now = halay_now_us();
+    double seconds = (double)(now - p->began_us) / 1e6;
+
+    if (!p->out || now - p->said_us < (p->terminal ? TERMINAL_PACE_US : PLAIN_PACE_US))
+        return;
+    p->said_us = now;
+    double left = seconds / (double)s->step * (double)(p->total_steps - s->step);
+    fprintf(p->out,
+            "%sstep %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
+            "  loss %.4f  %.0f samples/s  %.0f s, at most %.0f s left%s",
+            p->terminal ? "\r\033[K" : "", s->step, p->total_steps, s->epoch, s->loss, (double)s->samples / seconds,
+            seconds, left, p->terminal ? "" : "\n");
+    fflush(p->out);
+}
+
+static void say_evaluation(struct tft_progress *p, const struct tft_progress_evaluation *e)
+{
+    char text[512];
+    int n = snprintf(text, sizeof text, "eval step=%" PRIu64 " epoch=%" PRIu64 " seconds=%.1f train_loss=%.6f",
+                     e->at.step, e->at.epoch, tft_progress_seconds(p), e->train_loss);
+
+    if (e->scores) {
+        n += snprintf(text + n, sizeof text - (size_t)n, " valid_loss=%.6f", e->valid_loss);
+        for (size_t q = 0; q < e->scores->quantile_count && n < 400; q++) {
+            char name[32];
+            tft_quantile_name(e->scores->quantiles[q], name, sizeof name);
+            n += snprintf(text + n, sizeof text - (size_t)n, " valid_%s=%.5f", name,
+                          tft_sums_q_risk(&e->scores->all, q));
+        }
+    }
+    snprintf(text + n, sizeof text - (size_t)n, " lr=%.3g samples_per_second=%.1f%s", e->learning_rate,
+             e->samples_per_second, e->best ? " best" : "");
+    tft_progress_say(p, "%s", text);
+}
+
+enum halay_status tft_progress_evaluation(struct tft_progress *p, const struct tft_progress_evaluation *e)
+{
+    int64_t now = halay_now_us();
+    double cpu = cpu_seconds(), wall = (double)(now - p->before_us) / 1e6;
+    json_t *line =
+        json_pack("{sI sI sf sI sf}", "step", (json_int_t)e->at.step, "epoch", (json_int_t)e->at.epoch, "seconds",
+                  tft_progress_seconds(p), "samples", (json_int_t)e->at.samples, "train_loss", e->train_loss);
+
+    if (line && e->scores) {
+        json_object_set_new(line, "valid_loss", json_real(e->valid_loss));
+        json_object_set_new(line, "valid_q_risk", tft_scores_q_risk_json(e->scores, &e->scores->all));
+    }
+    json_t *more =
+        json_pack("{sf sf sf sf sI sb}", "learning_rate", e->learning_rate, "samples_per_second", e->samples_per_second,
+                  "comm_seconds", e->comm_seconds, "cpu_percent", wall > 0 ? 100 * (cpu - p->cpu_before) / wall : 0.0,
+                  "rss_bytes", (json_int_t)resident_bytes(), "best", e->best);
+    if (line && more)
+        json_object_update(line, more);
+    json_decref(more);
+    p->cpu_before = cpu;
+    p->before_us = now;
+    say_evaluation(p, e);
+    if (!p->metrics || !line) {
+        json_decref(line);
+        return HALAY_OK;
+    }
+    int failed = json_dumpf(line, p->metrics, JSON_COMPACT);
+    json_decref(line);
+    if (failed || fputc('\n', p->metrics) == EOF || fflush(p->metrics)) {
+        halay_error(p->log, "cannot write metrics.jsonl: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    return HALAY_OK;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The model's number: float; double where -DTFT_DOUBLE builds the same sources for the gradient checks.
+ */
+#ifndef TFT_REAL_H
+#define TFT_REAL_H
+
+#include "halay_types.h"
+
+#ifdef TFT_DOUBLE
+typedef double real;
+#define TFT_DTYPE HALAY_F64
+#else
+typedef float real;
+#define TFT_DTYPE HALAY_F32
+#endif
+
+#endif

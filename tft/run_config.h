@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Configuration of a run: one table of keys, each with type, default and help, read from a file (YAML or JSON), from
+ * HALAY_TFT_* and from the command line, each over the one before.
+ *
+ * In a file a number may also be written as a text (all values of a hyperparameters.json are). Keys that the format
+ * knows and this version does not offer are refused, as are values that it does not offer; a key that nobody knows is
+ * an error that names the nearest known one. The environment is read in run_config.c only.
+ */
+#ifndef HALAY_TFT_RUN_CONFIG_H
+#define HALAY_TFT_RUN_CONFIG_H
+
+#include "base/log.h"
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { TFT_RUN_QUANTILES_MAX = 16 };
+
+enum tft_schedule { TFT_SCHEDULE_CONSTANT, TFT_SCHEDULE_WARMUP, TFT_SCHEDULE_COSINE, TFT_SCHEDULE_PLATEAU };
+enum tft_clip_word { TFT_CLIP_BY_TENSOR, TFT_CLIP_BY_GLOBAL, TFT_CLIP_BY_NONE };
+enum tft_optimizer { TFT_OPTIMIZER_ADAM, TFT_OPTIMIZER_ADAMW };
+enum tft_lr_scaling { TFT_LR_UNSCALED, TFT_LR_LINEAR, TFT_LR_SQRT };
+
+struct tft_list {
+    size_t count;
+    double values[TFT_RUN_QUANTILES_MAX];
+};
+
+/* Integers are int64_t and words int64_t too (numbers of the lists above), so that one table describes all; 0 stands
+ * for "absent" where the table says so. */
+struct tft_run_config {
+    int64_t hidden_size, heads;
+    double dropout;
+    struct tft_list quantiles;
+    int64_t batch_size;
+    double learning_rate;
+    int64_t scale_learning_rate, schedule, optimizer;
+    double weight_decay, clip;
+    int64_t clip_mode, epochs, max_steps;
+    double max_time; /* seconds */
+    int64_t train_samples, valid_samples, eval_every, patience;
+    double min_delta;
+    int64_t accumulate, seed, dtype, deterministic, granule, conformance, strategy, device, threads;
+    double ema;
+};
+
+void tft_run_config_defaults(struct tft_run_config *config);
+
+/* Take the keys of a document (a configuration file). where: for messages. */
+enum halay_status tft_run_config_take(struct halay_log *log, const char *where, const json_t *document,
+                                      struct tft_run_config *config);
+/* Take HALAY_TFT_* of the environment. */
+enum halay_status tft_run_config_take_environment(struct halay_log *log, struct tft_run_config *config);
+/* Take one option of the command line: name without its dashes ("hidden-size"). */
+enum halay_status tft_run_config_take_option(struct halay_log *log, const char *name, const char *value,
+                                             struct tft_run_config *config);
+/* Do the values go together? */
+enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_run_config *config);
+
+/* All keys with their values; NULL if there is no memory. A document that take reads. */
+json_t *tft_run_config_json(const struct tft_run_config *config);
+
+/* One line a key: name, default, help; for --help. */
+void tft_run_config_help(FILE *out);
+
+/* HALAY_DETERMINISTIC as the run's configuration says, unless the user has set it: the engine reads it when it starts.
+ */
+enum halay_status tft_run_config_export(struct halay_log *log, const struct tft_run_config *config);
+
+#endif

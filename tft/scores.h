@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores: how far forecasts are from what came, summed value by value, in the target's own unit.
+ *
+ * q-risk is the paper's equation 26: 2 * sum of quantile losses / sum of |y|, over all values and horizons; "by
+ * horizon, mean" is the published program's: that ratio for each horizon, averaged. Only targets that were measured are
+ * added.
+ */
+#ifndef HALAY_TFT_SCORES_H
+#define HALAY_TFT_SCORES_H
+
+#include "base/log.h"
+#include <jansson.h>
+#include <stddef.h>
+
+enum { TFT_SCORE_QUANTILES_MAX = 16 };
+
+/* Sums over some set of values. */
+struct tft_sums {
+    size_t n;
+    double quantile_loss[TFT_SCORE_QUANTILES_MAX];
+    double absolute, squared; /* errors of the median */
+    double size;              /* |y| */
+    double symmetric;         /* 2 |y - p| / (|y| + |p|) */
+    double scaled;            /* |y - p| / the entity's naive error in training */
+    size_t covered, crossed;  /* y between the outer quantiles; quantiles out of order */
+};
+
+struct tft_scores {
+    size_t quantile_count, horizon, entity_count;
+    double quantiles[TFT_SCORE_QUANTILES_MAX]; /* ascending */
+    size_t median;                             /* the one nearest to 0.5 */
+    struct tft_sums all;
+    struct tft_sums *by_horizon; /* owned: (horizon) */
+    struct tft_sums *by_entity;  /* owned: (entities) */
+};
+
+/* "p10" for 0.1, "p2.5" for 0.025. */
+void tft_quantile_name(double quantile, char *text, size_t size);
+/* The number of the quantile nearest to 0.5. */
+size_t tft_median_of(const double *quantiles, size_t count);
+double tft_quantile_loss(double y, double p, double quantile);
+
+enum halay_status tft_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count, size_t horizon,
+                                  size_t entity_count, struct tft_scores *scores);
+void tft_scores_fini(struct tft_scores *scores);
+
+/* Add one value: p[quantile]. naive_error: the entity's, for the scaled error; zero leaves it out. */
+void tft_scores_add(struct tft_scores *scores, size_t entity, size_t horizon, double y, const double *p,
+                    double naive_error);
+
+double tft_sums_q_risk(const struct tft_sums *sums, size_t quantile);
+/* {"p10": ...} of some sums; NULL if there is no memory. */
+json_t *tft_scores_q_risk_json(const struct tft_scores *scores, const struct tft_sums *sums);
+/* All keys of `evaluate` that scores give; ids (entities) name the entities. NULL if there is no memory. */
+json_t *tft_scores_json(const struct tft_scores *scores, const char *const *ids);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Windows: the samples of a split, as numbers. A window is `encoder` rows of the past and `horizon` rows to forecast;
+ * it belongs to the split that holds all its targets, and to none if it straddles. Windows are never copied: number w
+ * of a split is an entity and a row, found in the logarithm of the number of entities.
+ */
+#ifndef HALAY_TFT_WINDOWS_H
+#define HALAY_TFT_WINDOWS_H
+
+#include "tft/data.h"
+
+struct tft_windows {
+    const struct tft_data *data; /* borrowed for as long as the windows live */
+    size_t stride;
+    size_t count;
+    size_t *before; /* owned: (entities + 1) windows of the entities before each */
+    size_t *first;  /* owned: (entities) row, counted in the entity, of the first window's first target */
+};
+
+struct tft_window {
+    size_t entity;
+    size_t origin; /* the first target's row in the block; the encoder's rows are before it */
+};
+
+/* All windows of a split, every `stride` steps counted from each entity's first window. Nothing is held on error. */
+enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
+                                   size_t stride, struct tft_windows *windows);
+/* One window an entity, whose targets are its last `horizon` rows; entities too short for it have none. */
+enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data,
+                                        struct tft_windows *windows);
+void tft_windows_fini(struct tft_windows *windows);
+
+struct tft_window tft_windows_get(const struct tft_windows *windows, size_t number);
+
+/* Targets of a window that were measured. */
+size_t tft_window_targets(const struct tft_data *data, const struct tft_window *window);
+
+#endif
