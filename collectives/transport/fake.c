@@ -33,6 +33,9 @@
 
 enum { HOLD_MAX = 6 };
 
+/* Values of has_left: HERE, LEFT, or LEFT_FOR + r: because of rank r, which it had lost. */
+enum { HERE, LEFT, LEFT_FOR };
+
 struct fake_message {
     struct fake_message *next;
     uint32_t tag;
@@ -321,7 +324,17 @@ static enum halay_status receive_locked(struct fake_transport *self, struct hala
 
 static int fake_has_left(struct halay_transport *t, int peer)
 {
-    return atomic_load_explicit(&fake_of(t)->hub->ranks[peer].has_left, memory_order_acquire);
+    return atomic_load_explicit(&fake_of(t)->hub->ranks[peer].has_left, memory_order_acquire) != HERE;
+}
+
+/* A peer that left because of another one is not the first cause: that one is named, whoever of us saw it first. */
+static enum halay_status peer_left(struct fake_transport *self, int peer)
+{
+    int why = atomic_load_explicit(&self->hub->ranks[peer].has_left, memory_order_acquire);
+
+    if (why < LEFT_FOR || why - LEFT_FOR == self->base.rank)
+        return peer_gone(self, peer, "has left");
+    return peer_gone(self, why - LEFT_FOR, "is dead or has left");
 }
 
 static enum halay_status receive_all_locked(struct fake_transport *self)
@@ -336,7 +349,7 @@ static enum halay_status receive_all_locked(struct fake_transport *self)
             if ((status = receive_locked(self, in, link)) != HALAY_OK)
                 return status;
         } else if (!*link && fake_has_left(&self->base, in->peer)) {
-            return peer_gone(self, in->peer, "has left");
+            return peer_left(self, in->peer);
         }
     }
     return HALAY_OK;
@@ -352,7 +365,7 @@ static enum halay_status check_sends_locked(struct fake_transport *self)
             continue;
         for (struct fake_message *m = *queue_of(hub, self->base.rank, to); m; m = m->next)
             if (m->transfer)
-                return peer_gone(self, to, "has left");
+                return peer_left(self, to);
     }
     return HALAY_OK;
 }
@@ -513,11 +526,13 @@ static void fake_wake(struct halay_transport *t)
 
 static void fake_close(struct halay_transport *t)
 {
-    struct halay_fake_hub *hub = fake_of(t)->hub;
+    struct fake_transport *self = fake_of(t);
+    struct halay_fake_hub *hub = self->hub;
+    int why = self->status == HALAY_ERR_PEER ? LEFT_FOR + t->failed_peer : LEFT;
 
-    atomic_store_explicit(&hub->ranks[t->rank].has_left, 1, memory_order_release);
+    atomic_store_explicit(&hub->ranks[t->rank].has_left, why, memory_order_release);
     ring_all(hub);
-    free(fake_of(t));
+    free(self);
 }
 
 static const struct halay_transport_ops fake_ops = {
