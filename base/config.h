@@ -30,8 +30,11 @@ struct halay_config {
     int stall_check_ms;              /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
     size_t ring_segment_bytes;       /* HALAY_RING_SEGMENT, at least 1 */
     char *allreduce_algorithm;       /* HALAY_ALLREDUCE_ALGORITHM, "auto" */
+    char *reduce_algorithm;
+    char *reduce_scatter_algorithm;
     char *broadcast_algorithm;
     char *allgather_algorithm;
+    char *alltoall_algorithm;
     char *barrier_algorithm;
     /* Set by halayrun for its ranks. */
     int rank, size;                  /* HALAY_RANK, HALAY_SIZE; both or none; -1 if absent */

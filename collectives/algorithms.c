@@ -28,8 +28,11 @@ const size_t halay_algorithm_count = sizeof halay_algorithms / sizeof *halay_alg
 
 static const char *const operation_names[HALAY_OPERATION_COUNT] = {
     [HALAY_ALLREDUCE] = "allreduce",
+    [HALAY_REDUCE] = "reduce",
+    [HALAY_REDUCE_SCATTER] = "reduce-scatter",
     [HALAY_BROADCAST] = "broadcast",
     [HALAY_ALLGATHER] = "allgather",
+    [HALAY_ALLTOALL] = "alltoall",
     [HALAY_BARRIER] = "barrier",
 };
 

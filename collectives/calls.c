@@ -81,8 +81,10 @@ static enum halay_status set_type(struct halay_coll *c, enum halay_dtype dtype)
     return c->element ? HALAY_OK : refuse(c->group, "no such type");
 }
 
-static enum halay_status launch(struct halay_coll *c, struct halay_coll **out)
+/* bytes: of coll.h. */
+static enum halay_status launch(struct halay_coll *c, size_t bytes, struct halay_coll **out)
 {
+    c->bytes = bytes;
     enum halay_status status = halay_coll_launch(c);
 
     if (status == HALAY_OK)
@@ -106,7 +108,7 @@ enum halay_status halay_group_allreduce_start(struct halay_group *group, const v
         status = set_array(c, out, count, &c->out, &c->out_piece);
     if (status == HALAY_OK && in != out && overlap(in, count * c->element, out, count * c->element))
         status = refuse(group, "in and out overlap");
-    return status == HALAY_OK ? launch(c, coll) : status;
+    return status == HALAY_OK ? launch(c, count * c->element, coll) : status;
 }
 
 enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
@@ -120,7 +122,7 @@ enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, 
         status = set_reduction(c, dtype, op);
     if (status == HALAY_OK)
         status = set_pieces(c, pieces, piece_count);
-    return status == HALAY_OK ? launch(c, coll) : status;
+    return status == HALAY_OK ? launch(c, c->out.count * c->element, coll) : status;
 }
 
 static enum halay_status set_root(struct halay_coll *c, int root)
@@ -144,7 +146,7 @@ enum halay_status halay_group_broadcast_start(struct halay_group *group, void *b
     if (status != HALAY_OK)
         return status;
     c->out = c->in;
-    return launch(c, coll);
+    return launch(c, count * c->element, coll);
 }
 
 enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
@@ -159,26 +161,43 @@ enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, 
     }
     if (status == HALAY_OK)
         status = set_pieces(c, pieces, piece_count);
-    return status == HALAY_OK ? launch(c, coll) : status;
+    return status == HALAY_OK ? launch(c, c->out.count, coll) : status;
 }
 
-/* Where each rank's part begins; counts NULL: `count` each. */
-static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, size_t count)
+/* Where each rank's part of a long array begins, and its end; counts NULL: `count` each. `which`: coll.h's starts (0) or
+ * in_starts (1). */
+static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, size_t count, size_t which,
+                                    const size_t **out)
 {
-    size_t size = (size_t)c->t->size, *starts = c->channel->starts;
+    size_t size = (size_t)c->t->size, bytes;
 
-    if (!starts)
-        starts = c->channel->starts = calloc(size + 1, sizeof *starts);
-    if (!starts) {
-        halay_error(c->group->world->log, "no memory for an all-gather of %zu ranks", size);
+    if (!c->channel->starts)
+        c->channel->starts = calloc(2 * (size + 1), sizeof *c->channel->starts);
+    if (!c->channel->starts) {
+        halay_error(c->group->world->log, "no memory for the counts of %zu ranks", size);
         return HALAY_ERR_NO_MEMORY;
     }
+    size_t *starts = c->channel->starts + which * (size + 1);
     starts[0] = 0;
     for (size_t r = 0; r < size; r++)
         if (halay_add_overflows(starts[r], counts ? counts[r] : count, &starts[r + 1]))
             return refuse(c->group, "the counts are too large for the address space");
-    c->starts = starts;
+    if (halay_mul_overflows(starts[size], c->element, &bytes))
+        return refuse(c->group, "the counts are too large for the address space");
+    *out = starts;
     return HALAY_OK;
+}
+
+/* The short array of this rank is its part of the long one, or nowhere in it. */
+static enum halay_status check_part(const struct halay_coll *c, const struct halay_vector *part,
+                                    const struct halay_vector *all, const char *what)
+{
+    const char *mine = part->pieces[0].data, *data = all->pieces[0].data;
+
+    if (!part->count || mine == data + c->starts[c->t->rank] * c->element ||
+        !overlap(mine, part->count * c->element, data, all->count * c->element))
+        return HALAY_OK;
+    return refuse(c->group, what);
 }
 
 static enum halay_status allgather_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
@@ -190,17 +209,16 @@ static enum halay_status allgather_start(struct halay_group *group, const void *
     if (status == HALAY_OK)
         status = set_type(c, dtype);
     if (status == HALAY_OK)
-        status = set_starts(c, counts, count);
+        status = set_starts(c, counts, count, 0, &c->starts);
     if (status != HALAY_OK)
         return status;
     size_t mine = c->starts[c->t->rank + 1] - c->starts[c->t->rank], all = c->starts[c->t->size];
     status = set_array(c, out, all, &c->out, &c->out_piece);
     if (status == HALAY_OK)
         status = set_array(c, (void *)in, mine, &c->in, &c->in_piece);
-    if (status == HALAY_OK && mine && in != (char *)out + c->starts[c->t->rank] * c->element &&
-        overlap(in, mine * c->element, out, all * c->element))
-        status = refuse(group, "in and out overlap, and in is not this rank's part of out");
-    return status == HALAY_OK ? launch(c, coll) : status;
+    if (status == HALAY_OK)
+        status = check_part(c, &c->in, &c->out, "in and out overlap, and in is not this rank's part of out");
+    return status == HALAY_OK ? launch(c, all * c->element, coll) : status;
 }
 
 enum halay_status halay_group_allgather_start(struct halay_group *group, const void *in, void *out, size_t count,
@@ -217,12 +235,124 @@ enum halay_status halay_group_allgatherv_start(struct halay_group *group, const 
     return allgather_start(group, in, out, counts, 0, dtype, coll);
 }
 
+enum halay_status halay_group_reduce_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                           enum halay_dtype dtype, enum halay_op op, int root, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_REDUCE, &c);
+
+    if (status == HALAY_OK)
+        status = set_reduction(c, dtype, op);
+    if (status == HALAY_OK)
+        status = set_root(c, root);
+    if (status == HALAY_OK)
+        status = set_array(c, (void *)in, count, &c->in, &c->in_piece);
+    if (status != HALAY_OK)
+        return status;
+    int is_root = c->t->rank == root;
+    status = set_array(c, is_root ? out : NULL, is_root ? count : 0, &c->out, &c->out_piece);
+    if (status == HALAY_OK && is_root && in != out && overlap(in, count * c->element, out, count * c->element))
+        status = refuse(group, "in and out overlap");
+    return status == HALAY_OK ? launch(c, count * c->element, coll) : status;
+}
+
+static enum halay_status reduce_scatter_start(struct halay_group *group, const void *in, void *out,
+                                              const size_t *counts, size_t count, enum halay_dtype dtype,
+                                              enum halay_op op, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_REDUCE_SCATTER, &c);
+
+    if (status == HALAY_OK)
+        status = set_reduction(c, dtype, op);
+    if (status == HALAY_OK)
+        status = set_starts(c, counts, count, 0, &c->starts);
+    if (status != HALAY_OK)
+        return status;
+    size_t mine = c->starts[c->t->rank + 1] - c->starts[c->t->rank], all = c->starts[c->t->size];
+    status = set_array(c, (void *)in, all, &c->in, &c->in_piece);
+    if (status == HALAY_OK)
+        status = set_array(c, out, mine, &c->out, &c->out_piece);
+    if (status == HALAY_OK)
+        status = check_part(c, &c->out, &c->in, "in and out overlap, and out is not this rank's part of in");
+    return status == HALAY_OK ? launch(c, all * c->element, coll) : status;
+}
+
+enum halay_status halay_group_reduce_scatter_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                                   enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll)
+{
+    return reduce_scatter_start(group, in, out, NULL, count, dtype, op, coll);
+}
+
+enum halay_status halay_group_reduce_scatterv_start(struct halay_group *group, const void *in, void *out,
+                                                    const size_t *counts, enum halay_dtype dtype, enum halay_op op,
+                                                    struct halay_coll **coll)
+{
+    if (!counts)
+        return refuse(group, "counts are missing");
+    return reduce_scatter_start(group, in, out, counts, 0, dtype, op, coll);
+}
+
+/* In place every part is replaced by one of the same place and length. */
+static enum halay_status check_exchange(const struct halay_coll *c, const void *in, const void *out)
+{
+    size_t rank = (size_t)c->t->rank;
+    int is_even = 1;
+
+    for (int r = 0; r <= c->t->size; r++)
+        is_even &= c->in_starts[r] == c->starts[r];
+    if (c->in_starts[rank + 1] - c->in_starts[rank] != c->starts[rank + 1] - c->starts[rank])
+        return refuse(c->group, "in_counts and out_counts disagree about what this rank keeps");
+    if (in == out)
+        return is_even ? HALAY_OK : refuse(c->group, "in place in_counts and out_counts must be the same");
+    if (overlap(in, c->in.count * c->element, out, c->out.count * c->element))
+        return refuse(c->group, "in and out overlap");
+    return HALAY_OK;
+}
+
+static enum halay_status alltoall_start(struct halay_group *group, const void *in, const size_t *in_counts, void *out,
+                                        const size_t *out_counts, size_t count, enum halay_dtype dtype,
+                                        struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_ALLTOALL, &c);
+
+    if (status == HALAY_OK)
+        status = set_type(c, dtype);
+    if (status == HALAY_OK)
+        status = set_starts(c, out_counts, count, 0, &c->starts);
+    if (status == HALAY_OK)
+        status = set_starts(c, in_counts, count, 1, &c->in_starts);
+    if (status == HALAY_OK)
+        status = set_array(c, (void *)in, c->in_starts[c->t->size], &c->in, &c->in_piece);
+    if (status == HALAY_OK)
+        status = set_array(c, out, c->starts[c->t->size], &c->out, &c->out_piece);
+    if (status == HALAY_OK)
+        status = check_exchange(c, in, out);
+    return status == HALAY_OK ? launch(c, in_counts ? SIZE_MAX : c->out.count * c->element, coll) : status;
+}
+
+enum halay_status halay_group_alltoall_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                             enum halay_dtype dtype, struct halay_coll **coll)
+{
+    return alltoall_start(group, in, NULL, out, NULL, count, dtype, coll);
+}
+
+enum halay_status halay_group_alltoallv_start(struct halay_group *group, const void *in, const size_t *in_counts,
+                                              void *out, const size_t *out_counts, enum halay_dtype dtype,
+                                              struct halay_coll **coll)
+{
+    if (!in_counts || !out_counts)
+        return refuse(group, "counts are missing");
+    return alltoall_start(group, in, in_counts, out, out_counts, 0, dtype, coll);
+}
+
 enum halay_status halay_group_barrier_start(struct halay_group *group, struct halay_coll **coll)
 {
     struct halay_coll *c;
     enum halay_status status = halay_coll_take(group, HALAY_BARRIER, &c);
 
-    return status == HALAY_OK ? launch(c, coll) : status;
+    return status == HALAY_OK ? launch(c, 0, coll) : status;
 }
 
 /* ---- blocking ---- */
@@ -259,6 +389,51 @@ enum halay_status halay_group_allgatherv(struct halay_group *group, const void *
 {
     struct halay_coll *c;
     enum halay_status status = halay_group_allgatherv_start(group, in, out, counts, dtype, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
+                                     enum halay_dtype dtype, enum halay_op op, int root)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_reduce_start(group, in, out, count, dtype, op, root, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out, size_t count,
+                                             enum halay_dtype dtype, enum halay_op op)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_reduce_scatter_start(group, in, out, count, dtype, op, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
+                                              const size_t *counts, enum halay_dtype dtype, enum halay_op op)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_reduce_scatterv_start(group, in, out, counts, dtype, op, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_alltoall(struct halay_group *group, const void *in, void *out, size_t count,
+                                       enum halay_dtype dtype)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_alltoall_start(group, in, out, count, dtype, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts, void *out,
+                                        const size_t *out_counts, enum halay_dtype dtype)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_alltoallv_start(group, in, in_counts, out, out_counts, dtype, &c);
 
     return status == HALAY_OK ? halay_coll_finish(c) : status;
 }

@@ -25,7 +25,7 @@ struct halay_channel {
     unsigned char *state; /* owned; NULL until the channel is first used */
     unsigned char *scratch; /* owned */
     size_t scratch_bytes;
-    size_t *starts; /* owned: size + 1 */
+    size_t *starts; /* owned: 2 (size + 1): coll.h's starts, then in_starts */
     struct halay_channel_numbers numbers;
     struct halay_area **areas;  /* owned, [rank]: this channel's area of each; NULL if nothing is shared */
     _Atomic uint32_t **closed;  /* borrowed from the group, [rank]: has it given up; NULL if nothing is shared */

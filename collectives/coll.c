@@ -113,12 +113,12 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
 
     c->channel->is_taken = 1;
     group->started++;
-    if (c->t->size == 1 || (!c->out.count && c->operation != HALAY_BARRIER)) {
+    if (c->t->size == 1 || (!c->bytes && c->operation != HALAY_BARRIER)) {
         complete_alone(c);
         return HALAY_OK;
     }
     c->algorithm = halay_select(&(struct halay_select_query){ .operation = c->operation,
-                                                              .bytes = c->out.count * c->element,
+                                                              .bytes = c->bytes,
                                                               .size = c->t->size,
                                                               .transport = c->t->ops->name,
                                                               .caps = c->t->caps,
@@ -130,7 +130,7 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
         c->ops = &halay_packed;
     enum halay_status status = get_storage(c);
     if (status != HALAY_OK) {
-        halay_error(group->world->log, "no memory for a collective of %zu bytes", c->out.count * c->element);
+        halay_error(group->world->log, "no memory for a collective of %zu bytes", c->bytes);
         c->channel->is_taken = 0;
         halay_group_fail(group, status); /* the others have started it and would wait for us */
         return status;

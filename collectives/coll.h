@@ -10,7 +10,16 @@
 #include "collectives/span.h"
 #include "collectives/vector.h"
 
-enum halay_operation { HALAY_ALLREDUCE, HALAY_BROADCAST, HALAY_ALLGATHER, HALAY_BARRIER, HALAY_OPERATION_COUNT };
+enum halay_operation {
+    HALAY_ALLREDUCE,
+    HALAY_REDUCE,
+    HALAY_REDUCE_SCATTER,
+    HALAY_BROADCAST,
+    HALAY_ALLGATHER,
+    HALAY_ALLTOALL,
+    HALAY_BARRIER,
+    HALAY_OPERATION_COUNT
+};
 
 enum halay_algorithm_flags {
     HALAY_ALGORITHM_SHARED = 1, /* needs a transport that shares memory; moves data by load and store, not by messages */
@@ -57,8 +66,13 @@ struct halay_coll {
     int divisor;      /* average: the number of ranks; else 1 */
     int root;
     size_t element;   /* bytes */
-    struct halay_vector in, out; /* all-gather: in is this rank's part, out all parts. Broadcast: both are buf */
-    const size_t *starts; /* all-gather: where each rank's part begins in out, and the end (size + 1); the channel's */
+    /* All-gather: in is this rank's part, out all parts. Reduce-scatter: in all parts, out this rank's. Reduce: out is
+     * empty but on the root. Broadcast: both are buf. */
+    struct halay_vector in, out;
+    /* Where each rank's part begins in the long array, and the end (size + 1): all-gather: in out; reduce-scatter: in in;
+     * all-to-all: in out (starts: from whom) and in in (in_starts: for whom). The channel's. */
+    const size_t *starts, *in_starts;
+    size_t bytes; /* what every rank knows alike about its amount, for the choice; 0: there is nothing to move */
     struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */
 
     uint32_t tag; /* group, channel and, for the two halves of packed.c, which one */

@@ -90,8 +90,11 @@ static enum halay_status apply_config(struct halay_group *group)
 {
     const struct halay_config *config = &group->world->config;
     const char *const names[HALAY_OPERATION_COUNT] = { [HALAY_ALLREDUCE] = config->allreduce_algorithm,
+                                                       [HALAY_REDUCE] = config->reduce_algorithm,
+                                                       [HALAY_REDUCE_SCATTER] = config->reduce_scatter_algorithm,
                                                        [HALAY_BROADCAST] = config->broadcast_algorithm,
                                                        [HALAY_ALLGATHER] = config->allgather_algorithm,
+                                                       [HALAY_ALLTOALL] = config->alltoall_algorithm,
                                                        [HALAY_BARRIER] = config->barrier_algorithm };
 
     for (int i = 0; i < HALAY_OPERATION_COUNT; i++) {
@@ -273,6 +276,16 @@ static void list_algorithms(enum halay_operation operation, char *text, size_t s
             used += (size_t)snprintf(text + used, size - used, ", %s", halay_algorithms[i].name);
 }
 
+static void list_operations(char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = 0;
+    for (int i = 0; i < HALAY_OPERATION_COUNT && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "",
+                                 halay_operation_name((enum halay_operation)i));
+}
+
 enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation, const char *algorithm)
 {
     enum halay_operation which;
@@ -280,8 +293,8 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
     char list[256];
 
     if (halay_operation_parse(operation, &which) != HALAY_OK) {
-        halay_error(group->world->log, "unknown operation '%s': allreduce, broadcast, allgather or barrier would do",
-                    operation ? operation : "(null)");
+        list_operations(list, sizeof list);
+        halay_error(group->world->log, "unknown operation '%s': there are %s", operation ? operation : "(null)", list);
         return HALAY_ERR_ARGUMENT;
     }
     if (algorithm && !strcmp(algorithm, "auto")) {

@@ -31,10 +31,13 @@ static const struct rule {
     { HALAY_ALLREDUCE, NULL, 0, 1, 16, 256 * KB, "direct", "of middling size, few ranks: two steps, one rounding" },
     { HALAY_ALLREDUCE, NULL, 0, 0, ANY_SIZE, SIZE_MAX, "ring", "large: the least bytes a rank, neighbours only" },
     { HALAY_ALLREDUCE, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "direct", "large, and sums must follow the tree over ranks" },
+    { HALAY_REDUCE, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "binomial", "the only one by messages" },
+    { HALAY_REDUCE_SCATTER, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "direct", "one step, one rounding" },
     { HALAY_BROADCAST, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "shared", "in shared memory: one copy" },
     { HALAY_BROADCAST, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "binomial", "the only one by messages" },
     { HALAY_ALLGATHER, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "shared", "in shared memory: one copy" },
     { HALAY_ALLGATHER, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "ring", "the only one by messages" },
+    { HALAY_ALLTOALL, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "pairwise", "the only one by messages" },
     { HALAY_BARRIER, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "shared", "in shared memory: one exchange" },
     { HALAY_BARRIER, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "dissemination", "the only one by messages" },
 };
@@ -60,6 +63,11 @@ const struct halay_algorithm *halay_select(const struct halay_select_query *quer
     return halay_algorithm_find(rule->operation, rule->algorithm);
 }
 
+static int adds(enum halay_operation operation)
+{
+    return operation == HALAY_ALLREDUCE || operation == HALAY_REDUCE || operation == HALAY_REDUCE_SCATTER;
+}
+
 enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, unsigned caps,
                                       enum halay_deterministic deterministic, const char **why)
 {
@@ -67,7 +75,7 @@ enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, u
         *why = "the transport shares no memory";
         return HALAY_ERR_UNSUPPORTED;
     }
-    if (algorithm->operation == HALAY_ALLREDUCE && deterministic == HALAY_DETERMINISTIC_RANKS &&
+    if (adds(algorithm->operation) && deterministic == HALAY_DETERMINISTIC_RANKS &&
         !(algorithm->flags & HALAY_ALGORITHM_TREE)) {
         *why = "it does not sum along the tree over ranks, which HALAY_DETERMINISTIC=ranks asks for";
         return HALAY_ERR_UNSUPPORTED;

@@ -9,7 +9,7 @@
 
 struct halay_select_query {
     enum halay_operation operation;
-    size_t bytes; /* of the operation: all-gather: of all parts together */
+    size_t bytes; /* of the longer of in and out; all-to-all with splits: SIZE_MAX, no rank knows everybody's */
     int size;
     const char *transport; /* its name */
     unsigned caps;         /* of the transport */

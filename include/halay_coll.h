@@ -84,6 +84,33 @@ HALAY_API enum halay_status halay_group_allgather(struct halay_group *group, con
 HALAY_API enum halay_status halay_group_allgatherv(struct halay_group *group, const void *in, void *out,
                                                    const size_t *counts, enum halay_dtype dtype);
 
+/* Reduce count elements over all ranks into the root's out. On the other ranks out is ignored and may be NULL. */
+HALAY_API enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
+                                               enum halay_dtype dtype, enum halay_op op, int root);
+
+/* Reduce size * count elements over all ranks; rank r gets part r of the result: in (size * count), out (count). In place:
+ * out is in + rank * count; the rest of in is only read. */
+HALAY_API enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out, size_t count,
+                                                       enum halay_dtype dtype, enum halay_op op);
+
+/* The same with counts[r] elements for rank r, in order of rank without gaps: in (sum of counts), out (counts[rank]), in
+ * place: out is where this rank's part begins in in. counts (size) is equal on all ranks and borrowed for the duration of the
+ * call (of the start call only, in that form). */
+HALAY_API enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
+                                                        const size_t *counts, enum halay_dtype dtype, enum halay_op op);
+
+/* Every rank gives count elements to every rank: part r of in (size * count) goes to rank r, part r of out (size * count)
+ * comes from rank r. In place (in == out) costs a second copy of the data. */
+HALAY_API enum halay_status halay_group_alltoall(struct halay_group *group, const void *in, void *out, size_t count,
+                                                 enum halay_dtype dtype);
+
+/* The same with in_counts[r] elements for rank r and out_counts[r] from rank r, in in and out in order of rank without gaps.
+ * A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r. In place in_counts and
+ * out_counts must be the same. Both arrays (size) are borrowed for the duration of the call (of the start call only, in that
+ * form). */
+HALAY_API enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts,
+                                                  void *out, const size_t *out_counts, enum halay_dtype dtype);
+
 /* Returns when all ranks have called it. */
 HALAY_API enum halay_status halay_group_barrier(struct halay_group *group);
 
@@ -102,6 +129,20 @@ HALAY_API enum halay_status halay_group_allgather_start(struct halay_group *grou
 HALAY_API enum halay_status halay_group_allgatherv_start(struct halay_group *group, const void *in, void *out,
                                                          const size_t *counts, enum halay_dtype dtype,
                                                          struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_reduce_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                                     enum halay_dtype dtype, enum halay_op op, int root,
+                                                     struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_reduce_scatter_start(struct halay_group *group, const void *in, void *out,
+                                                             size_t count, enum halay_dtype dtype, enum halay_op op,
+                                                             struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_reduce_scatterv_start(struct halay_group *group, const void *in, void *out,
+                                                              const size_t *counts, enum halay_dtype dtype,
+                                                              enum halay_op op, struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_alltoall_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                                       enum halay_dtype dtype, struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_alltoallv_start(struct halay_group *group, const void *in,
+                                                        const size_t *in_counts, void *out, const size_t *out_counts,
+                                                        enum halay_dtype dtype, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_barrier_start(struct halay_group *group, struct halay_coll **coll);
 
 /* Do a bounded piece of work; never blocks. HALAY_IN_PROGRESS, or the collective's final status, the same one from then
@@ -118,8 +159,8 @@ HALAY_API enum halay_status halay_coll_wait(struct halay_coll *coll, int timeout
 HALAY_API void halay_coll_end(struct halay_coll *coll);
 
 /*
- * Force an algorithm by its name in docs/algorithms.md, for one operation ("allreduce", "broadcast", "allgather",
- * "barrier"); "auto" returns to the choice by table. All ranks must do the same. HALAY_ERR_ARGUMENT: no such operation or
+ * Force an algorithm by its name in docs/algorithms.md, for one operation ("allreduce", "reduce", "reduce-scatter",
+ * "broadcast", "allgather", "alltoall", "barrier"); "auto" returns to the choice by table. All ranks must do the same. HALAY_ERR_ARGUMENT: no such operation or
  * algorithm (the log lists those there are); HALAY_ERR_UNSUPPORTED: not with this group's transport.
  */
 HALAY_API enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation,

@@ -208,7 +208,7 @@ static void print_choices_of(struct halay_group *group, const char *operation, i
             if (strcmp(algorithm, halay_group_explain(group, operation, last * 2 / sizeof(float), HALAY_F32, shared,
                                                       ignored, sizeof ignored)))
                 break;
-        printf("  %-10s %-8s %8s to %-8s %s\n", operation, shared ? "shared" : "private",
+        printf("  %-14s %-8s %8s to %-8s %s\n", operation, shared ? "shared" : "private",
                size_text(from, sizeof from, (double)first),
                last == most ? "any" : size_text(to, sizeof to, (double)last), why);
     }
@@ -216,7 +216,8 @@ static void print_choices_of(struct halay_group *group, const char *operation, i
 
 static void print_choices(struct halay_group *group)
 {
-    static const char *const operations[] = { "allreduce", "broadcast", "allgather" };
+    static const char *const operations[] = { "allreduce", "reduce",    "reduce-scatter",
+                                              "broadcast", "allgather", "alltoall" };
     char why[512] = "";
 
     heading("choices (f32: operation, memory, bytes of a rank, algorithm and why, for the first of these sizes)");
@@ -224,7 +225,7 @@ static void print_choices(struct halay_group *group)
         for (int shared = 1; shared >= 0; shared--)
             print_choices_of(group, operations[i], shared);
     halay_group_explain(group, "barrier", 0, HALAY_F32, 0, why, sizeof why);
-    printf("  %-39s %s\n", "barrier", why);
+    printf("  %-43s %s\n", "barrier", why);
 }
 
 /* What the group says of itself; group is NULL if none could be opened, and status says why. */

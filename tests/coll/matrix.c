@@ -160,25 +160,32 @@ static int guards_hold(const unsigned char *memory, size_t guard, size_t bytes)
 
 /* ---- all-reduce ---- */
 
-static int is_right(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
-                    size_t count, const unsigned char *data)
+/* Is data the result of elements [start, start + count)? */
+static int is_right_part(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
+                         size_t start, size_t count, const unsigned char *data)
 {
-    size_t bytes = count * halay_dtype_size(dtype);
+    size_t element = halay_dtype_size(dtype), bytes = count * element;
 
     if (!a || a->flags & HALAY_ALGORITHM_TREE || dtype == HALAY_I32 || dtype == HALAY_I64) {
         void *dst[1] = { run->expected };
         const void *src[RANKS_MAX];
         for (int r = 0; r < run->size; r++)
-            src[r] = run->given[r];
+            src[r] = run->given[r] + start * element;
         halay_reducer_get(0)->reduce[dtype][op](dst, 1, src, run->size, count, op == HALAY_AVERAGE ? run->size : 1);
         return !memcmp(data, run->expected, bytes);
     }
     for (size_t i = 0; i < count; i++) {
-        double scale, want = plain_reference(run, dtype, op, i, &scale), got = get(dtype, data, i);
+        double scale, want = plain_reference(run, dtype, op, start + i, &scale), got = get(dtype, data, i);
         if (!(fabs(got - want) <= tolerance(dtype) * scale * run->size))
             return 0;
     }
     return 1;
+}
+
+static int is_right(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
+                    size_t count, const unsigned char *data)
+{
+    return is_right_part(run, a, dtype, op, 0, count, data);
 }
 
 static void allreduce_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
@@ -321,6 +328,182 @@ static void allgather_all(struct run *run, const struct halay_algorithm *a)
             }
 }
 
+/* ---- reduce ---- */
+
+static void reduce_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
+                        size_t count, int root, int in_place, enum where where)
+{
+    size_t element = halay_dtype_size(dtype), guard = GUARD * element, bytes = count * element;
+    unsigned char *in = buffer(run, where, 0, bytes + 2 * guard), *out = in;
+    int is_root = run->rank == root;
+
+    if (!in_place)
+        out = buffer(run, where, 1, bytes + 2 * guard);
+    fill_given(run, dtype, count, (unsigned)(count * 31 + (size_t)dtype * 7 + (size_t)op));
+    memcpy(in + guard, run->given[run->rank], bytes);
+    enum halay_status status =
+        halay_group_reduce(run->group, in + guard, is_root ? out + guard : NULL, count, dtype, op, root);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), a->name, dtype, op, count, in_place, where);
+    else if (is_root && !is_right(run, a, dtype, op, count, out + guard))
+        fail(run, "wrong reduce", a->name, dtype, op, count, in_place, where);
+    if (!guards_hold(in, guard, bytes) || !guards_hold(out, guard, bytes))
+        fail(run, "reduce wrote outside", a->name, dtype, op, count, in_place, where);
+    if ((!is_root || !in_place) && memcmp(in + guard, run->given[run->rank], bytes))
+        fail(run, "reduce changed the input", a->name, dtype, op, count, in_place, where);
+}
+
+static void reduce_all(struct run *run, const struct halay_algorithm *a)
+{
+    size_t n = (size_t)run->size, counts[] = { 0, 1, n - 1, n + 1, 97 };
+    int w = 0, root = 0;
+
+    for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
+        for (int op = 0; op < HALAY_OP_COUNT; op++)
+            for (size_t k = 0; k < sizeof counts / sizeof *counts && halay_op_takes(op, t); k++, root++, w++)
+                if (!run->quick || ((t == HALAY_F32 || t == HALAY_BF16) && k > 2))
+                    reduce_case(run, a, (enum halay_dtype)t, (enum halay_op)op, counts[k], root % run->size, (w / 3) & 1,
+                                (enum where)(w % wheres(run)));
+    size_t large = run->quick ? LARGE / 10 : LARGE;
+    for (w = 0; w < wheres(run); w++)
+        for (root = 0; root < run->size; root++) {
+            reduce_case(run, a, HALAY_F32, HALAY_SUM, large, root, w & 1, (enum where)w);
+            reduce_case(run, a, HALAY_F16, HALAY_AVERAGE, large / 2, root, !(w & 1), (enum where)w);
+        }
+}
+
+/* ---- reduce-scatter ---- */
+
+static void reduce_scatter_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype,
+                                enum halay_op op, const size_t *counts, int even, int in_place, enum where where)
+{
+    size_t element = halay_dtype_size(dtype), guard = GUARD * element, all = 0, mine = counts[run->rank], at = 0;
+    enum halay_status status;
+
+    for (int r = 0; r < run->size; r++) {
+        at = r == run->rank ? all : at;
+        all += counts[r];
+    }
+    unsigned char *in = buffer(run, where, 0, all * element + 2 * guard) + guard, *out = in + at * element;
+    if (!in_place)
+        out = buffer(run, where, 1, mine * element + 2 * guard) + guard;
+    fill_given(run, dtype, all, (unsigned)(all * 31 + (size_t)dtype * 7 + (size_t)op));
+    memcpy(in, run->given[run->rank], all * element);
+    if (even)
+        status = halay_group_reduce_scatter(run->group, in, out, mine, dtype, op);
+    else
+        status = halay_group_reduce_scatterv(run->group, in, out, counts, dtype, op);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), a->name, dtype, op, all, in_place, where);
+    else if (!is_right_part(run, a, dtype, op, at, mine, out))
+        fail(run, "wrong reduce-scatter", a->name, dtype, op, all, in_place, where);
+    if (!in_place && !guards_hold(out - guard, guard, mine * element))
+        fail(run, "reduce-scatter wrote outside", a->name, dtype, op, all, in_place, where);
+    if (in_place) /* the rest of in is only read */
+        memcpy(out, run->given[run->rank] + at * element, mine * element);
+    if (memcmp(in, run->given[run->rank], all * element) || !guards_hold(in - guard, guard, all * element))
+        fail(run, "reduce-scatter changed the input", a->name, dtype, op, all, in_place, where);
+}
+
+static const size_t uneven[][RANKS_MAX] = { { 0, 3, 1, 0, 97, 2, 0, 5 },
+                                            { 41, 0, 0, 0, 0, 0, 0, 1 },
+                                            { 20011, 7, 0, 9001, 1, 1, 300, 0 } };
+
+static void reduce_scatter_all(struct run *run, const struct halay_algorithm *a)
+{
+    static const size_t each[] = { 0, 1, 97 };
+    size_t counts[RANKS_MAX], large = (run->quick ? LARGE / 10 : LARGE) / (size_t)run->size;
+    int w = 0;
+
+    for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
+        for (int op = 0; op < HALAY_OP_COUNT; op++)
+            for (size_t k = 0; k < 2 * sizeof each / sizeof *each && halay_op_takes(op, t); k++, w++) {
+                for (int r = 0; r < run->size; r++)
+                    counts[r] = each[k / 2];
+                if (run->quick && ((t != HALAY_F32 && t != HALAY_BF16) || k < 4))
+                    continue;
+                reduce_scatter_case(run, a, (enum halay_dtype)t, (enum halay_op)op, counts, 1, k & 1,
+                                    (enum where)(w % wheres(run)));
+                reduce_scatter_case(run, a, (enum halay_dtype)t, (enum halay_op)op, uneven[k / 2], 0, k & 1,
+                                    (enum where)((w + 1) % wheres(run)));
+            }
+    for (int r = 0; r < run->size; r++)
+        counts[r] = large;
+    for (w = 0; w < wheres(run); w++) {
+        reduce_scatter_case(run, a, HALAY_F32, HALAY_SUM, counts, 1, w & 1, (enum where)w);
+        reduce_scatter_case(run, a, HALAY_F16, HALAY_AVERAGE, counts, 1, !(w & 1), (enum where)w);
+    }
+}
+
+/* ---- all-to-all ---- */
+
+/* How many elements rank `from` gives rank `to`: each splits by its own, a pair alike, or all the same. */
+enum split { EVEN, PAIRS, OWN };
+
+static size_t split_count(enum split split, size_t most, int from, int to)
+{
+    int low = from < to ? from : to, high = from < to ? to : from;
+
+    if (split == EVEN)
+        return most;
+    size_t odd = (size_t)(split == PAIRS ? low * 7 + high * 3 : from * 5 + to * 11);
+    return odd % 3 ? most / (odd % 4 + 1) : 0;
+}
+
+static void alltoall_case(struct run *run, const char *name, enum halay_dtype dtype, enum split split, size_t most,
+                          int in_place, enum where where)
+{
+    size_t element = halay_dtype_size(dtype), guard = GUARD * element;
+    size_t in_counts[RANKS_MAX], out_counts[RANKS_MAX], give = 0, take = 0, start = 0;
+    enum halay_status status;
+
+    for (int r = 0; r < run->size; r++) {
+        give += in_counts[r] = split_count(split, most, run->rank, r);
+        take += out_counts[r] = split_count(split, most, r, run->rank);
+    }
+    unsigned char *in = buffer(run, where, 0, give * element + 2 * guard) + guard, *out = in;
+    if (!in_place)
+        out = buffer(run, where, 1, take * element + 2 * guard) + guard;
+    fill_given(run, dtype, most * (size_t)run->size, (unsigned)most);
+    memcpy(in, run->given[run->rank], give * element);
+    if (split == EVEN)
+        status = halay_group_alltoall(run->group, in, out, most, dtype);
+    else
+        status = halay_group_alltoallv(run->group, in, in_counts, out, out_counts, dtype);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), name, dtype, HALAY_SUM, give, in_place, where);
+    for (int r = 0; r < run->size; start += out_counts[r++]) {
+        size_t at = 0;
+        for (int to = 0; to < run->rank; to++)
+            at += split_count(split, most, r, to);
+        if (memcmp(out + start * element, run->given[r] + at * element, out_counts[r] * element)) {
+            fail(run, "wrong all-to-all", name, dtype, HALAY_SUM, give, in_place, where);
+            break;
+        }
+    }
+    if (!in_place && memcmp(in, run->given[run->rank], give * element))
+        fail(run, "all-to-all changed the input", name, dtype, HALAY_SUM, give, in_place, where);
+    if (!guards_hold(in - guard, guard, give * element) || !guards_hold(out - guard, guard, take * element))
+        fail(run, "all-to-all wrote outside", name, dtype, HALAY_SUM, give, in_place, where);
+}
+
+static void alltoall_all(struct run *run, const struct halay_algorithm *a)
+{
+    static const size_t each[] = { 0, 1, 97 };
+    static const enum halay_dtype types[] = { HALAY_F32, HALAY_F16, HALAY_F64 };
+    size_t large = (run->quick ? LARGE / 10 : LARGE) / (size_t)run->size;
+
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int w = 0; w < wheres(run); w++)
+            for (int split = EVEN; split <= OWN; split++)
+                for (int in_place = 0; in_place <= (split != OWN); in_place++) {
+                    for (size_t k = 0; k < sizeof each / sizeof *each; k++)
+                        alltoall_case(run, a->name, types[t], (enum split)split, each[k], in_place, (enum where)w);
+                    if (t == 0)
+                        alltoall_case(run, a->name, types[t], (enum split)split, large, in_place, (enum where)w);
+                }
+}
+
 /* ---- lists of pieces ---- */
 
 enum { PIECES = 40, GAP = 3 };
@@ -427,6 +610,15 @@ static void huge_all(struct run *run, const struct halay_algorithm *a)
     } else if (a->operation == HALAY_ALLGATHER) {
         allgather_case(run, a->name, HALAY_F32, counts, 0, 0, PRIVATE);
         allgather_case(run, a->name, HALAY_F32, counts, 0, 1, where);
+    } else if (a->operation == HALAY_REDUCE) {
+        for (int root = 0; root < run->size; root++)
+            reduce_case(run, a, HALAY_BF16, HALAY_SUM, HUGE_COUNT, root, root & 1, root ? where : PRIVATE);
+    } else if (a->operation == HALAY_REDUCE_SCATTER) {
+        reduce_scatter_case(run, a, HALAY_F32, HALAY_SUM, counts, 0, 0, PRIVATE);
+        reduce_scatter_case(run, a, HALAY_BF16, HALAY_AVERAGE, counts, 0, 1, where);
+    } else if (a->operation == HALAY_ALLTOALL) {
+        alltoall_case(run, a->name, HALAY_F32, OWN, HUGE_COUNT / (size_t)run->size, 0, PRIVATE);
+        alltoall_case(run, a->name, HALAY_F32, PAIRS, HUGE_COUNT / (size_t)run->size, 1, where);
     }
     compare_hashes(run, a->name, HALAY_F32);
 }
@@ -459,6 +651,15 @@ static void algorithm_all(struct run *run, const struct halay_algorithm *a)
         break;
     case HALAY_ALLGATHER:
         allgather_all(run, a);
+        break;
+    case HALAY_REDUCE:
+        reduce_all(run, a);
+        break;
+    case HALAY_REDUCE_SCATTER:
+        reduce_scatter_all(run, a);
+        break;
+    case HALAY_ALLTOALL:
+        alltoall_all(run, a);
         break;
     default:
         for (int i = 0; i < 50; i++)
@@ -537,10 +738,12 @@ static void wrong_use(struct run *run)
 {
     struct halay_group *g = run->group;
     float *a = (float *)(void *)run->memory[1][0];
-    size_t counts[RANKS_MAX];
+    size_t counts[RANKS_MAX], few[RANKS_MAX + 1];
 
     for (int r = 0; r < RANKS_MAX; r++)
         counts[r] = SIZE_MAX / 2;
+    for (int r = 0; r <= RANKS_MAX; r++)
+        few[r] = (size_t)r + 1;
     expect(run, halay_group_allreduce(g, a, a, 1, 99, HALAY_SUM), HALAY_ERR_ARGUMENT, "no such type");
     expect(run, halay_group_allreduce(g, a, a, 1, HALAY_F32, 99), HALAY_ERR_ARGUMENT, "no such reduction");
     expect(run, halay_group_allreduce(g, a, a, 1, HALAY_I32, HALAY_AVERAGE), HALAY_ERR_UNSUPPORTED, "integer average");
@@ -554,7 +757,23 @@ static void wrong_use(struct run *run)
     expect(run, halay_group_allgatherv(g, a, a, NULL, HALAY_F32), HALAY_ERR_ARGUMENT, "no counts");
     expect(run, halay_group_allgatherv(g, a, a, counts, HALAY_F32), HALAY_ERR_ARGUMENT, "huge counts");
     expect(run, halay_group_set_algorithm(g, "allreduce", "fastest"), HALAY_ERR_ARGUMENT, "no such algorithm");
-    expect(run, halay_group_set_algorithm(g, "reduce", "ring"), HALAY_ERR_ARGUMENT, "no such operation");
+    expect(run, halay_group_set_algorithm(g, "reduces", "ring"), HALAY_ERR_ARGUMENT, "no such operation");
+    expect(run, halay_group_reduce(g, a, a, 1, HALAY_F32, HALAY_SUM, run->size), HALAY_ERR_ARGUMENT, "reduce: root");
+    expect(run, halay_group_reduce(g, NULL, a, 1, HALAY_F32, HALAY_SUM, 0), HALAY_ERR_ARGUMENT, "reduce: no input");
+    expect(run, halay_group_reduce(g, a, a, 1, HALAY_I64, HALAY_AVERAGE, 0), HALAY_ERR_UNSUPPORTED, "reduce: average");
+    expect(run, halay_group_reduce_scatter(g, a, a + run->rank * 4 + 1, 4, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT,
+           "reduce-scatter: overlap");
+    expect(run, halay_group_reduce_scatter(g, a, a, SIZE_MAX / 4, HALAY_F64, HALAY_SUM), HALAY_ERR_ARGUMENT,
+           "reduce-scatter: huge");
+    expect(run, halay_group_reduce_scatterv(g, a, a, NULL, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT,
+           "reduce-scatter: no counts");
+    expect(run, halay_group_alltoall(g, a, a + 1, 4, HALAY_F32), HALAY_ERR_ARGUMENT, "all-to-all: overlap");
+    expect(run, halay_group_alltoall(g, a, NULL, 4, HALAY_F32), HALAY_ERR_ARGUMENT, "all-to-all: no output");
+    expect(run, halay_group_alltoallv(g, a, NULL, a, counts, HALAY_F32), HALAY_ERR_ARGUMENT, "all-to-all: no counts");
+    expect(run, halay_group_alltoallv(g, a, few, a, few + 1, HALAY_F32), HALAY_ERR_ARGUMENT,
+           "all-to-all: other counts in place");
+    expect(run, halay_group_alltoallv(g, a, few, a + 1024, few + 1, HALAY_F32), HALAY_ERR_ARGUMENT,
+           "all-to-all: keeps another count than it has");
     expect(run, halay_group_set_algorithm(g, NULL, NULL), HALAY_ERR_ARGUMENT, "nothing");
     expect(run, halay_group_allreduce(g, NULL, NULL, 0, HALAY_F32, HALAY_SUM), HALAY_OK, "nothing to reduce");
     halay_coll_end(NULL);

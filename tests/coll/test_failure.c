@@ -58,6 +58,12 @@ static enum halay_status start(struct halay_group *group, enum halay_operation o
         return halay_group_allreduce_start(group, data, data, COUNT, HALAY_F32, HALAY_SUM, c);
     case HALAY_BROADCAST:
         return halay_group_broadcast_start(group, data, COUNT, HALAY_F32, VICTIM, c);
+    case HALAY_REDUCE:
+        return halay_group_reduce_start(group, data, all, COUNT, HALAY_F32, HALAY_SUM, 0, c);
+    case HALAY_REDUCE_SCATTER:
+        return halay_group_reduce_scatter_start(group, data, all, PART, HALAY_F32, HALAY_SUM, c);
+    case HALAY_ALLTOALL:
+        return halay_group_alltoall_start(group, data, all, PART, HALAY_F32, c);
     case HALAY_ALLGATHER:
         return halay_group_allgather_start(group, data, all, PART, HALAY_F32, c);
     default:
@@ -90,13 +96,20 @@ static float given(int rank, size_t i)
 }
 
 /* Right for what the operation of `algorithm` does over given()? */
-static int is_right(const struct halay_algorithm *algorithm, const float *data, const float *all)
+static int is_right(const struct halay_algorithm *algorithm, int rank, const float *data, const float *all)
 {
     for (size_t i = 0; i < COUNT; i++) {
         float sum = 0;
         for (int r = 0; r < RANKS; r++)
             sum += given(r, i);
         if (algorithm->operation == HALAY_ALLREDUCE && data[i] != sum)
+            return 0;
+        if (algorithm->operation == HALAY_REDUCE && rank == 0 && all[i] != sum)
+            return 0;
+        if (algorithm->operation == HALAY_REDUCE_SCATTER && (int)(i / PART) == rank && all[i % PART] != sum)
+            return 0;
+        if (algorithm->operation == HALAY_ALLTOALL &&
+            all[i] != given((int)(i / PART), (size_t)rank * PART + i % PART))
             return 0;
         if (algorithm->operation == HALAY_BROADCAST && data[i] != given(VICTIM, i))
             return 0;
@@ -132,7 +145,7 @@ static void *run_rank(void *arg)
         if (r->status == HALAY_OK)
             r->status = halay_coll_wait(c, -1);
         r->again = c ? halay_coll_progress(c) : r->status;
-        r->is_wrong = c && r->status == HALAY_OK && !is_right(r->algorithm, data, all);
+        r->is_wrong = c && r->status == HALAY_OK && !is_right(r->algorithm, r->rank, data, all);
         halay_coll_end(c);
         r->later = halay_group_barrier(group);
         halay_group_status(group, &r->named);
