@@ -30,21 +30,15 @@
  */
 #include "base/memory.h"
 #include "collectives/coll.h"
+#include "collectives/tree.h"
 #include <string.h>
 
 enum { ROUNDS_MAX = 31, CHUNK_BYTES = 1 << 18, FOLD = ROUNDS_MAX, TOTAL };
 
-/* Where a rank stands: its group [first, first + members), the next smaller group and the next larger one. */
-struct place {
-    int first, members, rounds;   /* members = 2^rounds */
-    int right_first, right_members; /* 0 members: none */
-    int left_first, left_members;
-};
-
 enum phase { DOUBLING, FOLDING, FINISHING };
 
 struct state {
-    struct place place;
+    struct halay_tree_place place;
     enum phase phase;
     int round;
     size_t at, count;  /* elements done; of this chunk */
@@ -60,32 +54,6 @@ struct state {
 static size_t state_bytes(int size)
 {
     return sizeof(struct state) + (size_t)size * sizeof(struct halay_transfer);
-}
-
-static int largest_power(int n)
-{
-    return 1 << (31 - __builtin_clz((unsigned)n));
-}
-
-static struct place place_of(int size, int rank)
-{
-    struct place p = { 0 };
-
-    for (int bit = 30; bit >= 0; bit--) {
-        if (!(size >> bit & 1))
-            continue;
-        p.left_first = p.first;
-        p.left_members = p.members;
-        p.first += p.members;
-        p.members = 1 << bit;
-        p.rounds = bit;
-        if (rank < p.first + p.members)
-            break;
-    }
-    int rest = size - p.first - p.members;
-    p.right_first = p.first + p.members;
-    p.right_members = rest ? largest_power(rest) : 0;
-    return p;
 }
 
 static int is_half(const struct halay_coll *c)
@@ -108,7 +76,7 @@ static size_t chunk_elements(const struct halay_coll *c)
 /* The sum, a landing place a round, and two more. */
 static size_t scratch_bytes(const struct halay_coll *c)
 {
-    struct place p = place_of(c->t->size, c->t->rank);
+    struct halay_tree_place p = halay_tree_place_of(c->t->size, c->t->rank);
 
     return ((size_t)p.rounds + 3) * halay_round_up(chunk_elements(c) * wide_bytes(c), HALAY_CACHE_LINE);
 }
@@ -144,14 +112,14 @@ static void receive(struct halay_coll *c, int peer, int round)
 static void post_receives(struct halay_coll *c)
 {
     const struct state *s = c->state;
-    const struct place *p = &s->place;
+    const struct halay_tree_place *p = &s->place;
 
     for (int k = 0; k < p->rounds; k++)
         receive(c, partner(c, k), k);
     if (p->right_members)
         receive(c, p->right_first + (c->t->rank - p->first) % p->right_members, FOLD);
     if (!is_in_first_group(s))
-        receive(c, c->t->rank - largest_power(c->t->size), TOTAL);
+        receive(c, c->t->rank - halay_largest_power(c->t->size), TOTAL);
 }
 
 static void send_round(struct halay_coll *c)
@@ -184,7 +152,7 @@ static void start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    s->place = place_of(c->t->size, c->t->rank);
+    s->place = halay_tree_place_of(c->t->size, c->t->rank);
     s->wide = is_half(c) ? HALAY_F32 : c->dtype;
     s->wide_element = wide_bytes(c);
     s->slot = halay_round_up(chunk_elements(c) * s->wide_element, HALAY_CACHE_LINE);
@@ -225,7 +193,7 @@ static enum halay_status doubling(struct halay_coll *c)
 static enum halay_status folding(struct halay_coll *c)
 {
     struct state *s = c->state;
-    const struct place *p = &s->place;
+    const struct halay_tree_place *p = &s->place;
     int n = c->t->size, me = c->t->rank - p->first;
     size_t bytes = s->count * s->wide_element;
 

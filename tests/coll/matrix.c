@@ -23,7 +23,7 @@ struct run {
     struct halay_group *group;
     int rank, size, quick;
     int failed;
-    int is_shared; /* the transport shares memory: it matters where a buffer lies */
+    int is_shared; /* memory is shared and the algorithm makes use of it: it matters where a buffer lies */
     unsigned char *memory[2][2]; /* [shared, private][in, out] */
     unsigned char *given[RANKS_MAX]; /* what each rank gives */
     unsigned char *expected;
@@ -631,7 +631,10 @@ static void algorithm_all(struct run *run, const struct halay_algorithm *a)
     enum halay_status status = halay_group_set_algorithm(run->group, operation, a->name);
     char text[200];
 
-    if (a->flags & HALAY_ALGORITHM_SHARED && !run->is_shared) {
+    const int has_shared = run->is_shared;
+
+    run->is_shared = has_shared && a->flags & HALAY_ALGORITHM_SHARED;
+    if (a->flags & HALAY_ALGORITHM_SHARED && !has_shared) {
         if (status != HALAY_ERR_UNSUPPORTED)
             fail(run, "not refused without shared memory", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
         return;
@@ -669,6 +672,7 @@ static void algorithm_all(struct run *run, const struct halay_algorithm *a)
     }
     huge_all(run, a);
     halay_group_set_algorithm(run->group, operation, "auto");
+    run->is_shared = has_shared;
 }
 
 /* ---- several in flight ---- */
