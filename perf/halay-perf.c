@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-perf: measures halay and says what it would do. This file picks the subcommand; each has a file of its own.
+ * halay-perf: measures halay and says what it would do. This file picks the subcommand: one of the operations, which share
+ * a file, or one that has a file of its own.
  */
+#include "perf/operation.h"
 #include "perf/perf.h"
 #include <string.h>
 
-static const struct perf_command *const commands[] = { &perf_allreduce_command, &perf_engine_command,
+static const struct perf_command *const commands[] = { &perf_roofline_command, &perf_engine_command,
                                                        &perf_doctor_command };
-enum { COMMANDS = sizeof commands / sizeof *commands };
+enum { COMMANDS = sizeof commands / sizeof *commands, NAMES_MAX = 32 };
 
 enum halay_status perf_environment_init(struct perf_environment *environment)
 {
@@ -59,22 +61,24 @@ static void print_help(FILE *out)
           "       mpirun -np N halay-perf COMMAND [OPTION]...\n\n"
           "Measures halay, and says what it would do on this machine.\n\n",
           out);
+    for (const struct perf_operation *o = perf_operations; o->command; o++)
+        fprintf(out, "  %-15s %s\n", o->command, o->summary);
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\n  --help       this text; 'halay-perf COMMAND --help' for one command\n"
-          "  --version    the version\n",
+        fprintf(out, "  %-15s %s\n", commands[i]->name, commands[i]->summary);
+    fputs("\n  --help          this text; 'halay-perf COMMAND --help' for one command\n"
+          "  --version       the version\n",
           out);
 }
 
 static int complain(const char *word)
 {
-    const char *names[COMMANDS + 3];
+    const char *names[NAMES_MAX] = { "--help", "--version" };
+    int count = 2;
 
+    for (const struct perf_operation *o = perf_operations; o->command && count < NAMES_MAX - COMMANDS - 1; o++)
+        names[count++] = o->command;
     for (int i = 0; i < COMMANDS; i++)
-        names[i] = commands[i]->name;
-    names[COMMANDS] = "--help";
-    names[COMMANDS + 1] = "--version";
-    names[COMMANDS + 2] = NULL;
+        names[count++] = commands[i]->name;
     const char *nearest = halay_nearest_word(word, names);
     fprintf(stderr, "halay-perf: unknown %s '%s'", *word == '-' ? "option" : "command", word);
     if (nearest)
@@ -101,5 +105,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i]->name))
             return commands[i]->run(argc - 1, argv + 1);
+    if (perf_operation_find(argv[1]))
+        return perf_run_operation(argc - 1, argv + 1);
     return complain(argv[1]);
 }

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERIOD = 5, REPEATS = 512 }; /* a block of some kilobytes: fits the first cache, and is worth a memcpy */
+/* A block of some kilobytes fits the first cache, and is worth a memcpy. */
+enum { PERIOD = 5, BLOCK = PERIOD * 512 };
 
 static void put(enum halay_dtype dtype, void *base, size_t i, double value)
 {
@@ -98,68 +99,112 @@ static double epsilon(enum halay_dtype dtype)
     }
 }
 
-enum halay_status perf_pattern_init(struct perf_pattern *pattern, enum halay_dtype dtype, enum halay_op op, int rank,
-                                    int size)
+/* A block, and PERIOD elements more, so that it can be read from any phase. */
+static unsigned char *new_block(const struct perf_pattern *pattern)
 {
-    struct perf_pattern p = { .dtype = dtype, .period = PERIOD * REPEATS };
-    size_t bytes = p.period * halay_dtype_size(dtype);
+    return calloc(BLOCK + PERIOD, halay_dtype_size(pattern->dtype));
+}
 
-    p.mine = malloc(bytes);
-    p.expected = malloc(bytes);
-    if (!p.mine || !p.expected) {
+enum halay_status perf_pattern_init(struct perf_pattern *pattern, enum halay_dtype dtype)
+{
+    struct perf_pattern p = { .dtype = dtype };
+
+    p.plain = new_block(&p);
+    p.zeros = new_block(&p);
+    if (!p.plain || !p.zeros) {
         perf_pattern_fini(&p);
         return HALAY_ERR_NO_MEMORY;
     }
-    for (size_t i = 0; i < p.period; i++) {
-        put(dtype, p.mine, i, element(i, rank));
-        put(dtype, p.expected, i, reduced(i, op, size));
-    }
+    for (size_t i = 0; i < BLOCK + PERIOD; i++)
+        put(dtype, p.plain, i, element(i, 0));
+    *pattern = p;
+    return HALAY_OK;
+}
+
+enum halay_status perf_pattern_reduce(struct perf_pattern *pattern, enum halay_op op, int size)
+{
+    double e = epsilon(pattern->dtype);
+
+    pattern->reduced = new_block(pattern);
+    if (!pattern->reduced)
+        return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < BLOCK + PERIOD; i++)
+        put(pattern->dtype, pattern->reduced, i, reduced(i, op, size));
     /* Whole numbers up to 2 / epsilon are exact. A quotient may be rounded one way or the other, and sums beyond that
      * range at every step. */
-    double e = epsilon(dtype);
     if (e > 0 && (op == HALAY_AVERAGE || (op == HALAY_SUM && (double)PERIOD * size > 2 / e)))
-        p.tolerance = e * (op == HALAY_AVERAGE ? 1 : size);
-    *pattern = p;
+        pattern->tolerance = e * (op == HALAY_AVERAGE ? 1 : size);
     return HALAY_OK;
 }
 
 void perf_pattern_fini(struct perf_pattern *pattern)
 {
-    free(pattern->mine);
-    free(pattern->expected);
-    pattern->mine = pattern->expected = NULL;
+    free(pattern->plain);
+    free(pattern->reduced);
+    free(pattern->zeros);
+    pattern->plain = pattern->reduced = pattern->zeros = NULL;
 }
 
-void perf_pattern_fill(const struct perf_pattern *pattern, void *buffer, size_t count)
+static size_t least(size_t a, size_t b)
 {
-    size_t element_bytes = halay_dtype_size(pattern->dtype);
-
-    for (size_t i = 0; i < count; i += pattern->period) {
-        size_t n = count - i < pattern->period ? count - i : pattern->period;
-        memcpy((unsigned char *)buffer + i * element_bytes, pattern->mine, n * element_bytes);
-    }
+    return a < b ? a : b;
 }
 
-static size_t wrong_in_block(const struct perf_pattern *pattern, const void *block, size_t count)
+/* block: as many bytes as its BLOCK elements, again and again. */
+static void copy_blocks(const unsigned char *block, size_t element_bytes, void *buffer, size_t count)
+{
+    for (size_t i = 0; i < count; i += BLOCK)
+        memcpy((unsigned char *)buffer + i * element_bytes, block, least(count - i, BLOCK) * element_bytes);
+}
+
+void perf_pattern_fill(const struct perf_pattern *pattern, size_t phase, void *buffer, size_t count)
+{
+    size_t bytes = halay_dtype_size(pattern->dtype);
+
+    copy_blocks(pattern->plain + phase % PERIOD * bytes, bytes, buffer, count);
+}
+
+void perf_pattern_clear(const struct perf_pattern *pattern, void *buffer, size_t count)
+{
+    copy_blocks(pattern->zeros, halay_dtype_size(pattern->dtype), buffer, count);
+}
+
+static size_t wrong_in_block(enum halay_dtype dtype, double tolerance, const unsigned char *block, const void *buffer,
+                             size_t count)
 {
     size_t wrong = 0;
 
     for (size_t i = 0; i < count; i++) {
-        double got = get(pattern->dtype, block, i), expected = get(pattern->dtype, pattern->expected, i);
-        wrong += !(fabs(got - expected) <= pattern->tolerance * fabs(expected)); /* a NaN is wrong */
+        double got = get(dtype, buffer, i), expected = get(dtype, block, i);
+        wrong += !(fabs(got - expected) <= tolerance * fabs(expected)); /* a NaN is wrong */
     }
     return wrong;
 }
 
-size_t perf_pattern_wrong(const struct perf_pattern *pattern, const void *buffer, size_t count)
+static size_t compare_blocks(enum halay_dtype dtype, double tolerance, const unsigned char *block, const void *buffer,
+                             size_t count)
 {
-    size_t element_bytes = halay_dtype_size(pattern->dtype), wrong = 0;
+    size_t bytes = halay_dtype_size(dtype), wrong = 0;
 
-    for (size_t i = 0; i < count; i += pattern->period) {
-        size_t n = count - i < pattern->period ? count - i : pattern->period;
-        const unsigned char *block = (const unsigned char *)buffer + i * element_bytes;
-        if (memcmp(block, pattern->expected, n * element_bytes))
-            wrong += wrong_in_block(pattern, block, n);
+    for (size_t i = 0; i < count; i += BLOCK) {
+        size_t n = least(count - i, BLOCK);
+        const unsigned char *at = (const unsigned char *)buffer + i * bytes;
+        if (memcmp(at, block, n * bytes))
+            wrong += wrong_in_block(dtype, tolerance, block, at, n);
     }
     return wrong;
+}
+
+size_t perf_pattern_wrong(const struct perf_pattern *pattern, size_t phase, const void *buffer, size_t count)
+{
+    const unsigned char *block = pattern->plain + phase % PERIOD * halay_dtype_size(pattern->dtype);
+
+    return compare_blocks(pattern->dtype, 0, block, buffer, count);
+}
+
+size_t perf_pattern_wrong_reduced(const struct perf_pattern *pattern, size_t phase, const void *buffer, size_t count)
+{
+    const unsigned char *block = pattern->reduced + phase % PERIOD * halay_dtype_size(pattern->dtype);
+
+    return compare_blocks(pattern->dtype, pattern->tolerance, block, buffer, count);
 }

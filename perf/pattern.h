@@ -9,24 +9,28 @@
 #include <stddef.h>
 
 /* Element i of rank r is ((i + r) mod PERIOD) + 1: the sums are small whole numbers, exact in every type up to some 50
- * ranks, and no element is what it was before or what its neighbour is. */
+ * ranks, and no element is what its neighbour is. So the elements of rank r from the i-th on are those of rank 0 from the
+ * (i + r)-th on: that number is called the phase. What the ranks' elements reduce to from the i-th on has phase i. */
 struct perf_pattern {
     enum halay_dtype dtype;
-    size_t period;           /* elements in each of the two blocks */
-    double tolerance;        /* relative; 0: every bit counts */
-    unsigned char *mine;     /* owned: what this rank puts in */
-    unsigned char *expected; /* owned: what comes out */
+    double tolerance;       /* of what was reduced, relative; 0: every bit counts */
+    unsigned char *plain;   /* owned: rank 0's elements, PERIOD more than are copied at once */
+    unsigned char *reduced; /* owned: what all ranks' reduce to; NULL: nothing is reduced */
+    unsigned char *zeros;   /* owned: what no element is but a bool's */
 };
 
-enum halay_status perf_pattern_init(struct perf_pattern *pattern, enum halay_dtype dtype, enum halay_op op, int rank,
-                                    int size);
+/* For operations that only move data: a reduction of that pattern may be asked for only after perf_pattern_reduce. */
+enum halay_status perf_pattern_init(struct perf_pattern *pattern, enum halay_dtype dtype);
+enum halay_status perf_pattern_reduce(struct perf_pattern *pattern, enum halay_op op, int size);
 void perf_pattern_fini(struct perf_pattern *pattern); /* zeroed or initialised */
 
-/* Write this rank's elements: ordinary stores by this thread, so that the lines are in its cache and not in a
- * peer's. */
-void perf_pattern_fill(const struct perf_pattern *pattern, void *buffer, size_t count);
+/* Write count elements of that phase, or zeros: ordinary stores by this thread, so that the lines are in its cache and
+ * not in a peer's. */
+void perf_pattern_fill(const struct perf_pattern *pattern, size_t phase, void *buffer, size_t count);
+void perf_pattern_clear(const struct perf_pattern *pattern, void *buffer, size_t count);
 
-/* How many of the elements are not what must come out. */
-size_t perf_pattern_wrong(const struct perf_pattern *pattern, const void *buffer, size_t count);
+/* How many of the elements are not those of that phase, as they were put in or reduced. */
+size_t perf_pattern_wrong(const struct perf_pattern *pattern, size_t phase, const void *buffer, size_t count);
+size_t perf_pattern_wrong_reduced(const struct perf_pattern *pattern, size_t phase, const void *buffer, size_t count);
 
 #endif

@@ -13,9 +13,12 @@
 /* The program's exit statuses. */
 enum { PERF_EXIT_OK = 0, PERF_EXIT_FAILED = 1, PERF_EXIT_USAGE = 2 };
 
-extern const struct perf_command perf_allreduce_command; /* cmd_allreduce.c */
-extern const struct perf_command perf_engine_command;    /* cmd_engine.c */
-extern const struct perf_command perf_doctor_command;    /* cmd_doctor.c */
+extern const struct perf_command perf_roofline_command; /* cmd_operation.c */
+extern const struct perf_command perf_engine_command;   /* cmd_engine.c */
+extern const struct perf_command perf_doctor_command;   /* cmd_doctor.c */
+
+/* The commands that are operations: operation.h has their table. argv[0] is one's name; the program's exit status. */
+int perf_run_operation(int argc, char **argv);
 
 /* The environment as the library will read it. */
 struct perf_environment {

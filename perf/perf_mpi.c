@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libhalay-perf-mpi.so: MPI_Allreduce behind perf_mpi.h. It calls MPI and nothing else of anybody's, so it can be
+ * libhalay-perf-mpi.so: MPI's collectives behind perf_mpi.h. It calls MPI and nothing else of anybody's, so it can be
  * loaded beside any libhalay. Errors of MPI are returned, which MPI does only if asked to.
  */
 #include "perf/perf_mpi.h"
@@ -69,7 +69,8 @@ static int perf_mpi_place(int *rank, int *size, const char **name, char *library
     return 0;
 }
 
-static MPI_Datatype mpi_type(enum halay_dtype dtype)
+/* What is only moved may go as any type of its size. */
+static MPI_Datatype mpi_type(enum halay_dtype dtype, int is_reduced)
 {
     switch (dtype) {
     case HALAY_F32:
@@ -80,6 +81,9 @@ static MPI_Datatype mpi_type(enum halay_dtype dtype)
         return MPI_INT32_T;
     case HALAY_I64:
         return MPI_INT64_T;
+    case HALAY_F16:
+    case HALAY_BF16:
+        return is_reduced ? MPI_DATATYPE_NULL : MPI_UINT16_T;
     default:
         return MPI_DATATYPE_NULL;
     }
@@ -99,32 +103,75 @@ static MPI_Op mpi_op(enum halay_op op)
     }
 }
 
-static int perf_mpi_takes(size_t count, enum halay_dtype dtype, enum halay_op op, char *text, size_t text_size)
+static int reduces(const struct perf_call *call)
 {
-    if (mpi_type(dtype) == MPI_DATATYPE_NULL)
+    return call->collective == PERF_ALLREDUCE || call->collective == PERF_REDUCE ||
+           call->collective == PERF_REDUCE_SCATTER;
+}
+
+static int perf_mpi_takes(const struct perf_call *call, char *text, size_t text_size)
+{
+    if (mpi_type(call->dtype, reduces(call)) == MPI_DATATYPE_NULL)
         snprintf(text, text_size, "MPI has no 16-bit floating type");
-    else if (mpi_op(op) == MPI_OP_NULL)
+    else if (reduces(call) && mpi_op(call->op) == MPI_OP_NULL)
         snprintf(text, text_size, "MPI has no average");
-    else if (count > INT_MAX)
-        snprintf(text, text_size, "MPI_Allreduce takes at most %d elements", INT_MAX);
+    else if (call->count > INT_MAX)
+        snprintf(text, text_size, "MPI takes at most %d elements", INT_MAX);
     else
         return 1;
     return 0;
 }
 
-static int perf_mpi_barrier(char *text, size_t text_size)
+/* In place for MPI means: what is given lies where the result will be. Only the root of a reduction has a result. */
+static int call_reduce(const struct perf_call *call, MPI_Datatype type)
 {
-    int code = MPI_Barrier(MPI_COMM_WORLD);
+    int rank = 0, code = MPI_Comm_rank(MPI_COMM_WORLD, &rank), is_root = rank == call->root;
 
-    return code == MPI_SUCCESS ? 0 : fail(code, "MPI_Barrier", text, text_size);
+    if (code != MPI_SUCCESS)
+        return code;
+    return MPI_Reduce(is_root ? MPI_IN_PLACE : call->in, is_root ? call->out : NULL, (int)call->count, type,
+                      mpi_op(call->op), call->root, MPI_COMM_WORLD);
 }
 
-static int perf_mpi_allreduce(void *buffer, size_t count, enum halay_dtype dtype, enum halay_op op, char *text,
-                              size_t text_size)
+static int call_collective(const struct perf_call *call)
 {
-    int code = MPI_Allreduce(MPI_IN_PLACE, buffer, (int)count, mpi_type(dtype), mpi_op(op), MPI_COMM_WORLD);
+    MPI_Datatype type = mpi_type(call->dtype, reduces(call));
+    MPI_Comm world = MPI_COMM_WORLD;
+    int count = (int)call->count;
 
-    return code == MPI_SUCCESS ? 0 : fail(code, "MPI_Allreduce", text, text_size);
+    switch (call->collective) {
+    case PERF_ALLREDUCE:
+        return MPI_Allreduce(MPI_IN_PLACE, call->out, count, type, mpi_op(call->op), world);
+    case PERF_REDUCE:
+        return call_reduce(call, type);
+    case PERF_REDUCE_SCATTER:
+        return MPI_Reduce_scatter_block(call->in, call->out, count, type, mpi_op(call->op), world);
+    case PERF_BROADCAST:
+        return MPI_Bcast(call->out, count, type, call->root, world);
+    case PERF_ALLGATHER:
+        return MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, call->out, count, type, world);
+    case PERF_ALLTOALL:
+        return MPI_Alltoall(call->in, count, type, call->out, count, type, world);
+    case PERF_BARRIER:
+        return MPI_Barrier(world);
+    }
+    return MPI_ERR_ARG;
+}
+
+static int perf_mpi_call(const struct perf_call *call, char *text, size_t text_size)
+{
+    static const char *const names[] = {
+        [PERF_ALLREDUCE] = "MPI_Allreduce",
+        [PERF_REDUCE] = "MPI_Reduce",
+        [PERF_REDUCE_SCATTER] = "MPI_Reduce_scatter_block",
+        [PERF_BROADCAST] = "MPI_Bcast",
+        [PERF_ALLGATHER] = "MPI_Allgather",
+        [PERF_ALLTOALL] = "MPI_Alltoall",
+        [PERF_BARRIER] = "MPI_Barrier",
+    };
+    int code = call_collective(call);
+
+    return code == MPI_SUCCESS ? 0 : fail(code, names[call->collective], text, text_size);
 }
 
 const struct halay_perf_mpi_ops halay_perf_mpi_ops = {
@@ -133,6 +180,5 @@ const struct halay_perf_mpi_ops halay_perf_mpi_ops = {
     .stop = perf_mpi_stop,
     .place = perf_mpi_place,
     .takes = perf_mpi_takes,
-    .barrier = perf_mpi_barrier,
-    .allreduce = perf_mpi_allreduce,
+    .call = perf_mpi_call,
 };

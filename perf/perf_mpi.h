@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What libhalay-perf-mpi.so offers: MPI_Allreduce, to compare with. A module of its own, so that halay-perf runs on
+ * What libhalay-perf-mpi.so offers: MPI's collectives, to compare with. A module of its own, so that halay-perf runs on
  * machines without MPI and starts without it.
  */
 #ifndef HALAY_PERF_MPI_H
 #define HALAY_PERF_MPI_H
 
-#include "halay_types.h"
+#include "perf/call.h"
 #include <stddef.h>
 
 struct halay_perf_mpi_ops {
@@ -20,19 +20,16 @@ struct halay_perf_mpi_ops {
 
     /* This process's place in MPI_COMM_WORLD; MPI must be up. name: "openmpi", "mpich", "intelmpi" or "mpi", static
      * storage; library (library_size): what the library calls itself, "Open MPI v4.1.4". 0, or nonzero and why in
-      * text. */
+     * text. */
     int (*place)(int *rank, int *size, const char **name, char *library, size_t library_size, char *text,
                  size_t text_size);
 
-    /* Nonzero if MPI can do the same work: it has no 16-bit floating types, no average, and counts in int. */
-    int (*takes)(size_t count, enum halay_dtype dtype, enum halay_op op, char *text, size_t text_size);
+    /* Nonzero if MPI can do the same work, else why not in text: it has no 16-bit floating type and no average to reduce,
+     * and counts in int. */
+    int (*takes)(const struct perf_call *call, char *text, size_t text_size);
 
-    /* 0, or nonzero and why in text. */
-    int (*barrier)(char *text, size_t text_size);
-
-    /* In place over all ranks; blocks. 0, or nonzero and why in text. */
-    int (*allreduce)(void *buffer, size_t count, enum halay_dtype dtype, enum halay_op op, char *text,
-                     size_t text_size);
+    /* All ranks together; blocks. 0, or nonzero and why in text. */
+    int (*call)(const struct perf_call *call, char *text, size_t text_size);
 };
 
 /* The one symbol that the module exports. */

@@ -36,11 +36,6 @@ double perf_bandwidth_gbs(size_t bytes, double seconds)
     return seconds > 0 ? (double)bytes / seconds / 1e9 : 0;
 }
 
-double perf_bus_bandwidth_gbs(size_t bytes, double seconds, int ranks)
-{
-    return perf_bandwidth_gbs(bytes, seconds) * 2 * (ranks - 1) / ranks;
-}
-
 double perf_now(void)
 {
     struct timespec t;

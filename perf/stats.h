@@ -15,8 +15,6 @@ double perf_median(double *values, size_t count);
 
 /* Gigabytes (1e9) per second; 0 if no time was measured. */
 double perf_bandwidth_gbs(size_t bytes, double seconds);
-/* What of the all-reduce's bandwidth every link carries: algbw 2 (N - 1) / N. With one rank nothing is carried: 0. */
-double perf_bus_bandwidth_gbs(size_t bytes, double seconds, int ranks);
 
 /* Seconds since some fixed point, the same for all processes of a host; to nanoseconds. */
 double perf_now(void);

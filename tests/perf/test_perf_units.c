@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pure parts of halay-perf: options, statistics, the pattern that is reduced and checked.
+ * The pure parts of halay-perf: options, statistics, the pattern that is moved and reduced, the table of operations.
  */
+#include "perf/operation.h"
 #include "perf/options.h"
 #include "perf/pattern.h"
+#include "perf/roofline.h"
 #include "perf/stats.h"
 #include "tests/test.h"
 #include <math.h>
@@ -123,76 +125,244 @@ static void statistics(void)
     CHECK(perf_percentile(many, 101, 99) == 99 && perf_percentile(many, 101, 0) == 0 &&
           perf_percentile(many, 101, 100) == 100);
     CHECK(perf_bandwidth_gbs(2000000000, 0.5) == 4 && perf_bandwidth_gbs(1, 0) == 0);
-    CHECK(perf_bus_bandwidth_gbs(1000000000, 1, 4) == 1.5 && perf_bus_bandwidth_gbs(1000000000, 1, 1) == 0);
     double before = perf_now();
     CHECK(perf_now() >= before);
 }
 
 /* ---- pattern ----------------------------------------------------------------------------------------------------- */
 
-/* What comes out of reducing the patterns of `size` ranks one after the other, for types that this needs no
- * rounding. */
-static void reduce_f32(float *sum, const float *x, size_t count, enum halay_op op)
+/* Filling and checking at each phase, length and type: what was put in is right, one element changed is one wrong, and
+ * nothing is written behind the end. */
+static void pattern_of(enum halay_dtype dtype, size_t phase, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        sum[i] = op == HALAY_MIN ? fminf(sum[i], x[i]) : op == HALAY_MAX ? fmaxf(sum[i], x[i]) : sum[i] + x[i];
-}
-
-static void pattern_of(int size, enum halay_op op, size_t count)
-{
-    float *sum = calloc(count + 1, sizeof *sum), *x = calloc(count + 1, sizeof *x);
+    size_t bytes = halay_dtype_size(dtype);
+    unsigned char *data = malloc((count + 1) * bytes);
     struct perf_pattern pattern;
 
-    REQUIRE(sum && x);
-    for (int r = 0; r < size; r++) {
-        REQUIRE(perf_pattern_init(&pattern, HALAY_F32, op, r, size) == HALAY_OK);
-        x[count] = -1;
-        perf_pattern_fill(&pattern, x, count);
-        CHECK(x[count] == -1, "wrote behind %zu elements", count);
-        if (r)
-            reduce_f32(sum, x, count, op);
-        else
-            memcpy(sum, x, count * sizeof *x);
-        if (r + 1 < size)
-            perf_pattern_fini(&pattern);
-    }
-    if (op == HALAY_AVERAGE)
-        for (size_t i = 0; i < count; i++)
-            sum[i] = sum[i] * (1 / (float)size); /* not quite the quotient: both count as right */
-    CHECK(perf_pattern_wrong(&pattern, sum, count) == 0, "%d ranks, %zu elements, %s", size, count, halay_op_name(op));
-    if (count) {
-        sum[count - 1] += 1;
-        sum[count / 2] = NAN;
-        CHECK(perf_pattern_wrong(&pattern, sum, count) == 1 + (count > 1), "%d ranks, %zu elements", size, count);
-    }
-    CHECK(size == 1 || !count || perf_pattern_wrong(&pattern, x, count) > 0 || op == HALAY_MIN || op == HALAY_MAX,
-          "what was put in passes for what must come out");
+    REQUIRE(data && perf_pattern_init(&pattern, dtype) == HALAY_OK);
+    memset(data, 0x5a, (count + 1) * bytes);
+    perf_pattern_fill(&pattern, phase, data, count);
+    CHECK(data[count * bytes] == 0x5a, "wrote behind %zu elements", count);
+    CHECK(perf_pattern_wrong(&pattern, phase, data, count) == 0, "%s, phase %zu, %zu elements", halay_dtype_name(dtype),
+          phase, count);
+    CHECK(perf_pattern_wrong(&pattern, phase + 1, data, count) == count, "a neighbour passes for an element");
+    if (count > 7)
+        CHECK(perf_pattern_wrong(&pattern, phase + 7, data + 7 * bytes, count - 7) == 0);
+    if (count)
+        memset(data + (count - 1) * bytes, 0x55, bytes);
+    CHECK(perf_pattern_wrong(&pattern, phase, data, count) == (count > 0), "%zu elements", count);
+    perf_pattern_clear(&pattern, data, count);
+    CHECK(perf_pattern_wrong(&pattern, phase, data, count) == count && data[count * bytes] == 0x5a);
     perf_pattern_fini(&pattern);
-    free(sum);
-    free(x);
+    free(data);
 }
 
 static void patterns(void)
 {
     static const size_t counts[] = { 0, 1, 4, 5, 2559, 2560, 2561, 10007 };
-    static const int sizes[] = { 1, 2, 3, 8 };
 
-    for (int op = 0; op < HALAY_OP_COUNT; op++)
+    for (int dtype = 0; dtype < HALAY_DTYPE_COUNT; dtype++)
+        for (size_t phase = 0; phase < 7; phase++)
+            for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+                pattern_of((enum halay_dtype)dtype, phase, counts[c]);
+}
+
+/* ---- operations: by hand, over ranks that are places in one process ------------------------------------------------- */
+
+enum { RANKS_MAX = 8 };
+
+struct ranks {
+    struct perf_place place[RANKS_MAX];
+    struct perf_pattern pattern[RANKS_MAX];
+    int size;
+};
+
+/* count: elements of a call. */
+static void ranks_init(struct ranks *ranks, const struct perf_operation *operation, enum halay_op op, int size,
+                       size_t count, int root)
+{
+    ranks->size = size;
+    for (int r = 0; r < size; r++) {
+        struct perf_place *place = &ranks->place[r];
+        size_t bytes = perf_operation_bytes(operation, count, HALAY_F32, size);
+        *place = (struct perf_place){ .rank = r, .size = size, .total = bytes / sizeof(float) };
+        place->call = (struct perf_call){ .count = count, .op = op, .dtype = HALAY_F32, .root = root };
+        place->buffer = malloc(bytes + 1);
+        place->spare = operation->has_spare ? malloc(bytes + 1) : NULL;
+        REQUIRE(place->buffer && (place->spare || !operation->has_spare));
+        REQUIRE(perf_pattern_init(&ranks->pattern[r], HALAY_F32) == HALAY_OK);
+        REQUIRE(!operation->reduces || perf_pattern_reduce(&ranks->pattern[r], op, size) == HALAY_OK);
+        operation->lay_out(place);
+        operation->fill(&ranks->pattern[r], place);
+    }
+}
+
+static void ranks_fini(struct ranks *ranks)
+{
+    for (int r = 0; r < ranks->size; r++) {
+        free(ranks->place[r].buffer);
+        free(ranks->place[r].spare);
+        perf_pattern_fini(&ranks->pattern[r]);
+    }
+}
+
+static size_t ranks_wrong(const struct ranks *ranks, const struct perf_operation *operation)
+{
+    size_t wrong = 0;
+
+    for (int r = 0; r < ranks->size; r++)
+        wrong += operation->wrong(&ranks->pattern[r], &ranks->place[r]);
+    return wrong;
+}
+
+static const float *in_of(const struct ranks *ranks, int r)
+{
+    return ranks->place[r].call.in;
+}
+
+static float *out_of(const struct ranks *ranks, int r)
+{
+    return ranks->place[r].call.out;
+}
+
+/* Element i of everybody's in, one rank after the other. */
+static float reduce_element(const struct ranks *ranks, enum halay_op op, size_t i)
+{
+    float x = in_of(ranks, 0)[i];
+
+    for (int r = 1; r < ranks->size; r++) {
+        float y = in_of(ranks, r)[i];
+        x = op == HALAY_MIN ? fminf(x, y) : op == HALAY_MAX ? fmaxf(x, y) : x + y;
+    }
+    return op == HALAY_AVERAGE ? x * (1 / (float)ranks->size) : x; /* not quite the quotient: both count as right */
+}
+
+static void perform(const struct ranks *ranks, enum perf_collective collective)
+{
+    const struct perf_call *call = &ranks->place[0].call;
+    size_t count = call->count, size = (size_t)ranks->size;
+
+    switch (collective) {
+    case PERF_ALLREDUCE:
+        for (size_t i = 0; i < count; i++) {
+            float x = reduce_element(ranks, call->op, i);
+            for (int r = 0; r < ranks->size; r++)
+                out_of(ranks, r)[i] = x;
+        }
+        break;
+    case PERF_REDUCE:
+        for (size_t i = 0; i < count; i++)
+            out_of(ranks, call->root)[i] = reduce_element(ranks, call->op, i);
+        break;
+    case PERF_REDUCE_SCATTER:
+        for (size_t i = 0; i < size * count; i++)
+            out_of(ranks, (int)(i / count))[i % count] = reduce_element(ranks, call->op, i);
+        break;
+    case PERF_BROADCAST:
+        for (int r = 0; r < ranks->size; r++)
+            memmove(out_of(ranks, r), out_of(ranks, call->root), count * sizeof(float));
+        break;
+    case PERF_ALLGATHER:
+    case PERF_ALLTOALL:
+        for (size_t from = 0; from < size; from++)
+            for (size_t to = 0; to < size; to++)
+                memmove(out_of(ranks, (int)to) + from * count,
+                        in_of(ranks, (int)from) + (collective == PERF_ALLTOALL ? to * count : 0),
+                        count * sizeof(float));
+        break;
+    case PERF_BARRIER:
+        break;
+    }
+}
+
+/* The check accepts what comes out and nothing else: not what was there before, not one changed element. */
+static void operation_of(const struct perf_operation *operation, enum halay_op op, int size, size_t count, int root)
+{
+    struct ranks ranks;
+
+    ranks_init(&ranks, operation, op, size, count, root);
+    const int last = operation->is_rooted && operation->reduces ? root : size - 1;
+    if (operation->has_data && size > 1 && op != HALAY_MIN && op != HALAY_MAX && op != HALAY_AVERAGE)
+        CHECK(ranks_wrong(&ranks, operation) > 0, "%s: what was put in passes for what must come out",
+              operation->command);
+    perform(&ranks, operation->collective);
+    CHECK(ranks_wrong(&ranks, operation) == 0, "%s %s: %d ranks, %zu elements, root %d", operation->command,
+          halay_op_name(op), size, count, root);
+    if (operation->has_data) {
+        out_of(&ranks, last)[0] = NAN;
+        CHECK(ranks_wrong(&ranks, operation) == 1, "%s: %d ranks, %zu elements", operation->command, size, count);
+    }
+    /* What memory alone is measured with stays within the buffers: the sanitizer sees to that. */
+    for (int r = 0; r < size && operation->touch; r++)
+        operation->touch(&ranks.place[r]);
+    ranks_fini(&ranks);
+}
+
+static void operations(void)
+{
+    static const int sizes[] = { 1, 2, 3, 5, 8 };
+    static const size_t counts[] = { 1, 3, 17, 2561 };
+    static const enum halay_op ops[] = { HALAY_SUM, HALAY_AVERAGE, HALAY_MIN, HALAY_MAX };
+
+    for (const struct perf_operation *o = perf_operations; o->command; o++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
-                pattern_of(sizes[s], (enum halay_op)op, counts[c]);
-    /* Each type: rank 0 of one rank gets its own pattern back. */
-    for (int dtype = 0; dtype < HALAY_DTYPE_COUNT; dtype++) {
-        unsigned char data[100 * 8];
-        struct perf_pattern pattern;
-        REQUIRE(perf_pattern_init(&pattern, (enum halay_dtype)dtype, HALAY_SUM, 0, 1) == HALAY_OK);
-        perf_pattern_fill(&pattern, data, 100);
-        CHECK(perf_pattern_wrong(&pattern, data, 100) == 0);
-        data[99 * halay_dtype_size((enum halay_dtype)dtype)] ^= 0x55;
-        CHECK(perf_pattern_wrong(&pattern, data, 100) == 1 || pattern.tolerance > 0, "%s",
-              halay_dtype_name((enum halay_dtype)dtype));
-        perf_pattern_fini(&pattern);
+                for (size_t k = 0; k < (o->reduces ? sizeof ops / sizeof *ops : 1); k++) {
+                    operation_of(o, ops[k], sizes[s], o->has_data ? counts[c] : 0, 0);
+                    operation_of(o, ops[k], sizes[s], o->has_data ? counts[c] : 0, sizes[s] - 1);
+                }
+}
+
+/* Sizes and factors are those of nccl-tests. */
+static void table(void)
+{
+    static const struct {
+        const char *command;
+        size_t count; /* of 4 KB of f32 on 4 ranks */
+        double factor;
+    } rows[] = {
+        { "allreduce", 1024, 1.5 }, { "reduce", 1024, 1 },       { "reduce-scatter", 256, 0.75 },
+        { "broadcast", 1024, 1 },   { "all-gather", 256, 0.75 }, { "alltoall", 256, 0.75 },
+        { "barrier", 0, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct perf_operation *o = perf_operation_find(rows[i].command);
+        REQUIRE(o);
+        CHECK(perf_operation_count(o, 4096, HALAY_F32, 4) == rows[i].count, "%s", o->command);
+        CHECK(perf_operation_bytes(o, rows[i].count, HALAY_F32, 4) == (o->has_data ? 4096 : 0), "%s", o->command);
+        CHECK(perf_operation_count(o, 4, HALAY_F32, 4) == o->has_data, "%s: less than an element", o->command);
+        CHECK(o->bus_factor(4) == rows[i].factor, "%s", o->command);
+        CHECK(o->is_rooted == (o->bus_factor(1) == 1 && o->has_data), "%s", o->command);
     }
+    CHECK(!perf_operation_find("no-such") && !perf_operation_find(""));
+}
+
+/* ---- roofline ------------------------------------------------------------------------------------------------------ */
+
+static void roofline(void)
+{
+    static const size_t lengths[] = { 0, 1, 63, 64, 65, 4095, 4096, 4097, 10000 };
+    enum { PARTS = 3, MOST = 10000 };
+    unsigned char *from = malloc(PARTS * MOST), *to = malloc(MOST + 1);
+
+    REQUIRE(from && to);
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
+        for (size_t parts = 1; parts <= PARTS; parts++) {
+            size_t n = lengths[l], wrong = 0;
+            memset(from, 2, PARTS * MOST);
+            memset(to, 0xff, MOST + 1);
+            perf_roofline_combine(to, from, parts, n);
+            for (size_t i = 0; i < n; i++)
+                wrong += to[i] != 2 * parts;
+            perf_roofline_update(to, n);
+            perf_roofline_copy(from, to, n);
+            for (size_t i = 0; i < n; i++)
+                wrong += from[i] == 2; /* every byte of a word may be changed, the lowest is */
+            CHECK(to[n] == 0xff && wrong <= n / 4 * 3, "%zu parts of %zu bytes: %zu wrong", parts, n, wrong);
+        }
+    free(from);
+    free(to);
 }
 
 int main(void)
@@ -201,5 +371,8 @@ int main(void)
     refuses();
     statistics();
     patterns();
+    table();
+    operations();
+    roofline();
     return test_end();
 }

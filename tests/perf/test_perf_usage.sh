@@ -16,7 +16,7 @@ says err "unknown command 'alreduce'; did you mean 'allreduce'\?"
 expect 2 "$perf" --verion
 says err "did you mean '--version'\?"
 
-for command in allreduce engine doctor; do
+for command in allreduce broadcast barrier roofline engine doctor; do
     expect 0 "$perf" $command --help
     says out "^usage: halay-perf $command"
     expect 2 "$perf" $command --transprot shm
@@ -39,6 +39,16 @@ expect 2 "$perf" allreduce --algorithm no-such
 says err "no-such"
 expect 2 "$perf" allreduce --transport no-such
 says err "no-such"
+expect 2 "$perf" all-gather -o sum
+says err "unknown option '-o'"
+expect 2 "$perf" barrier -b 4
+says err "unknown option '-b'"
+expect 2 "$perf" roofline --of barrier
+says err 'one of allreduce, reduce, reduce-scatter, broadcast, all-gather, alltoall$'
+expect 2 "$halayrun" -np 2 "$perf" broadcast --root 2
+says err 'there is no rank 2 for the root: there are 2, from 0 on'
+expect 2 "$perf" allgather
+says err "did you mean 'all-gather'"
 expect 2 "$perf" allreduce --versus mpi
 says err 'mpirun -np 2 halay-perf allreduce --versus mpi'
 expect 2 "$halayrun" -np 2 "$perf" allreduce --versus mpi

@@ -17,6 +17,19 @@ for buffers in shared private; do
 done
 expect 0 mpirun -np 3 "$perf" allreduce -b 1K -e 4K -n 3 -d i64 -o min --versus mpi --json "$json"
 holds "$json" ranks=3 results.0.wrong=0 results.0.versus.0.wrong=0
+for operation in reduce reduce-scatter broadcast all-gather alltoall; do
+    root=
+    case $operation in reduce | broadcast) root='--root 2' ;; esac
+    # shellcheck disable=SC2086 # a list of words
+    expect 0 mpirun -np 3 "$perf" $operation -b 4 -e 4K -f 1000 -n 3 -w 1 $root --versus mpi --json "$json"
+    holds "$json" op=$operation ranks=3 results.1.wrong=0 results.1.versus.0.time_us=positive \
+        results.1.versus.0.ratio=positive results.1.versus.0.wrong=0
+done
+expect 0 mpirun -np 2 "$perf" barrier -n 10 --versus mpi --json "$json"
+holds "$json" op=barrier results.0.versus.0.time_us=positive
+# What is only moved may be of any type.
+expect 0 mpirun -np 2 "$perf" broadcast -b 4K -e 4K -n 3 -d f16 --versus mpi --json "$json"
+holds "$json" results.0.dtype=f16 results.0.versus.0.wrong=0
 
 # What MPI has not is said, not skipped.
 expect 2 mpirun -np 2 "$perf" allreduce -e 4K -n 3 -d bf16 --versus mpi
