@@ -27,7 +27,9 @@ struct halay_channel {
     size_t scratch_bytes;
     size_t *starts; /* owned: 2 (size + 1): coll.h's starts, then in_starts */
     struct halay_channel_numbers numbers;
-    struct halay_area **areas;  /* owned, [rank]: this channel's area of each; NULL if nothing is shared */
+    /* Owned, [rank]: this channel's area of each that shares memory with this rank, NULL for the others; all NULL if
+     * nothing is shared. */
+    struct halay_area **areas;
     _Atomic uint32_t **closed;  /* borrowed from the group, [rank]: has it given up; NULL if nothing is shared */
 };
 
@@ -38,13 +40,16 @@ struct halay_block {
 };
 
 struct halay_group {
-    struct halay_world *world; /* borrowed, or owned if owns_world */
-    int owns_world;
+    struct halay_world *world; /* borrowed; if it closes_with_groups, the last one owns it */
+    struct halay_group *next;  /* on world->groups */
     int id;
-    struct halay_transport *t; /* world->data */
-    /* Where flags about the group's end lie: a transport with shared memory, data or control; NULL if there is none. */
-    struct halay_transport *flags;
-    _Atomic uint32_t **closed; /* owned, [rank]: each rank's flag there; NULL without flags */
+    int *members;              /* owned, [rank]: its number in the world; NULL: all ranks in order */
+    struct halay_transport *t; /* world->data, or an owned view of it */
+    /* Memory that is shared with members, flags about the group's end in it: world->data or world->control; NULL if there is
+     * none. It has the world's ranks. */
+    struct halay_transport *shared;
+    _Atomic uint32_t **closed; /* owned, [rank]: each rank's flag there; NULL for who shares none, and without `shared` */
+    struct halay_group_end *end; /* owned: who else has to close it before its id is used again; NULL: all ranks' group */
     const struct halay_reducer *reducer;
     enum halay_deterministic deterministic;
     const struct halay_algorithm *forced[HALAY_OPERATION_COUNT]; /* NULL: choose by table */
@@ -63,7 +68,22 @@ struct halay_group {
     struct halay_block *blocks; /* owned: what halay_group_alloc gave and halay_group_free has not taken */
 };
 
+/* The world's number of a group's rank, and back: -1 if it is no member. */
+int halay_group_world_rank(const struct halay_group *group, int rank);
+int halay_group_rank_of(const struct halay_group *group, int world_rank);
+
+/* group.c: of these ranks (NULL: of all), over t, without an id; not yet on the world's list. t is owned by the group, unless
+ * it is the world's. */
+enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_transport *t,
+                                   struct halay_group **out);
+/* The group has its id: it can be used from now on. */
+enum halay_status halay_group_enter(struct halay_group *group);
+void halay_group_free_all(struct halay_group *group); /* NULL is allowed */
+
 /* coll.c */
+
+/* Drive what is under way in all groups of the world. */
+void halay_world_drive(struct halay_world *world);
 
 /* Take the next channel and zero its collective. */
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out);

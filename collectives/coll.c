@@ -10,7 +10,8 @@
  *                                   -> for spin_us: arm, progress once more, sleep (or nap, if the transport cannot sleep)
  *     every CHECK_EVERY polls in vain: is a peer dead, or has it given up?
  *
- * A wait drives all collectives of the group, not only its own: a peer may be waiting for another one first.
+ * A wait drives all collectives of all groups of its world, not only its own: a peer may be waiting for another one first
+ * (three ranks that each wait for another one of the groups {0,1}, {1,2}, {2,0}).
  *
  * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory, where
  * there is some: the transport's own "has left" tells the others when the group is closed), everything under way is taken
@@ -149,7 +150,24 @@ static int is_under_way(const struct halay_group *group, int channel)
 
 static struct halay_area *flags_area(const struct halay_group *group, int rank)
 {
-    return group->flags->ops->area(group->flags, rank, group->id * HALAY_CHANNELS);
+    return group->channels[0].areas[rank];
+}
+
+/* For messages to people: the numbers that the job has. */
+static int number_of(const struct halay_group *group, int rank)
+{
+    return halay_group_world_rank(group, rank);
+}
+
+/* HALAY_ERR_PEER and its rank if a member is known to be dead. */
+static enum halay_status check_peers(struct halay_group *group, int *rank)
+{
+    int dead = -1;
+
+    enum halay_status status = halay_world_check_peers(group->world, &dead);
+    if (status != HALAY_OK)
+        *rank = halay_group_rank_of(group, dead);
+    return status != HALAY_OK && *rank < 0 ? HALAY_OK : status;
 }
 
 /* Peers that are writing into our memory now finish a bounded piece and then see our flag. One that was stopped in the
@@ -162,10 +180,11 @@ static void wait_until_quiet(struct halay_group *group)
     for (int r = 0; r < group->t->size; r++)
         for (int k = 0; k < HALAY_CHANNELS && r != group->t->rank; k++)
             while (atomic_load_explicit(&group->channels[k].areas[r]->busy, memory_order_seq_cst)) {
-                if (halay_world_check_peers(group->world, &dead) == HALAY_ERR_PEER && dead == r)
+                if (check_peers(group, &dead) == HALAY_ERR_PEER && dead == r)
                     break;
                 if (halay_deadline_passed(deadline)) {
-                    halay_warning(group->world->log, "rank %d may still write into buffers of a collective given up", r);
+                    halay_warning(group->world->log, "rank %d may still write into buffers of a collective given up",
+                                  number_of(group, r));
                     return;
                 }
                 sched_yield();
@@ -181,8 +200,8 @@ static void publish_end(struct halay_group *group, enum halay_status status, int
     atomic_store_explicit(&area->closed, (uint32_t)status, memory_order_seq_cst);
     halay_full_fence(); /* before the owner writes into its buffers again: shared_copy.c looks at closed after a copy */
     for (int r = 0; r < group->t->size; r++)
-        if (r != group->t->rank)
-            group->flags->ops->notify(group->flags, r);
+        if (r != group->t->rank && group->closed[r])
+            group->shared->ops->notify(group->shared, halay_world_shared_rank(group->world, number_of(group, r)));
 }
 
 static void close_group(struct halay_group *group, enum halay_status status, int culprit)
@@ -193,7 +212,7 @@ static void close_group(struct halay_group *group, enum halay_status status, int
         return;
     group->status = status;
     group->failed_rank = culprit;
-    if (group->flags)
+    if (group->shared)
         publish_end(group, status, culprit >= 0 ? culprit : group->t->rank);
     for (int k = 0; k < HALAY_CHANNELS; k++) {
         struct halay_coll *c = &group->channels[k].coll;
@@ -219,7 +238,7 @@ void halay_group_leave(struct halay_group *group)
 {
     if (group->under_way)
         close_group(group, HALAY_ERR_CANCELED, -1);
-    if (group->status == HALAY_OK && group->flags)
+    if (group->status == HALAY_OK && group->shared)
         publish_end(group, HALAY_ERR_CLOSED, -1);
 }
 
@@ -238,19 +257,23 @@ static int is_missed(const struct halay_group *group, uint64_t started)
 static void check_flags(struct halay_group *group)
 {
     for (int r = 0; r < group->t->size && group->status == HALAY_OK; r++) {
+        if (r == group->t->rank || !group->closed[r])
+            continue;
         uint32_t closed = atomic_load_explicit(group->closed[r], memory_order_acquire);
-        if (r == group->t->rank || !closed)
+        if (!closed)
             continue;
         const struct halay_area *area = flags_area(group, r);
         if (closed != HALAY_ERR_CLOSED) {
             int culprit = area->culprit;
             if (culprit == r)
-                halay_error(group->world->log, "rank %d has given up: %s", r, halay_status_string(closed));
+                halay_error(group->world->log, "rank %d has given up: %s", number_of(group, r),
+                            halay_status_string(closed));
             else
-                halay_error(group->world->log, "rank %d is lost, says rank %d", culprit, r);
+                halay_error(group->world->log, "rank %d is lost, says rank %d", number_of(group, culprit),
+                            number_of(group, r));
             close_group(group, HALAY_ERR_PEER, culprit);
         } else if (is_missed(group, area->started)) {
-            halay_error(group->world->log, "rank %d has left after %llu collectives", r,
+            halay_error(group->world->log, "rank %d has left after %llu collectives", number_of(group, r),
                         (unsigned long long)area->started);
             close_group(group, HALAY_ERR_PEER, r);
         }
@@ -260,14 +283,15 @@ static void check_flags(struct halay_group *group)
 /* The transport's error. Whom it names may have gone because of somebody else: its flag says so. */
 static void transport_failed(struct halay_group *group, enum halay_status status)
 {
-    if (status == HALAY_ERR_PEER && group->flags)
+    if (status == HALAY_ERR_PEER && group->shared)
         check_flags(group);
     close_group(group, status, status == HALAY_ERR_PEER ? group->t->failed_peer : -1); /* unless it is closed now */
 }
 
 static int has_left_in_peace(const struct halay_group *group, int rank)
 {
-    return group->flags && atomic_load_explicit(group->closed[rank], memory_order_acquire) == HALAY_ERR_CLOSED &&
+    return group->shared && group->closed[rank] &&
+           atomic_load_explicit(group->closed[rank], memory_order_acquire) == HALAY_ERR_CLOSED &&
            !is_missed(group, flags_area(group, rank)->started);
 }
 
@@ -277,7 +301,7 @@ void halay_group_check(struct halay_group *group)
 
     if (group->status != HALAY_OK)
         return;
-    if (group->flags)
+    if (group->shared)
         check_flags(group);
     if (group->status != HALAY_OK)
         return;
@@ -286,7 +310,7 @@ void halay_group_check(struct halay_group *group)
         transport_failed(group, status);
         return;
     }
-    status = halay_world_check_peers(group->world, &rank);
+    status = check_peers(group, &rank);
     if (status != HALAY_OK && !has_left_in_peace(group, rank))
         close_group(group, status, rank);
 }
@@ -329,6 +353,32 @@ static void drive(struct halay_group *group, unsigned channels)
         halay_group_check(group);
 }
 
+void halay_world_drive(struct halay_world *world)
+{
+    for (struct halay_group *group = world->groups; group; group = group->next)
+        if (group->under_way)
+            drive(group, ~0u);
+}
+
+/* What a waiter drives: its own group, which looks at its peers meanwhile, and whatever is under way in the others. */
+static void drive_all(struct halay_group *group)
+{
+    drive(group, ~0u);
+    for (struct halay_group *other = group->world->groups; other; other = other->next)
+        if (other != group && other->under_way)
+            drive(other, ~0u);
+}
+
+/* How far all groups have come. */
+static unsigned long all_work(const struct halay_group *group)
+{
+    unsigned long work = 0;
+
+    for (const struct halay_group *g = group->world->groups; g; g = g->next)
+        work += g->work;
+    return work;
+}
+
 enum halay_status halay_coll_progress(struct halay_coll *c)
 {
     if (c->status == HALAY_IN_PROGRESS)
@@ -343,7 +393,7 @@ static void rest(struct halay_group *group, const struct halay_coll *c, int64_t 
 {
     struct halay_transport *t = group->t;
     long most = left_us < SLEEP_US ? (long)left_us : SLEEP_US;
-    unsigned long before = group->work;
+    unsigned long before = all_work(group);
 
     if (!(t->caps & HALAY_TRANSPORT_SLEEPS)) {
         struct timespec nap = { .tv_nsec = (most < NAP_US ? most : NAP_US) * 1000 };
@@ -351,8 +401,8 @@ static void rest(struct halay_group *group, const struct halay_coll *c, int64_t 
         return;
     }
     uint32_t token = t->ops->arm(t);
-    drive(group, ~0u);
-    if (group->work == before && c->status == HALAY_IN_PROGRESS) {
+    drive_all(group);
+    if (all_work(group) == before && c->status == HALAY_IN_PROGRESS) {
         t->ops->sleep(t, token, most);
         halay_group_check(group);
     } else {
@@ -364,12 +414,12 @@ enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
 {
     struct halay_group *group = c->group;
     int64_t deadline = timeout_ms < 0 ? HALAY_NEVER : halay_deadline_us(timeout_ms), since = 0;
-    unsigned long seen = group->work;
+    unsigned long seen = all_work(group), now_at;
 
     for (unsigned polls = 1; c->status == HALAY_IN_PROGRESS; polls++) {
-        drive(group, ~0u);
-        if (group->work != seen) {
-            seen = group->work;
+        drive_all(group);
+        if ((now_at = all_work(group)) != seen) {
+            seen = now_at;
             since = 0;
             polls = 0;
             continue;

@@ -2,7 +2,7 @@
  *
  * Groups: made and ended, memory, settings, queries.
  *
- * Cleanup: zero-initialised; group_free accepts a half-built group.
+ * Cleanup: zero-initialised; halay_group_free_all accepts a half-built group.
  */
 #include "base/memory.h"
 #include "collectives/select.h"
@@ -15,10 +15,22 @@ enum { SPIN_US = 1000, SPIN_CROWDED_US = 50 };
 
 /* ---- open and close ---- */
 
-static void group_free(struct halay_group *group)
+static void unlink_group(struct halay_group *group)
+{
+    struct halay_group **link = &group->world->groups;
+
+    while (*link && *link != group)
+        link = &(*link)->next;
+    if (*link)
+        *link = group->next;
+}
+
+void halay_group_free_all(struct halay_group *group)
 {
     if (!group)
         return;
+    struct halay_world *world = group->world;
+    unlink_group(group);
     for (struct halay_block *b = group->blocks, *next; b; b = next) {
         next = b->next;
         group->t->ops->free(group->t, b->ptr);
@@ -31,58 +43,68 @@ static void group_free(struct halay_group *group)
         free(group->channels[k].areas);
     }
     free(group->closed);
+    free(group->members);
+    free(group->end);
+    if (group->t != world->data)
+        group->t->ops->close(group->t);
     pthread_mutex_destroy(&group->lock);
-    if (group->owns_world)
-        halay_world_close(group->world);
     free(group);
+    if (!world->groups && world->closes_with_groups)
+        halay_world_close(world);
 }
 
-static enum halay_status map_areas(struct halay_group *group)
+int halay_group_world_rank(const struct halay_group *group, int rank)
 {
-    struct halay_transport *t = group->t;
-
-    for (int k = 0; k < HALAY_CHANNELS && t->caps & HALAY_TRANSPORT_SHARED; k++) {
-        struct halay_channel *channel = &group->channels[k];
-        channel->areas = calloc((size_t)t->size, sizeof *channel->areas);
-        if (!channel->areas)
-            return HALAY_ERR_NO_MEMORY;
-        for (int r = 0; r < t->size; r++)
-            channel->areas[r] = t->ops->area(t, r, group->id * HALAY_CHANNELS + k);
-        channel->closed = group->closed;
-    }
-    return HALAY_OK;
+    return group->members && rank >= 0 ? group->members[rank] : rank;
 }
 
-static enum halay_status map_flags(struct halay_group *group)
+int halay_group_rank_of(const struct halay_group *group, int world_rank)
 {
-    struct halay_transport *t = group->t, *control = group->world->control;
+    if (!group->members)
+        return world_rank;
+    for (int r = 0; r < group->t->size; r++)
+        if (group->members[r] == world_rank)
+            return r;
+    return -1;
+}
 
-    if (t->caps & HALAY_TRANSPORT_SHARED)
-        group->flags = t;
-    else if (control && control->caps & HALAY_TRANSPORT_SHARED && control->size == t->size)
-        group->flags = control;
-    else
+/* A rank's number in the transport that shares memory, or -1. */
+static int shared_rank(const struct halay_group *group, int rank)
+{
+    return halay_world_shared_rank(group->world, halay_group_world_rank(group, rank));
+}
+
+static enum halay_status allocate_areas(struct halay_group *group)
+{
+    size_t n = (size_t)group->t->size;
+
+    group->shared = halay_world_shared(group->world);
+    if (!group->shared)
         return HALAY_OK;
-    group->closed = calloc((size_t)t->size, sizeof *group->closed);
+    group->closed = calloc(n, sizeof *group->closed);
     if (!group->closed)
         return HALAY_ERR_NO_MEMORY;
-    for (int r = 0; r < t->size; r++) {
-        struct halay_area *area = group->flags->ops->area(group->flags, r, group->id * HALAY_CHANNELS);
-        group->closed[r] = &area->closed;
+    for (int k = 0; k < HALAY_CHANNELS; k++) {
+        group->channels[k].closed = group->closed;
+        group->channels[k].areas = calloc(n, sizeof *group->channels[k].areas);
+        if (!group->channels[k].areas)
+            return HALAY_ERR_NO_MEMORY;
     }
     return HALAY_OK;
 }
 
-/* An id that nobody has had: all ranks take the same, as they create their groups in the same order. What an ended group
- * left in shared memory and in messages under way stays its own: peers may not have looked at it yet. */
-static enum halay_status take_id(struct halay_world *world, int *id)
+static void map_areas(struct halay_group *group)
 {
-    if (world->groups_made == HALAY_CONTROL_GROUP) {
-        halay_error(world->log, "no more groups: a job of this version has %d, ended ones counted", HALAY_CONTROL_GROUP);
-        return HALAY_ERR_UNSUPPORTED;
+    struct halay_transport *shared = group->shared;
+
+    for (int r = 0; shared && r < group->t->size; r++) {
+        int number = shared_rank(group, r);
+        if (number < 0)
+            continue;
+        for (int k = 0; k < HALAY_CHANNELS; k++)
+            group->channels[k].areas[r] = shared->ops->area(shared, number, group->id * HALAY_CHANNELS + k);
+        group->closed[r] = &group->channels[0].areas[r]->closed;
     }
-    *id = world->groups_made++;
-    return HALAY_OK;
 }
 
 /* HALAY_ALLREDUCE_ALGORITHM and its likes. */
@@ -102,6 +124,11 @@ static enum halay_status apply_config(struct halay_group *group)
             continue;
         enum halay_status status =
             halay_group_set_algorithm(group, halay_operation_name((enum halay_operation)i), names[i]);
+        if (status == HALAY_ERR_UNSUPPORTED && group->members) {
+            halay_info(group->world->log, "not for this group: algorithm '%s' for %s", names[i],
+                       halay_operation_name((enum halay_operation)i));
+            status = HALAY_OK;
+        }
         if (status != HALAY_OK)
             return status == HALAY_ERR_ARGUMENT ? HALAY_ERR_CONFIG : status;
     }
@@ -118,38 +145,74 @@ static void set_waiting(struct halay_group *group)
         group->spin_us = world->config.spin_us;
 }
 
-enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out)
+enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_transport *t,
+                                   struct halay_group **out)
 {
     struct halay_group *group = calloc(1, sizeof *group);
-    enum halay_status status;
 
     if (!group)
         return HALAY_ERR_NO_MEMORY;
     pthread_mutex_init(&group->lock, NULL);
     group->world = world;
-    group->t = world->data;
+    group->t = t;
     group->failed_rank = -1;
     group->reducer = halay_reducer_best();
     group->deterministic = world->config.deterministic;
     for (int k = 0; k < HALAY_CHANNELS; k++)
         group->channels[k].index = k;
     set_waiting(group);
-    status = take_id(world, &group->id);
-    if (status != HALAY_OK)
-        goto err_free;
-    status = map_flags(group);
-    if (status == HALAY_OK)
-        status = map_areas(group);
-    if (status == HALAY_OK)
-        status = apply_config(group);
-    if (status != HALAY_OK)
+    if (members) {
+        group->members = malloc((size_t)t->size * sizeof *members);
+        if (!group->members)
+            goto err_free;
+        memcpy(group->members, members, (size_t)t->size * sizeof *members);
+    }
+    if (allocate_areas(group) != HALAY_OK)
         goto err_free;
     *out = group;
     return HALAY_OK;
 
 err_free:
-    group_free(group);
-    return status;
+    group->t = world->data; /* the caller's still */
+    group->next = NULL;
+    halay_group_free_all(group);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+enum halay_status halay_group_enter(struct halay_group *group)
+{
+    map_areas(group);
+    group->next = group->world->groups;
+    group->world->groups = group;
+    return apply_config(group);
+}
+
+enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out)
+{
+    struct halay_group *group;
+
+    enum halay_status status = halay_group_make(world, NULL, world->data, &group);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_group_ids_take(&world->ids, world->log, &group->id);
+    if (status == HALAY_OK)
+        status = halay_group_enter(group);
+    if (status != HALAY_OK) {
+        halay_group_free_all(group);
+        return status;
+    }
+    *out = group;
+    return HALAY_OK;
+}
+
+/* What has to be known before the id of an ended group is used again. After a failure its messages may still be on their
+ * way, and peers may still write where they did: then the id stays taken. */
+static void keep_end(struct halay_group *group)
+{
+    if (!group->end || group->status != HALAY_OK)
+        return;
+    halay_group_ids_close(&group->world->ids, group->end);
+    group->end = NULL;
 }
 
 void halay_group_destroy(struct halay_group *group)
@@ -157,7 +220,8 @@ void halay_group_destroy(struct halay_group *group)
     if (!group)
         return;
     halay_group_leave(group);
-    group_free(group);
+    keep_end(group);
+    halay_group_free_all(group);
 }
 
 void halay_group_close(struct halay_group *group)
@@ -177,14 +241,25 @@ int halay_group_size(const struct halay_group *group)
     return group->t->size;
 }
 
+/* Members on this rank's host whose number is below `end`. */
+static int count_local(const struct halay_group *group, int end)
+{
+    const struct halay_world *world = group->world;
+    int n = 0;
+
+    for (int r = 0; r < end; r++)
+        n += world->node_of[halay_group_world_rank(group, r)] == world->node_of[world->rank];
+    return n;
+}
+
 int halay_group_local_rank(const struct halay_group *group)
 {
-    return group->world->local_rank;
+    return count_local(group, group->t->rank);
 }
 
 int halay_group_local_size(const struct halay_group *group)
 {
-    return group->world->local_size;
+    return count_local(group, group->t->size);
 }
 
 const char *halay_group_transport(const struct halay_group *group)

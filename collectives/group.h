@@ -20,7 +20,7 @@ struct halay_piece {
 };
 
 /* A group of all ranks of the world; borrows the world. Every rank creates its groups in the same order. A
- * world has HALAY_CONTROL_GROUP of them in its life: HALAY_ERR_UNSUPPORTED after that. */
+ * world has HALAY_WORLD_GROUPS of them in its life: HALAY_ERR_UNSUPPORTED after that. */
 enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out);
 void halay_group_destroy(struct halay_group *group);
 

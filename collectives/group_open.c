@@ -23,6 +23,6 @@ enum halay_status halay_group_open(const struct halay_group_options *options, st
         halay_world_close(world);
         return status;
     }
-    (*group)->owns_world = 1;
+    world->closes_with_groups = 1;
     return HALAY_OK;
 }

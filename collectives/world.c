@@ -238,6 +238,10 @@ static enum halay_status find_peers(struct halay_world *world)
     world->cross_rank = place.cross_rank;
     world->cross_size = place.cross_size;
     world->is_homogeneous = place.is_homogeneous;
+    world->node_of = calloc((size_t)world->size, sizeof *world->node_of);
+    if (!world->node_of)
+        return HALAY_ERR_NO_MEMORY;
+    halay_peers_nodes(world->peers, world->node_of);
     return share_processors(world);
 }
 
@@ -378,6 +382,18 @@ enum halay_status halay_world_check_peers(struct halay_world *world, int *rank)
     return world->peers ? halay_peers_check(world->peers, rank) : HALAY_OK;
 }
 
+struct halay_transport *halay_world_shared(const struct halay_world *world)
+{
+    if (world->data->caps & HALAY_TRANSPORT_SHARED)
+        return world->data;
+    return world->control && world->control->caps & HALAY_TRANSPORT_SHARED ? world->control : NULL;
+}
+
+int halay_world_shared_rank(const struct halay_world *world, int rank)
+{
+    return halay_world_shared(world) ? rank : -1;
+}
+
 void halay_world_close(struct halay_world *world)
 {
     if (!world)
@@ -392,6 +408,8 @@ void halay_world_close(struct halay_world *world)
     for (size_t i = 0; i < sizeof world->module / sizeof *world->module; i++)
         halay_module_close(world->module[i]);
     free(world->host);
+    free(world->node_of);
+    halay_group_ids_fini(&world->ids);
     halay_config_fini(&world->config);
     halay_log_fini(world->log);
     free(world->log);

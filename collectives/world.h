@@ -8,10 +8,12 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/topology.h"
+#include "collectives/group_ids.h"
 #include "collectives/transport/boot.h"
 #include "collectives/transport/transport.h"
 
 struct halay_fake_hub; /* transport/fake.h */
+struct halay_group;
 struct halay_host;     /* transport/module.h */
 struct halay_peers;    /* where each rank runs, and whether it still does: transport/peers.h */
 
@@ -25,10 +27,13 @@ struct halay_world {
     int local_rank, local_size;  /* among the ranks of this host, in order of rank */
     int cross_rank, cross_size;  /* this host among hosts (in order of their lowest rank); number of hosts */
     int is_homogeneous;          /* every host has the same number of ranks */
+    int *node_of;                /* owned, [rank]: the number of its host, in order of their lowest rank */
     struct halay_transport *data;    /* owned: what collectives move data over */
     struct halay_transport *control; /* what the engine's messages go over: SLEEPS. Owned unless it is `data`. NULL if no
                                         transport that can sleep reaches all ranks (several hosts, in this version). */
-    int groups_made;             /* the next group's id; every rank makes its groups in the same order */
+    struct halay_group_ids ids;
+    struct halay_group *groups;  /* borrowed: all groups that are open */
+    int closes_with_groups;      /* the last group that is closed closes the world */
     struct halay_host *host;     /* owned: what modules were given; NULL over the fake transport */
     void *module[2];             /* owned: handles of loaded modules */
     struct halay_fake_hub *hub;  /* borrowed; NULL unless this is a rank of a fake hub */
@@ -50,6 +55,11 @@ enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, st
 /* HALAY_OK, or HALAY_ERR_PEER with *rank set once a peer is known to be dead. Cheap: looks at the operating system at most
  * every millisecond of `now_us` (base/clock.h). */
 enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);
+
+/* The transport over which this rank shares memory with others, NULL if it does with none. */
+struct halay_transport *halay_world_shared(const struct halay_world *world);
+/* A rank's number in that transport, -1 if it shares no memory with this one. */
+int halay_world_shared_rank(const struct halay_world *world, int rank);
 
 void halay_world_close(struct halay_world *world); /* NULL is allowed */
 

@@ -29,6 +29,9 @@ static enum halay_status world_fill(struct halay_world *world, int rank)
     world->size = world->local_size = halay_fake_hub_size(world->hub);
     world->cross_size = 1;
     world->is_homogeneous = 1;
+    world->node_of = calloc((size_t)world->size, sizeof *world->node_of);
+    if (!world->node_of)
+        return HALAY_ERR_NO_MEMORY;
     world->control = world->data->caps & HALAY_TRANSPORT_SLEEPS ? world->data : NULL;
     return HALAY_OK;
 }

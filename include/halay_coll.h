@@ -15,8 +15,8 @@
  * HALAY_ERR_ARGUMENT and HALAY_ERR_UNSUPPORTED are found before anything moved and leave the group as it was; make sure
  * that every rank gets them.
  *
- * Threads. A group is used by one thread at a time; different groups are independent. halay_group_alloc, halay_group_free
- * and the queries may be called from any thread.
+ * Threads. A group that was opened, with all groups made of it, is used by one thread at a time; groups that were opened
+ * separately are independent. halay_group_alloc, halay_group_free and the queries may be called from any thread.
  */
 #ifndef HALAY_COLL_H
 #define HALAY_COLL_H
@@ -45,6 +45,25 @@ struct halay_group_options {
  * in, or not possible here), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group);
+
+/*
+ * A group of some ranks of another one: ranks (count of them, all different) are the parent's numbers, and get the numbers
+ * 0, 1, ... in the order of the list. A rank may be in any number of them up to 26 at a time; groups may overlap ({0,1},
+ * {1,2}, {2,0}), and all of them may have collectives under way at once: whoever waits for one drives the others too.
+ *
+ * The members call it, with the same list; nobody else needs to, and who is not in the list gets *group = NULL at once.
+ * Blocks until all members have come. Members of several groups make them in the same order (or make {0,1}, {1,2}, {2,0} in
+ * this order: no rank may wait for one that waits for it). The list is borrowed for the call. The group is closed with
+ * halay_group_close, in any order with its parent, and then may be made again; one that failed counts for ever. It has its
+ * own algorithms and failures, and starts with the parent's settings of HALAY_* variables, not of
+ * halay_group_set_algorithm. Memory from halay_group_alloc of one group serves all that have the same origin.
+ *
+ * Errors: HALAY_ERR_ARGUMENT (no such list, or members gave different ones), HALAY_ERR_UNSUPPORTED (too many groups),
+ * HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER; every member gets the same, but for a list that is wrong in itself. The parent's
+ * status if it is closed.
+ */
+HALAY_API enum halay_status halay_group_subset(struct halay_group *parent, const int *ranks, int count,
+                                               struct halay_group **group);
 
 /* Close and free the group and all memory that halay_group_alloc gave. Does not wait for the other ranks: call
  * halay_group_barrier first if they may still need this one. NULL is allowed. */

@@ -458,6 +458,11 @@ static void *fake_area(struct halay_transport *t, int peer, int index)
     return fake_of(t)->hub->ranks[peer].segment + (size_t)index * HALAY_AREA_BYTES;
 }
 
+static void fake_clear(struct halay_transport *t, int index, int count)
+{
+    madvise(fake_area(t, t->rank, index), (size_t)count * HALAY_AREA_BYTES, MADV_DONTNEED);
+}
+
 static uint64_t fake_locate(struct halay_transport *t, const void *ptr, size_t bytes)
 {
     uintptr_t start = (uintptr_t)fake_of(t)->hub->ranks[t->rank].segment + AREAS_BYTES, at = (uintptr_t)ptr;
@@ -544,6 +549,7 @@ static const struct halay_transport_ops fake_ops = {
     .alloc = fake_alloc,
     .free = fake_free,
     .area = fake_area,
+    .clear = fake_clear,
     .locate = fake_locate,
     .reach = fake_reach,
     .has_left = fake_has_left,

@@ -4,12 +4,12 @@
  * others).
  *
  *     room for 30 bits:   MPI's tag is ours; one communicator
- *     less:               groups and channels that exist need 3 bits each, with the algorithm's own 18 that is 24;
+ *     less:               groups and channels that exist need 5 and 3 bits, with the algorithm's own 18 that is 26;
  *                         what of these doesn't fit below chooses one of several communicators
  *
- *         23 .. 21  20 .. 18  17 ............. 0
+ *         25 .. 21  20 .. 18  17 ............. 0
  *         group     channel   the algorithm's own
- *         <-- communicator --><------ tag ------>      (2^18 granted: 64 communicators)
+ *         <-- communicator --><------ tag ------>      (2^18 granted: 256 communicators)
  *
  * One more tag, just above these, is for goodbyes.
  */
@@ -18,7 +18,8 @@
 
 #include "collectives/transport/transport.h"
 
-enum { HALAY_MPI_COMMS_MAX = HALAY_AREA_COUNT };
+enum { HALAY_MPI_COMMS_MAX = HALAY_AREA_COUNT, HALAY_MPI_TAG_BITS = 26 };
+_Static_assert(1 << (HALAY_MPI_TAG_BITS - HALAY_TAG_BITS) == HALAY_AREA_COUNT, "bits for all groups and channels");
 
 struct halay_mpi_tags {
     int is_direct;
@@ -36,10 +37,13 @@ static inline enum halay_status halay_mpi_tags_plan(long tag_ub, struct halay_mp
         bits++;
     if (bits < HALAY_TAG_BITS)
         return HALAY_ERR_UNSUPPORTED;
-    if (bits > 24 && bits < 30)
-        bits = 24;
+    if (bits > HALAY_MPI_TAG_BITS && bits < 30)
+        bits = HALAY_MPI_TAG_BITS;
     *plan = (struct halay_mpi_tags){
-        .is_direct = bits == 30, .bits = bits, .comms = bits < 24 ? 1 << (24 - bits) : 1, .goodbye = 1 << bits
+        .is_direct = bits == 30,
+        .bits = bits,
+        .comms = bits < HALAY_MPI_TAG_BITS ? 1 << (HALAY_MPI_TAG_BITS - bits) : 1,
+        .goodbye = 1 << bits,
     };
     return HALAY_OK;
 }

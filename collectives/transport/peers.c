@@ -174,6 +174,16 @@ void halay_peers_place(const struct halay_peers *peers, struct halay_peers_place
     *place = p;
 }
 
+void halay_peers_nodes(const struct halay_peers *peers, int *node)
+{
+    int nodes = 0;
+
+    for (int r = 0; r < peers->size; r++) {
+        int leader = host_leader(peers, r);
+        node[r] = leader == r ? nodes++ : node[leader];
+    }
+}
+
 /* ---- is it alive ---- */
 
 /* PIDFD_GET_INFO of <linux/pidfd.h> (Linux 6.15 and later), whose header is younger than many systems. */

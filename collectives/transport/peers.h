@@ -30,6 +30,8 @@ enum halay_status halay_peers_create(struct halay_log *log, struct halay_boot *b
 void halay_peers_destroy(struct halay_peers *peers); /* NULL is allowed */
 
 void halay_peers_place(const struct halay_peers *peers, struct halay_peers_place *place);
+/* The number of each rank's host, hosts in order of their lowest rank: into node, one a rank. */
+void halay_peers_nodes(const struct halay_peers *peers, int *node);
 /* Does the rank claim to run on this host, in the same namespaces? (Mapping its memory is the proof.) */
 int halay_peers_is_local(const struct halay_peers *peers, int rank);
 /* The rank's process id; in this process's namespace if it is local. */

@@ -234,6 +234,18 @@ static void *shm_area(struct halay_transport *t, int peer, int index)
     return (unsigned char *)self->map.base[peer] + self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
 }
 
+static void shm_clear(struct halay_transport *t, int index, int count)
+{
+    struct shm_transport *self = shm_of(t);
+    size_t offset = self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
+
+    if (fallocate(self->map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                  (off_t)((size_t)count * HALAY_AREA_BYTES)) == 0)
+        return;
+    halay_warning(t->log, "cannot give shared memory back: %s", strerror(errno));
+    memset(self->context.segment + offset, 0, (size_t)count * HALAY_AREA_BYTES);
+}
+
 static uint64_t shm_locate(struct halay_transport *t, const void *ptr, size_t bytes)
 {
     struct shm_transport *self = shm_of(t);
@@ -354,6 +366,7 @@ static const struct halay_transport_ops shm_ops = {
     .alloc = shm_alloc,
     .free = shm_free,
     .area = shm_area,
+    .clear = shm_clear,
     .locate = shm_locate,
     .reach = shm_reach,
     .has_left = shm_has_left,

@@ -13,6 +13,12 @@
  * Tags have 30 bits:
  *     29..22 group    21..18 channel    17..0 the algorithm's own (lane, phase, ...)
  *
+ * Groups, of which each rank has HALAY_GROUPS_MAX:
+ *     0 .. 3    of all ranks, numbered in the order in which they are made; none is used twice
+ *     4         the engine's messages (fusion/link.c)
+ *     5         agreement on a group of some ranks (group_subset.c)
+ *     6 ..      of some ranks. Two groups with one id share no rank; an id is used again when all is quiet.
+ *
  * Shared memory (transports with HALAY_TRANSPORT_SHARED). Every rank owns one segment that all ranks of the transport
  * have mapped. It holds HALAY_AREA_COUNT areas of HALAY_AREA_BYTES each, zero at the start, and a heap. Areas belong to
  * (group, channel) pairs; what lies in them is the business of collectives/. A store into an area that another rank may
@@ -27,8 +33,11 @@
 #include <stdint.h>
 
 enum {
-    HALAY_GROUPS_MAX = 8,      /* groups that one transport ever has; ids 0 .. 7, none is used twice */
-    HALAY_CONTROL_GROUP = HALAY_GROUPS_MAX - 1, /* the engine's messages (fusion/link.c): no group is given this id */
+    HALAY_GROUPS_MAX = 32,
+    HALAY_WORLD_GROUPS = 4,
+    HALAY_CONTROL_GROUP = HALAY_WORLD_GROUPS,
+    HALAY_AGREEMENT_GROUP,
+    HALAY_SUBSET_FIRST,
     HALAY_CHANNELS = 8,        /* collectives in flight in one group */
     HALAY_AREA_COUNT = HALAY_GROUPS_MAX * HALAY_CHANNELS,
     HALAY_TAG_BITS = 18,       /* the algorithm's own part of a tag */
@@ -106,6 +115,9 @@ struct halay_transport_ops {
      * [ptr, ptr + bytes) lies in this rank's segment, HALAY_PRIVATE if any byte is outside. reach: the address here of
      * peer's offset; NULL if [offset, offset + bytes) is not inside its segment. Any thread. */
     void *(*area)(struct halay_transport *t, int peer, int index);
+    /* SHARED only: make count areas of this rank's from index on zero again, and give their memory back. Nobody is storing
+     * into them; who loads sees either what was there or zero. */
+    void (*clear)(struct halay_transport *t, int index, int count);
     uint64_t (*locate)(struct halay_transport *t, const void *ptr, size_t bytes);
     void *(*reach)(struct halay_transport *t, int peer, uint64_t offset, size_t bytes);
 

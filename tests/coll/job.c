@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One rank of a job of processes, for the scripts beside it: usage: job [--spawn N] matrix | quick | die
+ * One rank of a job of processes, for the scripts beside it: usage: job [--spawn N] matrix | quick | subsets | die
  *
- * matrix, quick: all cases of matrix.h over the transport that HALAY_TRANSPORT names. die: the last rank is killed in the
+ * matrix, quick: all cases of matrix.h and subsets.h over the transport that HALAY_TRANSPORT names; subsets: the latter. die: the last rank is killed in the
  * middle of an all-reduce, for each algorithm; all others must get HALAY_ERR_PEER and its number. --spawn N starts N ranks
  * as children, with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/store.h"
 #include "collectives/coll.h"
 #include "tests/coll/matrix.h"
+#include "tests/coll/subsets.h"
 #include "tests/test.h"
 #include <poll.h>
 #include <signal.h>
@@ -69,7 +70,9 @@ static int be_rank(const char *what)
         return 1;
     REQUIRE(halay_group_create(world, &group) == HALAY_OK);
     wants_log = 0; /* wrong use and deaths are part of the game */
-    int failed = !strcmp(what, "die") ? die(group) : matrix_run(group, !strcmp(what, "quick"));
+    int failed = !strcmp(what, "die")       ? die(group)
+                 : !strcmp(what, "subsets") ? subsets_run(group)
+                                            : matrix_run(group, !strcmp(what, "quick")) + subsets_run(group);
     if (!failed)
         printf("rank %d of %d over %s: passed\n", world->rank, world->size, world->data->ops->name);
     halay_group_destroy(group);
@@ -139,6 +142,6 @@ int main(int argc, char **argv)
         return spawn(atoi(argv[2]), argv[3]);
     if (argc == 2)
         return be_rank(argv[1]);
-    fprintf(stderr, "usage: job [--spawn N] matrix | quick | die\n");
+    fprintf(stderr, "usage: job [--spawn N] matrix | quick | subsets | die\n");
     return 99;
 }

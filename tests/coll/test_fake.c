@@ -6,6 +6,7 @@
 #include "collectives/group.h"
 #include "collectives/transport/fake.h"
 #include "tests/coll/matrix.h"
+#include "tests/coll/subsets.h"
 #include "tests/test.h"
 #include <pthread.h>
 #include <string.h>
@@ -14,7 +15,7 @@ enum { RANKS_MAX = 8 };
 
 struct rank {
     struct halay_fake_hub *hub;
-    int rank, quick, failed;
+    int rank, quick, only_subsets, failed;
 };
 
 /* Wrong use is tested too: its lines are not wanted. */
@@ -34,13 +35,14 @@ static void *run_rank(void *arg)
     world->config.ring_segment_bytes = 16384; /* several segments in the large cases */
     world->config.spin_us = 20;               /* the machine may be busy */
     REQUIRE(halay_group_create(world, &group) == HALAY_OK);
-    r->failed = matrix_run(group, r->quick);
+    r->failed = r->only_subsets ? 0 : matrix_run(group, r->quick);
+    r->failed += subsets_run(group);
     halay_group_destroy(group);
     halay_world_close(world);
     return NULL;
 }
 
-static void run(int size, unsigned caps, uint64_t delay, int quick)
+static void run(int size, unsigned caps, uint64_t delay, int quick, int only_subsets)
 {
     struct rank ranks[RANKS_MAX];
     pthread_t threads[RANKS_MAX];
@@ -51,7 +53,7 @@ static void run(int size, unsigned caps, uint64_t delay, int quick)
     halay_fake_hub_set_caps(hub, caps);
     halay_fake_hub_set_delay(hub, delay);
     for (int r = 0; r < size; r++) {
-        ranks[r] = (struct rank){ .hub = hub, .rank = r, .quick = quick };
+        ranks[r] = (struct rank){ .hub = hub, .rank = r, .quick = quick, .only_subsets = only_subsets };
         REQUIRE(!pthread_create(&threads[r], NULL, run_rank, &ranks[r]));
     }
     for (int r = 0; r < size; r++) {
@@ -72,11 +74,12 @@ int main(int argc, char **argv)
 {
     static const int sizes[] = { 1, 2, 3, 4, 5, 7, 8 };
     int quick = SLOW_BUILD || (argc > 1 && !strcmp(argv[1], "--quick"));
+    int only_subsets = argc > 1 && !strcmp(argv[1], "--subsets");
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        run(sizes[i], HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, 0, quick);
-        run(sizes[i], HALAY_TRANSPORT_SLEEPS, 0, quick || sizes[i] > 5);
-        run(sizes[i], 0, 1000 + i, 1);
+        run(sizes[i], HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, 0, quick, only_subsets);
+        run(sizes[i], HALAY_TRANSPORT_SLEEPS, 0, quick || sizes[i] > 5, only_subsets);
+        run(sizes[i], 0, 1000 + i, 1, only_subsets);
     }
     return test_end();
 }

@@ -424,7 +424,8 @@ static void case_shared_messages(struct conformance *c)
     t->ops->free(t, r);
 }
 
-/* Areas: zero at the start, one for each index and rank, and what is stored there with a flag is seen with the flag. */
+/* Areas: zero at the start, one for each index and rank, what is stored there with a flag is seen with the flag, and they
+ * are zero again, for everybody, when their owner has cleared them. */
 static void case_areas(struct conformance *c)
 {
     struct halay_transport *t = c->t;
@@ -459,6 +460,14 @@ static void case_areas(struct conformance *c)
             CHECK(area[HALAY_AREA_BYTES / 4 - 1] == key_of(r, index, 0, 0), "area %d of rank %d", index, r);
         }
     meet(c, tag_at(701));
+    t->ops->clear(t, HALAY_AREA_COUNT - 2, 2);
+    meet(c, tag_at(702));
+    for (int r = 0; r < n; r++) {
+        uint32_t *cleared = t->ops->area(t, r, HALAY_AREA_COUNT - 1), *kept = t->ops->area(t, r, 0);
+        CHECK(cleared[0] == 0 && cleared[HALAY_AREA_BYTES / 4 - 1] == 0, "an area of rank %d is not clear", r);
+        CHECK(kept[0] == 1, "another area of rank %d is gone", r);
+    }
+    meet(c, tag_at(703));
 }
 
 /* A ball goes around the ring by a flag and notify, everybody sleeps in between: a wake that is lost costs a second. */

@@ -29,7 +29,7 @@ struct job {
     job_function *run;
     int size;
     int killed;           /* the rank that ends by SIGKILL, or -1 */
-    size_t segment_bytes; /* 0: 1 GiB */
+    size_t segment_bytes; /* 0: 2 GiB */
     size_t address_space; /* limit; 0: none */
     int is_quiet;         /* error lines are what is wanted */
     int without_barrier;
@@ -50,7 +50,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
         .iterations = job->size <= 3 ? 1000 : 200,
     };
     struct halay_shm_options options = {
-        .segment_bytes = job->segment_bytes ? job->segment_bytes : (size_t)1 << 30,
+        .segment_bytes = job->segment_bytes ? job->segment_bytes : (size_t)2 << 30,
         .timeout_ms = 60000,
         .without_barrier = job->without_barrier && rank == 0, /* one is enough: all have to do without */
     };
@@ -316,7 +316,7 @@ int main(void)
                        .size = 4,
                        .killed = -1,
                        .segment_bytes = (size_t)64 << 30,
-                       .address_space = (size_t)3 << 30 });
+                       .address_space = (size_t)6 << 30 });
 #endif
     check_strangers();
     return test_end();

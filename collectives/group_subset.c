@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups of some ranks: how the members agree on one, without the others.
+ *
+ *     member                                      leader: the lowest number of the job
+ *       | my list (a hash), ids that I can't use,   |
+ *       | my generation of each          --------->|  same list? some id free at all?
+ *       |                                           |
+ *       |<--------- the id, and everybody's generation of it
+ *
+ * Who could not prepare says so in its place, and everybody gets the first such status. The messages go under a group id
+ * of their own, over the new group's view of the transport: they meet in the order of the calls, which is the same at the
+ * two ends of each pair if members make their groups in the same order. Waiting for them drives all groups, since a member
+ * that is late may need a collective that is under way here.
+ *
+ * Cleanup: zero-initialised; agreement_fini accepts any state.
+ */
+#include "base/memory.h"
+#include "base/relax.h"
+#include "collectives/shared.h"
+#include "collectives/transport/subset.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PROPOSAL, DECISION, GENERATIONS };
+enum { SPINS = 200, YIELDS = 2000, CHECK_EVERY = 128, NAP_US = 50 };
+
+struct proposal {
+    uint64_t members; /* hash of the list */
+    int32_t status;
+    uint32_t taken;
+    uint32_t generation[HALAY_GROUPS_MAX];
+};
+
+/* The generations follow, if the status is HALAY_OK: members that disagree about their list disagree about the length. */
+struct decision {
+    int32_t status;
+    int32_t id;
+};
+
+struct agreement {
+    struct halay_group *parent; /* borrowed, as are the world and t, the new group's */
+    struct halay_world *world;
+    struct halay_transport *t;
+    int leader;
+    struct proposal *proposals; /* owned: the leader has all, others their own at [rank] */
+    struct decision decision;
+    uint32_t *generations;            /* owned: of the new id, of each member */
+    struct halay_transfer *transfers; /* owned: one a member */
+};
+
+static enum halay_status agreement_init(struct agreement *a, struct halay_group *parent, struct halay_transport *t,
+                                        const int *members)
+{
+    size_t n = (size_t)t->size;
+
+    *a = (struct agreement){ .parent = parent, .world = parent->world, .t = t };
+    for (int r = 1; r < t->size; r++)
+        a->leader = members[r] < members[a->leader] ? r : a->leader;
+    a->proposals = calloc(n, sizeof *a->proposals);
+    a->generations = calloc(n, sizeof *a->generations);
+    a->transfers = calloc(n, sizeof *a->transfers);
+    return a->proposals && a->generations && a->transfers ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+static void agreement_fini(struct agreement *a)
+{
+    for (int r = 0; a->transfers && r < a->t->size; r++)
+        if (!coll_is_settled(&a->transfers[r]))
+            a->t->ops->cancel(a->t, &a->transfers[r]);
+    free(a->transfers);
+    free(a->generations);
+    free(a->proposals);
+}
+
+static int all_settled(const struct agreement *a)
+{
+    for (int r = 0; r < a->t->size; r++)
+        if (!coll_is_settled(&a->transfers[r]))
+            return 0;
+    return 1;
+}
+
+static void pause_a_while(unsigned polls)
+{
+    const struct timespec nap = { .tv_nsec = NAP_US * 1000 };
+
+    if (polls < SPINS)
+        halay_relax();
+    else if (polls < YIELDS)
+        sched_yield();
+    else
+        nanosleep(&nap, NULL);
+}
+
+static enum halay_status settle(struct agreement *a)
+{
+    for (unsigned polls = 0;; polls++) {
+        enum halay_status status = a->t->ops->progress(a->t);
+        if (all_settled(a))
+            return HALAY_OK;
+        if (polls % CHECK_EVERY == CHECK_EVERY - 1)
+            halay_group_check(a->parent);
+        if (status == HALAY_OK)
+            status = a->parent->status;
+        if (status != HALAY_OK) {
+            halay_error(a->world->log, "no new group: %s", halay_status_string(status));
+            return status;
+        }
+        halay_world_drive(a->world);
+        pause_a_while(polls);
+    }
+}
+
+static void send_to(struct agreement *a, int peer, uint32_t what, const void *data, size_t bytes)
+{
+    a->t->ops->send(a->t, peer, halay_tag(HALAY_AGREEMENT_GROUP, 0, what), data, bytes, &a->transfers[peer]);
+}
+
+static void send_to_all(struct agreement *a, uint32_t what, const void *data, size_t bytes)
+{
+    for (int r = 0; r < a->t->size; r++)
+        if (r != a->t->rank)
+            send_to(a, r, what, data, bytes);
+}
+
+static void receive_from(struct agreement *a, int peer, uint32_t what, void *data, size_t bytes)
+{
+    a->t->ops->recv(a->t, peer, halay_tag(HALAY_AGREEMENT_GROUP, 0, what), data, bytes, &a->transfers[peer]);
+}
+
+/* What the leader makes of all proposals. */
+static void decide(struct agreement *a)
+{
+    uint32_t taken = 0;
+    enum halay_status status = HALAY_OK;
+
+    for (int r = 0; r < a->t->size; r++) {
+        taken |= a->proposals[r].taken;
+        if (status == HALAY_OK)
+            status = (enum halay_status)a->proposals[r].status;
+    }
+    for (int r = 1; r < a->t->size; r++)
+        if (status == HALAY_OK && a->proposals[r].members != a->proposals[0].members)
+            status = HALAY_ERR_ARGUMENT;
+    a->decision.id = halay_group_ids_choose(taken, a->world->ids.last);
+    if (status == HALAY_OK && a->decision.id < 0)
+        status = HALAY_ERR_UNSUPPORTED;
+    a->decision.status = (int32_t)status;
+    for (int r = 0; r < a->t->size && status == HALAY_OK; r++)
+        a->generations[r] = a->proposals[r].generation[a->decision.id];
+}
+
+static enum halay_status lead(struct agreement *a)
+{
+    size_t bytes = (size_t)a->t->size * sizeof *a->generations;
+
+    for (int r = 0; r < a->t->size; r++)
+        if (r != a->t->rank)
+            receive_from(a, r, PROPOSAL, &a->proposals[r], sizeof a->proposals[r]);
+    enum halay_status status = settle(a);
+    if (status != HALAY_OK)
+        return status;
+    decide(a);
+    send_to_all(a, DECISION, &a->decision, sizeof a->decision);
+    status = settle(a);
+    if (status != HALAY_OK || a->decision.status != HALAY_OK)
+        return status;
+    send_to_all(a, GENERATIONS, a->generations, bytes);
+    return settle(a);
+}
+
+static enum halay_status follow(struct agreement *a)
+{
+    size_t bytes = (size_t)a->t->size * sizeof *a->generations;
+
+    send_to(a, a->leader, PROPOSAL, &a->proposals[a->t->rank], sizeof *a->proposals);
+    enum halay_status status = settle(a);
+    if (status != HALAY_OK)
+        return status;
+    receive_from(a, a->leader, DECISION, &a->decision, sizeof a->decision);
+    status = settle(a);
+    if (status != HALAY_OK || a->decision.status != HALAY_OK)
+        return status;
+    receive_from(a, a->leader, GENERATIONS, a->generations, bytes);
+    return settle(a);
+}
+
+static uint64_t hash_of(const int *members, int count)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a over the numbers */
+
+    for (int r = 0; r < count; r++)
+        hash = (hash ^ (uint64_t)(unsigned)members[r]) * 1099511628211u;
+    return (hash ^ (uint64_t)(unsigned)count) * 1099511628211u;
+}
+
+static enum halay_status agree(struct agreement *a, const int *members, enum halay_status mine)
+{
+    struct halay_group_ids *ids = &a->world->ids;
+    struct proposal *p = &a->proposals[a->t->rank];
+
+    halay_group_ids_sweep(ids, halay_world_shared(a->world));
+    *p = (struct proposal){ .members = hash_of(members, a->t->size), .status = (int32_t)mine, .taken = ids->taken };
+    memcpy(p->generation, ids->generation, sizeof p->generation);
+    enum halay_status status = a->t->rank == a->leader ? lead(a) : follow(a);
+    if (status != HALAY_OK)
+        return status;
+    status = (enum halay_status)a->decision.status;
+    if (status == HALAY_ERR_ARGUMENT)
+        halay_error(a->world->log, "no new group: its members gave different lists of ranks");
+    else if (status == HALAY_ERR_UNSUPPORTED)
+        halay_error(a->world->log, "no more groups: each rank can be in %d at a time, those that failed counted",
+                    HALAY_GROUPS_MAX - HALAY_SUBSET_FIRST);
+    else if (status != HALAY_OK && mine == HALAY_OK)
+        halay_error(a->world->log, "no new group: %s, says another member", halay_status_string(status));
+    return status;
+}
+
+/* The group has its id from now on; everybody who shares memory with us will have to close it before the id is free. */
+static void settle_id(struct halay_group *group, const struct agreement *a)
+{
+    struct halay_group_ids *ids = &a->world->ids;
+
+    group->id = a->decision.id;
+    ids->taken |= 1u << group->id;
+    ids->last = group->id;
+    group->end->id = group->id;
+    for (int r = 0; r < a->t->size && group->shared; r++) {
+        int number = halay_world_shared_rank(a->world, halay_group_world_rank(group, r));
+        if (r == a->t->rank || number < 0)
+            continue;
+        group->end->witness[group->end->count++] = (struct halay_group_witness){
+            .area = group->shared->ops->area(group->shared, number, group->id * HALAY_CHANNELS),
+            .generation = a->generations[r],
+        };
+    }
+}
+
+static enum halay_status prepare(struct halay_world *world, const int *members, struct halay_transport *t,
+                                 struct halay_group **out)
+{
+    enum halay_status status = halay_group_make(world, members, t, out);
+    if (status != HALAY_OK)
+        return status;
+    struct halay_group_end *end = calloc(1, sizeof *end + (size_t)t->size * sizeof *end->witness);
+    if (!end) {
+        (*out)->t = world->data; /* t is the caller's still */
+        halay_group_free_all(*out);
+        *out = NULL;
+        return HALAY_ERR_NO_MEMORY;
+    }
+    (*out)->end = end;
+    return HALAY_OK;
+}
+
+/* members: the world's numbers, of which this rank's is number `rank`. */
+static enum halay_status create(struct halay_group *parent, const int *members, int count, int rank,
+                                struct halay_group **out)
+{
+    struct halay_world *world = parent->world;
+    struct halay_group *group = NULL;
+    struct halay_transport *t;
+    struct agreement a;
+
+    enum halay_status status = halay_subset_open(world->data, members, count, rank, ~0u, &t);
+    if (status != HALAY_OK)
+        return status;
+    status = agreement_init(&a, parent, t, members);
+    if (status != HALAY_OK) {
+        halay_group_fail(parent, status); /* the other members would wait for us */
+        goto out_fini;
+    }
+    enum halay_status mine = prepare(world, members, t, &group);
+    status = agree(&a, members, mine);
+    if (status == HALAY_OK)
+        settle_id(group, &a);
+
+out_fini:
+    agreement_fini(&a);
+    if (!group)
+        t->ops->close(t);
+    if (status == HALAY_OK) {
+        halay_group_set_deterministic(group, parent->deterministic);
+        status = halay_group_enter(group);
+    }
+    if (status == HALAY_OK)
+        *out = group;
+    else
+        halay_group_free_all(group);
+    return status;
+}
+
+static int is_list(const struct halay_group *parent, const int *ranks, int count)
+{
+    if (!ranks || count < 1 || count > parent->t->size)
+        return 0;
+    for (int i = 0; i < count; i++) {
+        if (ranks[i] < 0 || ranks[i] >= parent->t->size)
+            return 0;
+        for (int k = 0; k < i; k++)
+            if (ranks[k] == ranks[i])
+                return 0;
+    }
+    return 1;
+}
+
+enum halay_status halay_group_subset(struct halay_group *parent, const int *ranks, int count,
+                                     struct halay_group **group)
+{
+    int rank = -1;
+
+    if (!parent || !group)
+        return HALAY_ERR_ARGUMENT;
+    if (!is_list(parent, ranks, count)) {
+        halay_error(parent->world->log, "no list of ranks: 1 to %d different ones from 0 to %d would do",
+                    parent->t->size, parent->t->size - 1);
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (parent->status != HALAY_OK)
+        return parent->status;
+    int *members = malloc((size_t)count * sizeof *members);
+    if (!members)
+        return HALAY_ERR_NO_MEMORY;
+    for (int r = 0; r < count; r++) {
+        members[r] = halay_group_world_rank(parent, ranks[r]);
+        if (ranks[r] == parent->t->rank)
+            rank = r;
+    }
+    enum halay_status status = HALAY_OK;
+    if (rank < 0)
+        *group = NULL;
+    else
+        status = create(parent, members, count, rank, group);
+    free(members);
+    return status;
+}

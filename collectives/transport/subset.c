@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Subset: a table of operations whose peers are translated.
+ *
+ *     view       0     1     2            ranks = { 4, 0, 7 }
+ *     inner      4     0     7
+ *
+ * A transfer is the inner transport's from the moment it is posted (x->peer is the inner number), so taking it back needs
+ * no translation. The table is the view's own, since it carries the inner transport's name.
+ */
+#include "collectives/transport/subset.h"
+#include <stdlib.h>
+
+struct subset {
+    struct halay_transport base;
+    struct halay_transport_ops ops;
+    struct halay_transport *inner; /* borrowed until close */
+    int ranks[];                   /* base.size of them: their numbers in inner */
+};
+
+static struct subset *self_of(struct halay_transport *t)
+{
+    return (struct subset *)t;
+}
+
+static void subset_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+                        struct halay_transfer *x)
+{
+    struct subset *self = self_of(t);
+
+    self->inner->ops->send(self->inner, self->ranks[peer], tag, buf, bytes, x);
+}
+
+static void subset_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
+                        struct halay_transfer *x)
+{
+    struct subset *self = self_of(t);
+
+    self->inner->ops->recv(self->inner, self->ranks[peer], tag, buf, bytes, x);
+}
+
+/* -1 for a rank that is none of this view's. */
+static int number_here(const struct subset *self, int inner_rank)
+{
+    for (int r = 0; r < self->base.size; r++)
+        if (self->ranks[r] == inner_rank)
+            return r;
+    return -1;
+}
+
+static enum halay_status subset_progress(struct halay_transport *t)
+{
+    struct subset *self = self_of(t);
+
+    enum halay_status status = self->inner->ops->progress(self->inner);
+    if (status != HALAY_OK && t->failed_peer < 0)
+        t->failed_peer = number_here(self, self->inner->failed_peer);
+    return status;
+}
+
+static void subset_cancel(struct halay_transport *t, struct halay_transfer *x)
+{
+    struct subset *self = self_of(t);
+
+    self->inner->ops->cancel(self->inner, x);
+}
+
+static enum halay_status subset_alloc(struct halay_transport *t, size_t bytes, void **out)
+{
+    struct subset *self = self_of(t);
+
+    return self->inner->ops->alloc(self->inner, bytes, out);
+}
+
+static void subset_free(struct halay_transport *t, void *ptr)
+{
+    struct subset *self = self_of(t);
+
+    self->inner->ops->free(self->inner, ptr);
+}
+
+static void *subset_area(struct halay_transport *t, int peer, int index)
+{
+    struct subset *self = self_of(t);
+
+    return self->inner->ops->area(self->inner, self->ranks[peer], index);
+}
+
+static void subset_clear(struct halay_transport *t, int index, int count)
+{
+    struct subset *self = self_of(t);
+
+    self->inner->ops->clear(self->inner, index, count);
+}
+
+static uint64_t subset_locate(struct halay_transport *t, const void *ptr, size_t bytes)
+{
+    struct subset *self = self_of(t);
+
+    return self->inner->ops->locate(self->inner, ptr, bytes);
+}
+
+static void *subset_reach(struct halay_transport *t, int peer, uint64_t offset, size_t bytes)
+{
+    struct subset *self = self_of(t);
+
+    return self->inner->ops->reach(self->inner, self->ranks[peer], offset, bytes);
+}
+
+static int subset_has_left(struct halay_transport *t, int peer)
+{
+    struct subset *self = self_of(t);
+
+    return self->inner->ops->has_left(self->inner, self->ranks[peer]);
+}
+
+static void subset_notify(struct halay_transport *t, int peer)
+{
+    struct subset *self = self_of(t);
+
+    self->inner->ops->notify(self->inner, self->ranks[peer]);
+}
+
+static uint32_t subset_arm(struct halay_transport *t)
+{
+    struct subset *self = self_of(t);
+
+    return self->inner->ops->arm(self->inner);
+}
+
+static void subset_disarm(struct halay_transport *t)
+{
+    struct subset *self = self_of(t);
+
+    self->inner->ops->disarm(self->inner);
+}
+
+static void subset_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
+{
+    struct subset *self = self_of(t);
+
+    self->inner->ops->sleep(self->inner, token, timeout_us);
+}
+
+static void subset_wake(struct halay_transport *t)
+{
+    struct subset *self = self_of(t);
+
+    self->inner->ops->wake(self->inner);
+}
+
+static void subset_close(struct halay_transport *t)
+{
+    free(t);
+}
+
+static const struct halay_transport_ops subset_ops = {
+    .send = subset_send,
+    .recv = subset_recv,
+    .progress = subset_progress,
+    .cancel = subset_cancel,
+    .alloc = subset_alloc,
+    .free = subset_free,
+    .area = subset_area,
+    .clear = subset_clear,
+    .locate = subset_locate,
+    .reach = subset_reach,
+    .has_left = subset_has_left,
+    .notify = subset_notify,
+    .arm = subset_arm,
+    .disarm = subset_disarm,
+    .sleep = subset_sleep,
+    .wake = subset_wake,
+    .close = subset_close,
+};
+
+enum halay_status halay_subset_open(struct halay_transport *inner, const int *ranks, int count, int rank, unsigned caps,
+                                    struct halay_transport **out)
+{
+    struct subset *self = calloc(1, sizeof *self + (size_t)count * sizeof *self->ranks);
+
+    if (!self)
+        return HALAY_ERR_NO_MEMORY;
+    self->ops = subset_ops;
+    self->ops.name = inner->ops->name;
+    self->base = (struct halay_transport){
+        .ops = &self->ops,
+        .caps = inner->caps & caps,
+        .rank = rank,
+        .size = count,
+        .failed_peer = -1,
+        .log = inner->log,
+    };
+    self->inner = inner;
+    for (int r = 0; r < count; r++)
+        self->ranks[r] = ranks[r];
+    *out = &self->base;
+    return HALAY_OK;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Subset: some ranks of a transport as a transport of their own, numbered anew. It translates numbers of peers and does
+ * nothing else, so that algorithms need not know of it; whoever uses all ranks uses the transport itself.
+ *
+ * Tags and areas are the inner transport's: who uses several subsets of one keeps them apart by the group in the tag and
+ * by the number of the area. Progress, sleep and memory are the inner one's too, for all subsets at once.
+ */
+#ifndef HALAY_SUBSET_H
+#define HALAY_SUBSET_H
+
+#include "collectives/transport/transport.h"
+
+/* The view of ranks[0 .. count - 1] of inner, this process being ranks[rank]. caps: what to offer of inner's. inner is
+ * borrowed until close, ranks for the call. Local: other ranks need not call it, and close tells them nothing.
+ * HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_subset_open(struct halay_transport *inner, const int *ranks, int count, int rank, unsigned caps,
+                                    struct halay_transport **out);
+
+#endif
