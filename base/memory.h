@@ -11,6 +11,7 @@
 
 #define HALAY_CACHE_LINE 64
 #define HALAY_PAGE 4096
+#define HALAY_HUGE_PAGE ((size_t)2 << 20)
 
 /* *product = a * b (sum: a + b); nonzero if it does not fit, *product is then untouched. */
 int halay_mul_overflows(size_t a, size_t b, size_t *product);
@@ -27,8 +28,13 @@ void *halay_aligned_alloc(size_t alignment, size_t bytes);
 /* A memfd of `bytes` bytes of address space, sealed against shrinking and growing, all zero; pages take memory when they
  * are touched. Close-on-exec. */
 enum halay_status halay_segment_create(struct halay_log *log, const char *name, size_t bytes, int *fd);
-/* Map a segment that somebody passed: checks that it is a memfd sealed against shrinking and not smaller than `bytes`. */
+/* Map a segment that somebody passed: checks that it is a memfd sealed against shrinking and not smaller than `bytes`. From
+ * a huge page on it is mapped at a multiple of that, so that huge pages of the file can be huge pages of every process. */
 enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes, void **base);
 void halay_segment_unmap(void *base, size_t bytes);
+
+/* Ask for huge pages behind those that lie whole in [ptr, ptr + bytes) of a mapped segment and have memory already; the
+ * contents stay. A wish: where the system has none to give, or does not know of this, small pages serve. */
+void halay_segment_wish_huge(void *ptr, size_t bytes);
 
 #endif

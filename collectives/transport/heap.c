@@ -4,7 +4,7 @@
  *
  * Allocations are few and large (weights, gradients, buckets), so a list in order of offset is enough; it makes joining
  * neighbours a matter of looking at the next and the previous one. First fit keeps what is used near the start, where
- * pages have been touched already.
+ * pages have been touched already. What can hold a huge page begins at one; the gap before it stays free.
  */
 #include "collectives/transport/heap.h"
 #include "base/memory.h"
@@ -69,11 +69,20 @@ static void range_join(struct halay_heap_range *range)
 
 static enum halay_status take_locked(struct halay_heap *heap, size_t bytes, size_t *offset)
 {
+    size_t unit = bytes < HALAY_HUGE_PAGE ? HALAY_PAGE : HALAY_HUGE_PAGE;
+
     for (struct halay_heap_range *r = heap->ranges; r; r = r->next) {
-        if (r->is_taken || r->bytes < bytes)
+        size_t gap = halay_round_up(r->offset, unit) - r->offset;
+        if (r->is_taken || r->bytes < gap || r->bytes - gap < bytes)
             continue;
-        if (range_cut(r, bytes) != HALAY_OK)
+        struct halay_heap_range *before = r;
+        if (gap && range_cut(r, gap) != HALAY_OK)
             return HALAY_ERR_NO_MEMORY;
+        r = gap ? before->next : r;
+        if (range_cut(r, bytes) != HALAY_OK) {
+            range_join(before);
+            return HALAY_ERR_NO_MEMORY;
+        }
         r->is_taken = 1;
         *offset = r->offset;
         return HALAY_OK;

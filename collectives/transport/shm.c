@@ -206,6 +206,7 @@ static enum halay_status shm_alloc(struct halay_transport *t, size_t bytes, void
         return HALAY_ERR_NO_MEMORY;
     }
     *out = self->context.segment + self->map.layout.heap + offset;
+    halay_segment_wish_huge(*out, bytes);
     return HALAY_OK;
 }
 

@@ -22,7 +22,7 @@ static void layout_fixed_part(int size, struct halay_shm_layout *layout)
     layout->fifo_bytes = fifo_bytes_for(size);
     layout->areas = HALAY_PAGE + (size_t)size * (sizeof(struct halay_shm_fifo) + layout->fifo_bytes);
     layout->areas = halay_round_up(layout->areas, HALAY_PAGE);
-    layout->heap = layout->areas + HALAY_AREA_COUNT * HALAY_AREA_BYTES;
+    layout->heap = halay_round_up(layout->areas + HALAY_AREA_COUNT * HALAY_AREA_BYTES, HALAY_HUGE_PAGE);
 }
 
 void halay_shm_layout(int size, size_t bytes, struct halay_shm_layout *layout)

@@ -80,6 +80,30 @@ static void check_segment(struct halay_log *log)
     close(fd);
 }
 
+/* A large segment lies so that huge pages can serve, and asking for them changes nothing that can be seen. */
+static void check_huge(struct halay_log *log)
+{
+    const size_t bytes = 3 * HALAY_HUGE_PAGE, step = HALAY_PAGE / sizeof(size_t), words = bytes / sizeof(size_t);
+    void *a = NULL, *b = NULL;
+    int fd = -1;
+
+    REQUIRE(halay_segment_create(log, "halay-test", bytes, &fd) == HALAY_OK);
+    REQUIRE(halay_segment_map(log, fd, bytes, &a) == HALAY_OK && halay_segment_map(log, fd, bytes, &b) == HALAY_OK);
+    CHECK((uintptr_t)a % HALAY_HUGE_PAGE == 0 && (uintptr_t)b % HALAY_HUGE_PAGE == 0, "%p %p", a, b);
+    size_t *written = a, *read = b;
+    for (size_t i = 0; i < words; i += step)
+        written[i] = i + 1;
+    halay_segment_wish_huge((char *)a + 1, bytes - 1);
+    halay_segment_wish_huge(a, HALAY_HUGE_PAGE - 1);
+    halay_segment_wish_huge(a, 0);
+    for (size_t i = 0; i < words; i += step)
+        if (written[i] != i + 1 || read[i] != i + 1)
+            CHECK(0, "word %zu has changed", i);
+    halay_segment_unmap(b, bytes);
+    halay_segment_unmap(a, bytes);
+    close(fd);
+}
+
 static void check_strangers(struct halay_log *log)
 {
     void *base = NULL;
@@ -113,6 +137,7 @@ int main(void)
     check_blocks();
     check_segment(&log);
     CHECK(lines == 5, "one line for each fault, %d", lines);
+    check_huge(&log);
     check_strangers(&log);
     CHECK(lines == 10, "one line for each fault, %d", lines);
     halay_log_fini(&log);

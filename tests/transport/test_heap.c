@@ -64,9 +64,29 @@ static void check_limits(void)
     halay_heap_fini(&heap);
 }
 
+/* Large blocks begin at a huge page, small ones fill the gaps, and all of it comes back. */
+static void check_huge(void)
+{
+    struct halay_heap heap;
+    size_t small, large, other;
+
+    REQUIRE(halay_heap_init(&heap, 4 * HALAY_HUGE_PAGE) == HALAY_OK);
+    CHECK(halay_heap_take(&heap, 1, &small) == HALAY_OK && small == 0);
+    CHECK(halay_heap_take(&heap, HALAY_HUGE_PAGE + 1, &large) == HALAY_OK && large == HALAY_HUGE_PAGE);
+    CHECK(halay_heap_take(&heap, HALAY_PAGE, &other) == HALAY_OK && other == HALAY_PAGE, "in the gap");
+    CHECK(halay_heap_give(&heap, other) == HALAY_OK);
+    CHECK(halay_heap_take(&heap, HALAY_HUGE_PAGE, &other) == HALAY_OK && other == 3 * HALAY_HUGE_PAGE);
+    CHECK(halay_heap_give(&heap, other) == HALAY_OK);
+    CHECK(halay_heap_take(&heap, 2 * HALAY_HUGE_PAGE, &other) == HALAY_ERR_NO_MEMORY, "no huge page for its start");
+    CHECK(halay_heap_give(&heap, large) == HALAY_OK && halay_heap_give(&heap, small) == HALAY_OK);
+    CHECK(halay_heap_take(&heap, 4 * HALAY_HUGE_PAGE, &large) == HALAY_OK && large == 0, "one range again");
+    halay_heap_fini(&heap);
+}
+
 int main(void)
 {
     check_random();
+    check_huge();
     check_limits();
     return test_end();
 }
