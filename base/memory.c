@@ -17,11 +17,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/mempolicy.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef MADV_COLLAPSE
@@ -150,6 +152,21 @@ void halay_segment_unmap(void *base, size_t bytes)
 {
     if (base)
         munmap(base, bytes);
+}
+
+/* The policy of a shared file is the file's, not the mapping's: it holds for whoever touches a page first. */
+void halay_segment_wish_node(struct halay_log *log, void *base, size_t bytes, int node)
+{
+    enum { BITS = CHAR_BIT * sizeof(unsigned long), NODES_MAX = 1024 };
+    unsigned long nodes[NODES_MAX / BITS] = { 0 };
+
+    if (node < 0 || node >= NODES_MAX)
+        return;
+    nodes[(size_t)node / BITS] = 1ul << (size_t)node % BITS;
+    /* One more than there are bits: the kernel takes one off. */
+    if (syscall(SYS_mbind, base, bytes, MPOL_PREFERRED, nodes, (unsigned long)NODES_MAX + 1, 0))
+        halay_debug(log, "shared memory stays where it is first touched: cannot prefer NUMA node %d: %s", node,
+                    strerror(errno));
 }
 
 void halay_segment_wish_huge(void *ptr, size_t bytes)

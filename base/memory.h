@@ -33,6 +33,9 @@ enum halay_status halay_segment_create(struct halay_log *log, const char *name, 
 enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes, void **base);
 void halay_segment_unmap(void *base, size_t bytes);
 
+/* Let memory that the segment takes from now on, by whichever process, lie on that NUMA node if there is room. A wish. */
+void halay_segment_wish_node(struct halay_log *log, void *base, size_t bytes, int node);
+
 /* Ask for huge pages behind those that lie whole in [ptr, ptr + bytes) of a mapped segment and have memory already; the
  * contents stay. A wish: where the system has none to give, or does not know of this, small pages serve. */
 void halay_segment_wish_huge(void *ptr, size_t bytes);

@@ -63,6 +63,14 @@ static void read_tree(hwloc_topology_t tree, struct halay_topology *t)
         t->mask[i / 8] |= (unsigned char)(1 << i % 8);
 }
 
+/* Of several nodes beside a thread (ordinary and fast memory) the first is the ordinary one. */
+static int node_of(hwloc_obj_t thread)
+{
+    int node = hwloc_bitmap_first(thread->nodeset);
+
+    return node >= 0 ? node : 0;
+}
+
 /* The tree's threads, core by core. */
 static enum halay_status list_threads(hwloc_topology_t tree, struct halay_thread **out, size_t *out_count)
 {
@@ -76,7 +84,9 @@ static enum halay_status list_threads(hwloc_topology_t tree, struct halay_thread
         hwloc_obj_t thread = hwloc_get_obj_by_type(tree, HWLOC_OBJ_PU, (unsigned)i);
         hwloc_obj_t core = cores ? hwloc_get_ancestor_obj_by_type(tree, HWLOC_OBJ_CORE, thread) : thread;
         if (core)
-            list[n++] = (struct halay_thread){ .number = (int)thread->os_index, .core = (int)core->logical_index };
+            list[n++] = (struct halay_thread){ .number = (int)thread->os_index,
+                                               .core = (int)core->logical_index,
+                                               .node = node_of(thread) };
     }
     *out = list;
     *out_count = n;
@@ -177,6 +187,13 @@ int halay_topology_usable(const struct halay_topology *topology)
         masked += __builtin_popcount(topology->mask[i]);
     double usable = fmin(masked > topology->threads ? masked : topology->threads, floor(topology->quota));
     return usable >= 1 ? (int)usable : 1;
+}
+
+int halay_topology_node(const struct halay_thread *threads, size_t count, int rank, int size)
+{
+    if (count == 0 || size < 1 || rank < 0 || rank >= size)
+        return 0;
+    return threads[(size_t)((unsigned long long)count * (unsigned)rank / (unsigned)size)].node;
 }
 
 static void print_bytes(FILE *out, const char *label, size_t bytes)

@@ -42,8 +42,13 @@ int halay_topology_usable(const struct halay_topology *topology);
 struct halay_thread {
     int number; /* as the operating system counts */
     int core;
+    int node; /* NUMA node, as the operating system counts; 0 if unknown */
 };
 enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thread **threads, size_t *count);
+
+/* The NUMA node on which the memory of one of `size` ranks of a host should lie. Ranks are laid over the threads in order,
+ * an equal share each, and take the node of their share's first thread; who is bound to threads of one node gets that. */
+int halay_topology_node(const struct halay_thread *threads, size_t count, int rank, int size);
 
 /* The machine as text, a tree of a few lines. */
 void halay_topology_print(const struct halay_topology *topology, FILE *out);

@@ -37,11 +37,34 @@ static int first_sibling(int cpu)
     return (int)read_number(path, cpu);
 }
 
+/* The number behind "node" in a name of that form, otherwise -1. */
+static int node_number(const char *name)
+{
+    return !strncmp(name, "node", 4) && name[4] >= '0' && name[4] <= '9' ? atoi(name + 4) : -1;
+}
+
+/* A thread's folder has a link to its node's. */
+static int node_of(int cpu)
+{
+    char path[64];
+    int node = -1;
+
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d", cpu);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return 0;
+    for (struct dirent *entry; node < 0 && (entry = readdir(folder));)
+        node = node_number(entry->d_name);
+    closedir(folder);
+    return node < 0 ? 0 : node;
+}
+
 static int compare_threads(const void *a, const void *b)
 {
     const struct halay_thread *x = a, *y = b;
 
-    return x->core != y->core ? (x->core > y->core) - (x->core < y->core) : (x->number > y->number) - (x->number < y->number);
+    return x->core != y->core ? (x->core > y->core) - (x->core < y->core)
+                              : (x->number > y->number) - (x->number < y->number);
 }
 
 /* From the lowest thread of its core to the core's number from 0. */
@@ -73,7 +96,7 @@ enum halay_status halay_topology_os_threads(struct halay_log *log, struct halay_
     }
     for (int cpu = 0; cpu < THREADS_MAX; cpu++)
         if (CPU_ISSET_S((size_t)cpu, set_bytes, set))
-            threads[count++] = (struct halay_thread){ .number = cpu, .core = first_sibling(cpu) };
+            threads[count++] = (struct halay_thread){ .number = cpu, .core = first_sibling(cpu), .node = node_of(cpu) };
     CPU_FREE(set);
     qsort(threads, count, sizeof *threads, compare_threads);
     number_cores(threads, count);
@@ -95,8 +118,7 @@ static int count_nodes(void)
     if (!folder)
         return 1;
     for (struct dirent *entry; (entry = readdir(folder));)
-        if (!strncmp(entry->d_name, "node", 4) && entry->d_name[4] >= '0' && entry->d_name[4] <= '9')
-            nodes++;
+        nodes += node_number(entry->d_name) >= 0;
     closedir(folder);
     return nodes ? nodes : 1;
 }

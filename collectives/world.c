@@ -247,12 +247,27 @@ static enum halay_status find_peers(struct halay_world *world)
 
 /* ---- transports ---- */
 
+/* Where there is more than one node: the one for this rank's segment. */
+static int choose_node(struct halay_world *world)
+{
+    struct halay_thread *threads;
+    size_t count;
+
+    if (world->topology.numa_nodes < 2 || halay_topology_threads(world->log, &threads, &count) != HALAY_OK)
+        return -1;
+    int node = halay_topology_node(threads, count, world->local_rank, world->local_size);
+    free(threads);
+    halay_debug(world->log, "shared segment on NUMA node %d of %d", node, world->topology.numa_nodes);
+    return node;
+}
+
 /* Shared memory among all ranks, into *out. The ranks of one host agree on whether to try by what they know. */
 static enum halay_status open_shm(struct halay_world *world, struct halay_transport **out)
 {
     struct halay_shm_options options = {
         .segment_bytes = world->config.segment_bytes,
         .timeout_ms = world->config.start_timeout_ms,
+        .node = choose_node(world),
     };
 
     if (!options.segment_bytes)

@@ -180,7 +180,22 @@ static void describe_place(char *text, size_t size)
     }
 }
 
-static enum halay_status print_places(struct halay_group *group)
+/* What world.c does with the segment of a rank. */
+static void describe_memory(struct halay_log *log, const struct halay_group *group, char *text, size_t size)
+{
+    struct halay_topology topology;
+    struct halay_thread *threads;
+    size_t count, length = strlen(text);
+
+    if (halay_topology_load(log, &topology) != HALAY_OK || topology.numa_nodes < 2 ||
+        halay_topology_threads(log, &threads, &count) != HALAY_OK)
+        return;
+    int node = halay_topology_node(threads, count, halay_group_local_rank(group), halay_group_local_size(group));
+    snprintf(text + length, size - length, ", segment on NUMA node %d", node);
+    free(threads);
+}
+
+static enum halay_status print_places(struct halay_log *log, struct halay_group *group)
 {
     int rank = halay_group_rank(group), size = halay_group_size(group);
     char mine[PLACE_BYTES] = "", *all = calloc((size_t)size, PLACE_BYTES);
@@ -188,6 +203,7 @@ static enum halay_status print_places(struct halay_group *group)
     if (!all)
         return HALAY_ERR_NO_MEMORY;
     describe_place(mine, sizeof mine);
+    describe_memory(log, group, mine, sizeof mine);
     enum halay_status status = halay_group_allgather(group, mine, all, PLACE_WORDS, HALAY_I32);
     for (int r = 0; r < size && rank == 0 && status == HALAY_OK; r++)
         printf("  rank %d: %s\n", r, all + (size_t)r * PLACE_BYTES);
@@ -229,13 +245,13 @@ static void print_choices(struct halay_group *group)
 }
 
 /* What the group says of itself; group is NULL if none could be opened, and status says why. */
-static enum halay_status examine_job(const struct halay_config *config, struct halay_group *group,
+static enum halay_status examine_job(struct perf_environment *environment, struct halay_group *group,
                                      enum halay_status status, int speaks)
 {
     char ranks[32];
 
     if (speaks)
-        print_launcher(config);
+        print_launcher(&environment->config);
     if (!group) {
         if (speaks)
             printf("  cannot start: %s\n", halay_status_string(status));
@@ -244,7 +260,7 @@ static enum halay_status examine_job(const struct halay_config *config, struct h
     if (speaks)
         printf("  %s, data over transport %s\n", perf_plural(ranks, sizeof ranks, halay_group_size(group), "rank"),
                halay_group_transport(group));
-    status = print_places(group);
+    status = print_places(&environment->log, group);
     if (speaks)
         print_choices(group);
     return status;
@@ -267,7 +283,7 @@ static int examine(struct perf_environment *environment, const char *transport)
         print_memory(environment, &topology);
         print_transports(environment);
     }
-    status = examine_job(&environment->config, group, status, speaks);
+    status = examine_job(environment, group, status, speaks);
     if (speaks) {
         heading("configuration");
         halay_config_print(&environment->config, stdout);

@@ -402,10 +402,11 @@ static void peer_set(struct shm_transport *self, int rank)
 }
 
 /* Everything is mapped: set up what lies on top of it. */
-static enum halay_status shm_init(struct shm_transport *self)
+static enum halay_status shm_init(struct shm_transport *self, int node)
 {
     struct halay_shm_layout *layout = &self->map.layout;
 
+    halay_segment_wish_node(self->base.log, self->map.base[self->base.rank], layout->bytes, node);
     self->peer = calloc((size_t)self->base.size, sizeof *self->peer);
     if (!self->peer || halay_heap_init(&self->heap, layout->bytes - layout->heap) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
@@ -444,7 +445,7 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
     enum halay_status status = halay_shm_exchange(log, boot, peers, options->segment_bytes, options->without_barrier,
                                                   options->timeout_ms, &self->map);
     if (status == HALAY_OK)
-        status = shm_init(self);
+        status = shm_init(self, options->node);
     if (status != HALAY_OK) {
         shm_destroy(self);
         return status;

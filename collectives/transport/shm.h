@@ -13,6 +13,7 @@ struct halay_shm_options {
     size_t segment_bytes; /* address space of a rank's segment */
     int timeout_ms;       /* for the exchange of segments */
     int without_barrier;  /* do as if membarrier were not to be had (tests) */
+    int node;             /* the NUMA node for this rank's segment; -1: where its pages are touched first */
 };
 
 /* Every rank calls it, and all get the same status unless the bootstrap itself fails; see shm_exchange.h. log and peers are

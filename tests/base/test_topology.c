@@ -145,6 +145,45 @@ static void check_bound(struct halay_log *log)
     REQUIRE(!sched_setaffinity(0, sizeof all, &all));
 }
 
+#ifdef HALAY_HAVE_HWLOC
+/* Where the segments of all ranks lie, as digits. */
+static void check_nodes(struct halay_log *log, const char *machine, int size, const char *expected)
+{
+    struct halay_thread *threads;
+    char nodes[32] = "";
+    size_t count;
+
+    REQUIRE(!setenv("HWLOC_SYNTHETIC", machine, 1));
+    REQUIRE(halay_topology_threads(log, &threads, &count) == HALAY_OK);
+    for (int rank = 0; rank < size; rank++)
+        nodes[rank] = (char)('0' + halay_topology_node(threads, count, rank, size));
+    CHECK(!strcmp(nodes, expected), "%s, %d ranks: %s, expected %s", machine, size, nodes, expected);
+    free(threads);
+    REQUIRE(!unsetenv("HWLOC_SYNTHETIC"));
+}
+#endif
+
+static void check_placement(struct halay_log *log)
+{
+    const struct halay_thread bound[] = { { .number = 9, .core = 0, .node = 3 }, { .number = 25, .core = 0, .node = 3 } };
+
+    for (int rank = 0; rank < 4; rank++)
+        CHECK(halay_topology_node(bound, 2, rank, 4) == 3, "bound to one node: that one");
+    CHECK(halay_topology_node(bound, 0, 0, 1) == 0 && halay_topology_node(bound, 2, 4, 4) == 0 &&
+          halay_topology_node(bound, 2, 0, 0) == 0, "nothing known");
+#ifdef HALAY_HAVE_HWLOC
+    check_nodes(log, "numa:1 core:4 pu:1", 4, "0000");
+    check_nodes(log, "package:2 numa:1 core:4 pu:2", 2, "01");
+    check_nodes(log, "package:2 numa:1 core:4 pu:2", 8, "00001111");
+    check_nodes(log, "package:2 numa:1 core:4 pu:2", 3, "001");
+    check_nodes(log, "package:2 numa:2 core:2 pu:1", 4, "0123");
+    check_nodes(log, "package:2 numa:2 core:2 pu:1", 16, "0000111122223333");
+    check_nodes(log, "numa:4 core:1 pu:1", 1, "0");
+#else
+    (void)log;
+#endif
+}
+
 static void check_synthetic(struct halay_log *log)
 {
 #ifdef HALAY_HAVE_HWLOC
@@ -178,6 +217,7 @@ int main(void)
     check_usable();
     check_here(&log);
     check_bound(&log);
+    check_placement(&log);
     check_synthetic(&log);
     write_file("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n");
     char path[128];
