@@ -23,7 +23,7 @@ struct halay_channel {
     int is_taken; /* from start to end of its collective */
     struct halay_coll coll;
     unsigned char *state; /* owned; NULL until the channel is first used */
-    unsigned char *scratch; /* owned */
+    unsigned char *scratch; /* owned: the transport's hold gave it, where it has one */
     size_t scratch_bytes;
     size_t *starts; /* owned: 2 (size + 1): coll.h's starts, then in_starts */
     struct halay_channel_numbers numbers;
@@ -89,6 +89,8 @@ void halay_world_drive(struct halay_world *world);
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out);
 /* Start what the caller has filled in: chooses the algorithm, gets the storage. Gives the channel back on error. */
 enum halay_status halay_coll_launch(struct halay_coll *c);
+/* Give the channel's scratch back. */
+void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t);
 /* Wait for it, end it, return its status. */
 enum halay_status halay_coll_finish(struct halay_coll *c);
 /* The end of a group: gives up what is under way, tells the others. */

@@ -82,6 +82,34 @@ static void complete_alone(struct halay_coll *c)
     c->status = HALAY_OK;
 }
 
+/* Where messages land: the transport's own memory if it wants that. */
+static enum halay_status scratch_get(struct halay_channel *channel, struct halay_transport *t, size_t bytes)
+{
+    void *memory = NULL;
+    enum halay_status status = HALAY_OK;
+
+    halay_channel_scratch_put(channel, t);
+    if (t->ops->hold)
+        status = t->ops->hold(t, bytes, &memory);
+    else if (!(memory = halay_aligned_alloc(HALAY_PAGE, bytes)))
+        status = HALAY_ERR_NO_MEMORY;
+    if (status != HALAY_OK)
+        return status;
+    channel->scratch = memory;
+    channel->scratch_bytes = bytes;
+    return HALAY_OK;
+}
+
+void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t)
+{
+    if (t->ops->release)
+        t->ops->release(t, channel->scratch);
+    else
+        free(channel->scratch);
+    channel->scratch = NULL;
+    channel->scratch_bytes = 0;
+}
+
 /* Storage of the channel: grows to the largest that was needed, and stays. */
 static enum halay_status get_storage(struct halay_coll *c)
 {
@@ -93,14 +121,8 @@ static enum halay_status get_storage(struct halay_coll *c)
         if (!channel->state)
             return HALAY_ERR_NO_MEMORY;
     }
-    if (bytes > channel->scratch_bytes) {
-        free(channel->scratch);
-        channel->scratch_bytes = 0;
-        channel->scratch = halay_aligned_alloc(HALAY_PAGE, halay_round_up(bytes, HALAY_PAGE));
-        if (!channel->scratch)
-            return HALAY_ERR_NO_MEMORY;
-        channel->scratch_bytes = bytes;
-    }
+    if (bytes > channel->scratch_bytes && scratch_get(channel, c->t, halay_round_up(bytes, HALAY_PAGE)) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
     c->state = channel->state;
     c->scratch = channel->scratch;
     memset(c->state, 0, c->ops->state_bytes(c->t->size));

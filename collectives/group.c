@@ -38,7 +38,7 @@ void halay_group_free_all(struct halay_group *group)
     }
     for (int k = 0; k < HALAY_CHANNELS; k++) {
         free(group->channels[k].state);
-        free(group->channels[k].scratch);
+        halay_channel_scratch_put(&group->channels[k], group->t);
         free(group->channels[k].starts);
         free(group->channels[k].areas);
     }

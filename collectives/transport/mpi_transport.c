@@ -2,7 +2,7 @@
  *
  * The mpi transport: MPI point-to-point.
  *
- * Messages go in parts (parts.h): MPI sees memory of ours only, so that what a peer sends late, or a request that never
+ * Messages go in parts (parts.h): MPI sees memory only that we keep, so that what a peer sends late, or a request that never
  * ends because its peer is dead, hurts nobody. A cancelled receive is given to MPI_Cancel; one that was matched already
  * can't be cancelled and ends in memory that was set aside. Requests under way lie side by side in one array: progress
  * is one MPI_Testsome.
@@ -36,8 +36,7 @@ struct goodbye {
 };
 
 struct mpi_transport {
-    struct halay_transport base;
-    struct halay_parts parts;
+    struct halay_parts parts;         /* first */
     struct halay_mpi_remains remains; /* after close */
     struct halay_mpi_tags tags;
     MPI_Comm comms[HALAY_MPI_COMMS_MAX]; /* owned: tags.comms of them */
@@ -196,16 +195,16 @@ static void goodbyes_take(struct mpi_transport *self, const MPI_Status *result)
     self->announced[peer] = self->heard.sent;
     self->goodbyes++;
     halay_parts_peer_left(&self->parts, peer);
-    if (self->goodbyes < self->base.size - 1 && goodbyes_expect(self) != MPI_SUCCESS)
+    if (self->goodbyes < self->parts.t.size - 1 && goodbyes_expect(self) != MPI_SUCCESS)
         halay_parts_fail(&self->parts, HALAY_ERR_SYSTEM, -1);
 }
 
 static void goodbyes_say(struct mpi_transport *self)
 {
-    for (int peer = 0; peer < self->base.size; peer++) {
+    for (int peer = 0; peer < self->parts.t.size; peer++) {
         MPI_Request request = MPI_REQUEST_NULL;
         self->said[peer].sent = self->parts.peers[peer].sent;
-        if (peer == self->base.rank || requests_reserve(self) != HALAY_OK)
+        if (peer == self->parts.t.rank || requests_reserve(self) != HALAY_OK)
             continue;
         if (MPI_Isend(&self->said[peer], sizeof self->said[peer], MPI_BYTE, peer, self->tags.goodbye, self->comms[0],
                       &request) == MPI_SUCCESS)
@@ -214,23 +213,6 @@ static void goodbyes_say(struct mpi_transport *self)
 }
 
 /* --- slots */
-
-static void mpi_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
-                     struct halay_transfer *x)
-{
-    halay_parts_start(&self_of(t)->parts, 1, peer, tag, (void *)buf, bytes, x);
-}
-
-static void mpi_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
-                     struct halay_transfer *x)
-{
-    halay_parts_start(&self_of(t)->parts, 0, peer, tag, buf, bytes, x);
-}
-
-static void mpi_cancel(struct halay_transport *t, struct halay_transfer *x)
-{
-    halay_parts_cancel(&self_of(t)->parts, x);
-}
 
 /* Look at all requests once. */
 static void look(struct mpi_transport *self)
@@ -258,33 +240,12 @@ static void look(struct mpi_transport *self)
 static enum halay_status mpi_progress(struct halay_transport *t)
 {
     struct mpi_transport *self = self_of(t);
-    int rank = -1;
 
-    if (self->parts.status != HALAY_OK || t->size == 1)
-        return self->parts.status;
-    enum halay_status status = self->parts.host->check_peers(self->parts.host, &rank);
-    if (status != HALAY_OK)
-        return halay_parts_fail(&self->parts, status, rank);
+    enum halay_status status = halay_parts_check(&self->parts);
+    if (status != HALAY_OK || t->size == 1)
+        return status;
     look(self);
     return halay_parts_pump(&self->parts);
-}
-
-static enum halay_status mpi_alloc(struct halay_transport *t, size_t bytes, void **out)
-{
-    const struct halay_host *host = self_of(t)->parts.host;
-    void *memory = host->aligned_alloc(HALAY_PAGE, bytes);
-    if (!memory) {
-        halay_host_error(host, "out of memory: %zu bytes", bytes);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    *out = memory;
-    return HALAY_OK;
-}
-
-static void mpi_free(struct halay_transport *t, void *ptr)
-{
-    (void)t;
-    free(ptr);
 }
 
 /* --- the end */
@@ -327,9 +288,9 @@ static const struct halay_host nobody = { .log_write = log_nothing,
 /* Is nothing on its way in our communicators, in either direction? */
 static int is_quiet(const struct mpi_transport *self)
 {
-    if (self->goodbyes < self->base.size - 1 || self->active > 1)
+    if (self->goodbyes < self->parts.t.size - 1 || self->active > 1)
         return 0;
-    for (int peer = 0; peer < self->base.size; peer++)
+    for (int peer = 0; peer < self->parts.t.size; peer++)
         if (self->parts.peers[peer].received != self->announced[peer])
             return 0;
     return 1;
@@ -339,7 +300,7 @@ static int remains_sweep(struct halay_mpi_remains *remains, int last)
 {
     struct mpi_transport *self = (struct mpi_transport *)((char *)remains - offsetof(struct mpi_transport, remains));
 
-    if (!is_quiet(self) && self->base.size > 1)
+    if (!is_quiet(self) && self->parts.t.size > 1)
         look(self);
     if (is_quiet(self)) {
         transport_fini(self);
@@ -366,12 +327,14 @@ static void mpi_close(struct halay_transport *t)
 
 static const struct halay_transport_ops mpi_ops = {
     .name = "mpi",
-    .send = mpi_send,
-    .recv = mpi_recv,
+    .send = halay_parts_send,
+    .recv = halay_parts_recv,
     .progress = mpi_progress,
-    .cancel = mpi_cancel,
-    .alloc = mpi_alloc,
-    .free = mpi_free,
+    .cancel = halay_parts_cancel,
+    .alloc = halay_parts_alloc,
+    .free = halay_parts_free,
+    .hold = halay_parts_hold,
+    .release = halay_parts_free,
     .close = mpi_close,
 };
 
@@ -446,7 +409,7 @@ static enum halay_status comms_open(struct mpi_transport *self, const struct hal
         return status;
     }
     for (; self->open_comms < self->tags.comms; self->open_comms++) {
-        status = halay_mpi_split(host, self->base.rank, &self->comms[self->open_comms]);
+        status = halay_mpi_split(host, self->parts.t.rank, &self->comms[self->open_comms]);
         if (status != HALAY_OK)
             return status;
     }
@@ -456,14 +419,14 @@ static enum halay_status comms_open(struct mpi_transport *self, const struct hal
 static enum halay_status transport_init(struct mpi_transport *self, const struct halay_host *host,
                                         const struct halay_boot *boot)
 {
-    self->base = (struct halay_transport){
-        .ops = &mpi_ops, .rank = boot->rank, .size = boot->size, .failed_peer = -1, .log = host->log
-    };
     self->remains.sweep = remains_sweep;
+    enum halay_status status =
+        halay_parts_init(&self->parts, &mpi_ops, 0, &parts_ops, host, boot, HALAY_MPI_PART_BYTES);
+    if (status != HALAY_OK)
+        return status;
     self->said = calloc((size_t)boot->size, sizeof *self->said);
     self->announced = calloc((size_t)boot->size, sizeof *self->announced);
-    if (!self->said || !self->announced || requests_reserve(self) != HALAY_OK ||
-        halay_parts_init(&self->parts, &parts_ops, host, &self->base, HALAY_MPI_PART_BYTES) != HALAY_OK) {
+    if (!self->said || !self->announced || requests_reserve(self) != HALAY_OK) {
         halay_host_error(host, "out of memory: transport 'mpi' of %d ranks", boot->size);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -493,6 +456,6 @@ enum halay_status halay_mpi_transport_create(const struct halay_host *host, stru
         return status;
     }
     halay_mpi_count_open(1);
-    *out = &self->base;
+    *out = &self->parts.t;
     return HALAY_OK;
 }

@@ -16,6 +16,9 @@
  * than the grace of the watch over processes. */
 enum { GRACE_US = 300 * 1000, GRACE_LOOKS = 3 };
 
+/* Shorter parts are copied: that costs less than to find their block. */
+enum { COPY_BYTES = 1024 };
+
 /* A transfer under way. */
 struct halay_message {
     struct halay_transfer *x; /* borrowed until done or cancelled */
@@ -27,12 +30,21 @@ struct halay_message {
     struct halay_message *next;                    /* on the waiting list, or in reserve */
 };
 
-enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_parts_ops *ops,
-                                   const struct halay_host *host, struct halay_transport *t, size_t part_bytes)
+enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_transport_ops *slots, unsigned caps,
+                                   const struct halay_parts_ops *ops, const struct halay_host *host,
+                                   const struct halay_boot *boot, size_t part_bytes)
 {
-    *parts = (struct halay_parts){ .ops = ops, .host = host, .t = t, .part_bytes = part_bytes };
-    parts->peers = calloc((size_t)t->size, sizeof *parts->peers);
-    return parts->peers ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    parts->t = (struct halay_transport){
+        .ops = slots, .caps = caps, .rank = boot->rank, .size = boot->size, .failed_peer = -1, .log = host->log
+    };
+    parts->ops = ops;
+    parts->host = host;
+    parts->part_bytes = part_bytes;
+    parts->peers = calloc((size_t)boot->size, sizeof *parts->peers);
+    if (parts->peers && halay_parts_memory_init(&parts->memory, host) == HALAY_OK)
+        return HALAY_OK;
+    halay_host_error(host, "out of memory: transport '%s' of %d ranks", slots->name, boot->size);
+    return HALAY_ERR_NO_MEMORY;
 }
 
 void halay_parts_fini(struct halay_parts *parts, int library_goes_on)
@@ -42,9 +54,11 @@ void halay_parts_fini(struct halay_parts *parts, int library_goes_on)
         parts->all = part->all;
         if (part->is_with_library && library_goes_on)
             continue;
-        free(part->memory);
+        if (part->size_class < HALAY_PARTS_CLASSES)
+            free(part->memory);
         free(part);
     }
+    halay_parts_memory_fini(&parts->memory, library_goes_on);
     while (parts->spare) {
         struct halay_message *message = parts->spare;
         parts->spare = message->next;
@@ -65,25 +79,24 @@ enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status 
     if (status == HALAY_ERR_PEER && parts->host->check_peers(parts->host, &dead) == HALAY_ERR_PEER)
         peer = dead;
     if (status == HALAY_ERR_PEER)
-        parts->t->failed_peer = peer;
+        parts->t.failed_peer = peer;
     return status;
 }
 
 static enum halay_status fail_no_memory(struct halay_parts *parts, size_t bytes)
 {
     halay_host_error(parts->host, "out of memory: %zu bytes for a message of transport '%s'", bytes,
-                     parts->t->ops->name);
+                     parts->t.ops->name);
     return halay_parts_fail(parts, HALAY_ERR_NO_MEMORY, -1);
 }
 
 /* --- reserve */
 
-static struct halay_part *part_take(struct halay_parts *parts, size_t bytes)
+/* A part with memory of its own, or with none (HALAY_PARTS_CLASSES). NULL: out of memory. */
+static struct halay_part *part_take(struct halay_parts *parts, int size_class)
 {
-    int size_class = 0;
-    while ((size_t)HALAY_PAGE << size_class < bytes)
-        size_class++;
     struct halay_part *part = parts->reserve[size_class];
+
     if (part) {
         parts->reserve[size_class] = part->next;
         return part;
@@ -91,10 +104,11 @@ static struct halay_part *part_take(struct halay_parts *parts, size_t bytes)
     part = calloc(1, sizeof *part);
     if (!part)
         return NULL;
-    part->t = parts->t;
+    part->t = &parts->t;
     part->size_class = size_class;
-    part->memory = parts->host->aligned_alloc(HALAY_PAGE, (size_t)HALAY_PAGE << size_class);
-    if (!part->memory) {
+    if (size_class < HALAY_PARTS_CLASSES)
+        part->memory = parts->host->aligned_alloc(HALAY_PAGE, (size_t)HALAY_PAGE << size_class);
+    if (size_class < HALAY_PARTS_CLASSES && !part->memory) {
         free(part);
         return NULL;
     }
@@ -103,8 +117,36 @@ static struct halay_part *part_take(struct halay_parts *parts, size_t bytes)
     return part;
 }
 
+/* A part that travels in [buf, buf + bytes) itself, if that may be (what is received into has room behind it); else one
+ * with memory for capacity bytes. */
+static struct halay_part *part_take_for(struct halay_parts *parts, int is_send, unsigned char *buf, size_t bytes,
+                                        size_t capacity)
+{
+    int size_class = 0;
+    struct halay_parts_block *block =
+        bytes < COPY_BYTES ? NULL : halay_parts_memory_use(&parts->memory, is_send, buf, bytes);
+
+    if (block)
+        size_class = HALAY_PARTS_CLASSES;
+    while (size_class < HALAY_PARTS_CLASSES && (size_t)HALAY_PAGE << size_class < capacity)
+        size_class++;
+    struct halay_part *part = part_take(parts, size_class);
+    if (part) {
+        part->block = block;
+        part->capacity = capacity;
+        if (block)
+            part->memory = buf;
+    } else if (block) {
+        halay_parts_memory_unuse(&parts->memory, block);
+    }
+    return part;
+}
+
 static void part_give(struct halay_parts *parts, struct halay_part *part)
 {
+    if (part->block)
+        halay_parts_memory_unuse(&parts->memory, part->block);
+    part->block = NULL;
     part->message = NULL;
     part->request = NULL;
     part->is_with_library = 0;
@@ -213,7 +255,7 @@ void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum ha
         part_give(parts, part);
         return;
     }
-    if (!part->is_send && part->bytes)
+    if (!part->is_send && !part->block && part->bytes)
         memcpy(message->x->buf + part->offset, part->memory, part->bytes);
     message->x->moved += part->bytes;
     message_forget_part(message, part);
@@ -227,7 +269,8 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     struct halay_transfer *x = message->x;
     size_t left = x->bytes - message->issued;
     size_t bytes = left < parts->part_bytes ? left : parts->part_bytes;
-    struct halay_part *part = part_take(parts, message->is_send ? bytes : parts->part_bytes);
+    struct halay_part *part = part_take_for(parts, message->is_send, x->buf + message->issued, bytes,
+                                            message->is_send ? bytes : parts->part_bytes);
     if (!part) {
         fail_no_memory(parts, bytes);
         return 0;
@@ -239,12 +282,11 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     part->is_send = message->is_send;
     part->offset = message->issued;
     part->bytes = bytes;
-    part->capacity = message->is_send ? bytes : parts->part_bytes;
-    if (part->is_send && bytes)
+    if (part->is_send && !part->block && bytes)
         memcpy(part->memory, x->buf + part->offset, bytes);
 
     size_t arrived = 0;
-    enum halay_status status = parts->ops->post(parts->t, part, &arrived);
+    enum halay_status status = parts->ops->post(&parts->t, part, &arrived);
     if (status != HALAY_OK && status != HALAY_IN_PROGRESS) {
         if (status != HALAY_ERR_PEER)
             halay_parts_fail(parts, status, x->peer);
@@ -281,8 +323,13 @@ static int message_hand_out(struct halay_parts *parts, struct halay_message *mes
 
 /* --- slots */
 
-void halay_parts_start(struct halay_parts *parts, int is_send, int peer, uint32_t tag, void *buf, size_t bytes,
-                       struct halay_transfer *x)
+static struct halay_parts *parts_of(struct halay_transport *t)
+{
+    return (struct halay_parts *)t;
+}
+
+static void transfer_start(struct halay_parts *parts, int is_send, int peer, uint32_t tag, void *buf, size_t bytes,
+                           struct halay_transfer *x)
 {
     x->peer = peer;
     x->tag = tag;
@@ -308,8 +355,22 @@ void halay_parts_start(struct halay_parts *parts, int is_send, int peer, uint32_
         waiting_append(parts, message);
 }
 
-void halay_parts_cancel(struct halay_parts *parts, struct halay_transfer *x)
+void halay_parts_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+                      struct halay_transfer *x)
 {
+    transfer_start(parts_of(t), 1, peer, tag, (void *)buf, bytes, x);
+}
+
+void halay_parts_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
+                      struct halay_transfer *x)
+{
+    transfer_start(parts_of(t), 0, peer, tag, buf, bytes, x);
+}
+
+void halay_parts_cancel(struct halay_transport *t, struct halay_transfer *x)
+{
+    struct halay_parts *parts = parts_of(t);
+
     if (atomic_load_explicit(&x->state, memory_order_relaxed) != HALAY_TRANSFER_POSTED)
         return;
     struct halay_message *message = x->handle;
@@ -320,7 +381,7 @@ void halay_parts_cancel(struct halay_parts *parts, struct halay_transfer *x)
             if (!part)
                 continue;
             part->message = NULL;
-            parts->ops->set_aside(parts->t, part);
+            parts->ops->set_aside(t, part);
         }
         parts->peers[x->peer].waiting--;
         message_give(parts, message);
@@ -328,6 +389,25 @@ void halay_parts_cancel(struct halay_parts *parts, struct halay_transfer *x)
     x->handle = NULL;
     atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
 }
+
+enum halay_status halay_parts_alloc(struct halay_transport *t, size_t bytes, void **out)
+{
+    return halay_parts_memory_alloc(&parts_of(t)->memory, bytes, 0, 0, out);
+}
+
+enum halay_status halay_parts_hold(struct halay_transport *t, size_t bytes, void **out)
+{
+    struct halay_parts *parts = parts_of(t);
+
+    return halay_parts_memory_alloc(&parts->memory, bytes, parts->part_bytes, 1, out);
+}
+
+void halay_parts_free(struct halay_transport *t, void *ptr)
+{
+    halay_parts_memory_free(&parts_of(t)->memory, ptr);
+}
+
+/* --- peers */
 
 static void peer_absent(struct halay_parts *parts, int peer, enum halay_parts_presence presence)
 {
@@ -361,7 +441,7 @@ static void judge_absent(struct halay_parts *parts)
 {
     if (++parts->looks < GRACE_LOOKS)
         return;
-    for (int peer = 0; peer < parts->t->size && parts->status == HALAY_OK; peer++) {
+    for (int peer = 0; peer < parts->t.size && parts->status == HALAY_OK; peer++) {
         const struct halay_parts_peer *p = &parts->peers[peer];
         if (p->presence == HALAY_PARTS_HERE || (p->presence == HALAY_PARTS_LEFT && !p->waiting) ||
             halay_now_us() - p->absent_us < GRACE_US)
@@ -370,9 +450,19 @@ static void judge_absent(struct halay_parts *parts)
             halay_host_error(parts->host, "connection with rank %d lost: %s", peer, p->why);
         else
             halay_host_error(parts->host, "rank %d has left: %zu transfers with it can't end (transport '%s')", peer,
-                             p->waiting, parts->t->ops->name);
+                             p->waiting, parts->t.ops->name);
         halay_parts_fail(parts, HALAY_ERR_PEER, peer);
     }
+}
+
+enum halay_status halay_parts_check(struct halay_parts *parts)
+{
+    int rank = -1;
+
+    if (parts->status != HALAY_OK || parts->t.size == 1)
+        return parts->status;
+    enum halay_status status = parts->host->check_peers(parts->host, &rank);
+    return status == HALAY_OK ? HALAY_OK : halay_parts_fail(parts, status, rank);
 }
 
 enum halay_status halay_parts_pump(struct halay_parts *parts)

@@ -4,20 +4,23 @@
  * ours, so that a transfer can be taken back at any moment.
  *
  * A library like MPI holds a buffer until its request is complete, and a request whose peer has died may never be. So
- * no buffer of a caller is ever given to it: a part that is sent is copied out first, a part that arrives is copied in
- * when it is complete. Taking a transfer back cuts the parts loose ("set aside"): their memory stays with the library
- * until the request ends, if it does, and the caller's buffer and transfer are free at once. The copy is made in cache,
- * a part at a time, while the wire carries the others.
+ * it is given only memory that the transport gave out itself and can keep (parts_memory.h): what a collective lands in, and
+ * for sends what alloc gave. Any other buffer is copied: a part that is sent is copied out first, a part that arrives is
+ * copied in when it is complete, in cache, while the wire carries the others. Taking a transfer back cuts the parts loose
+ * ("set aside"): their memory stays with the library until the request ends, if it does, and the caller's buffer and
+ * transfer are free at once.
  *
  *     message      0 ............. P-1 | P ............ 2P-1 | 2P ... end       P = part_bytes
  *     parts             whole                whole              shorter than P, perhaps empty: the end
  *
  * Receives are posted with room for P bytes whatever they expect, so that no length is ever too long for the library
- * (not every one survives that); the pages are touched only by what arrives. A part shorter than P ends a message, so
- * two ends that disagree about the length always notice: some part is longer or shorter than its receiver expects. P is
- * no multiple of a power of two worth sending, so that the empty end is rare. At most HALAY_PARTS_WINDOW parts of a
- * message are with the library. Messages of one (direction, peer, tag) hand out their parts one message after the
- * other; the library keeps the order of parts of one (sender, receiver, tag).
+ * (not every one survives that: Open MPI 4.1 writes on behind the receive). What is held has that much room behind it;
+ * what overflows there, or into the rest of a collective's scratch, belongs to a collective that fails. The pages are
+ * touched only by what arrives. A part shorter than P ends a message, so two ends that disagree about the length always
+ * notice: some part is longer or shorter than its receiver expects. P is no multiple of a power of two worth sending, so
+ * that the empty end is rare. At most HALAY_PARTS_WINDOW parts of a message are with the library. Messages of one
+ * (direction, peer, tag) hand out their parts one message after the other; the library keeps the order of parts of one
+ * (sender, receiver, tag).
  *
  * Memory of parts is kept for reuse, by power of two: nothing is allocated once the peak has been seen.
  *
@@ -32,6 +35,7 @@
 #define HALAY_PARTS_H
 
 #include "collectives/transport/module.h"
+#include "collectives/transport/parts_memory.h"
 #include "collectives/transport/transport.h"
 #include <stdint.h>
 
@@ -48,8 +52,9 @@ struct halay_part {
     int is_send;
     size_t offset, bytes;  /* of the message */
     size_t capacity;       /* what to send, or to post for a receive */
-    unsigned char *memory; /* owned */
-    int size_class;        /* memory has HALAY_PAGE << size_class bytes */
+    unsigned char *memory; /* what the library is given: owned, or in the block */
+    struct halay_parts_block *block; /* in use by this part; NULL: memory is owned, and copied */
+    int size_class; /* owned memory has HALAY_PAGE << size_class bytes; HALAY_PARTS_CLASSES: none is owned */
     int is_with_library;
     struct halay_part *all;  /* the next of all parts there are */
     struct halay_part *next; /* in reserve; else the back end's own, as are these: */
@@ -80,31 +85,43 @@ struct halay_parts_peer {
     uint64_t received; /* parts that arrived, dropped ones included */
 };
 
+/* A transport over a message library: the first member of each such transport. */
 struct halay_parts {
+    struct halay_transport t;
     const struct halay_parts_ops *ops;
-    const struct halay_host *host; /* borrowed */
-    struct halay_transport *t;     /* borrowed: whose parts these are */
+    const struct halay_host *host; /* borrowed until close */
     size_t part_bytes;
+    struct halay_parts_memory memory;
     enum halay_status status;       /* the first error */
     struct halay_parts_peer *peers; /* owned: size of them */
     int left, lost;                 /* peers */
     unsigned looks;                 /* pumps since the newest of these */
     struct halay_message *waiting;  /* messages with parts to hand out, oldest first */
     struct halay_message *spare;    /* messages in reserve */
-    struct halay_part *reserve[HALAY_PARTS_CLASSES];
+    struct halay_part *reserve[HALAY_PARTS_CLASSES + 1];
     struct halay_part *all; /* owned */
 };
 
-/* Zero-initialised storage of the caller's; fini accepts any half-built state. HALAY_ERR_NO_MEMORY. */
-enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_parts_ops *ops,
-                                   const struct halay_host *host, struct halay_transport *t, size_t part_bytes);
+/* Everything of parts->t is filled in, for boot's ranks. Zero-initialised storage of the caller's; fini accepts any
+ * half-built state. HALAY_ERR_NO_MEMORY, logged. */
+enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_transport_ops *slots, unsigned caps,
+                                   const struct halay_parts_ops *ops, const struct halay_host *host,
+                                   const struct halay_boot *boot, size_t part_bytes);
 /* Frees everything, but for the parts that are with a library that goes on: it may write into them, for ever. */
 void halay_parts_fini(struct halay_parts *parts, int library_goes_on);
 
-/* The slots send, recv and cancel of a transport. */
-void halay_parts_start(struct halay_parts *parts, int is_send, int peer, uint32_t tag, void *buf, size_t bytes,
-                       struct halay_transfer *x);
-void halay_parts_cancel(struct halay_parts *parts, struct halay_transfer *x);
+/* Slots of a transport whose first member is its parts. */
+void halay_parts_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+                      struct halay_transfer *x);
+void halay_parts_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
+                      struct halay_transfer *x);
+void halay_parts_cancel(struct halay_transport *t, struct halay_transfer *x);
+enum halay_status halay_parts_alloc(struct halay_transport *t, size_t bytes, void **out);
+enum halay_status halay_parts_hold(struct halay_transport *t, size_t bytes, void **out);
+void halay_parts_free(struct halay_transport *t, void *ptr); /* the slots free and release */
+
+/* The first step of progress: is a peer known to be dead? The first error from then on. */
+enum halay_status halay_parts_check(struct halay_parts *parts);
 
 /* Hand out what there is room for, after the library has been looked at. The first error from then on. */
 enum halay_status halay_parts_pump(struct halay_parts *parts);

@@ -100,8 +100,8 @@ struct halay_transport_ops {
     enum halay_status (*progress)(struct halay_transport *t);
 
     /* Take a transfer back, posted or not, done or not: after return neither x nor its buffer is touched again by this
-     * rank, or written by a peer. What a peer sends later for a cancelled receive is kept or dropped, never written into
-     * buf. A peer may still read the buffer of a cancelled send that had begun (shm copies large messages out of the
+     * rank, or written by a peer, unless it lies in a block of hold's. What a peer sends later for a cancelled receive is
+     * kept or dropped, never written into buf. A peer may still read the buffer of a cancelled send that had begun (shm copies large messages out of the
      * sender's memory), and complete its receive with what the owner writes there: contents of a group that is closed.
      * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed (STYLE 21). */
     void (*cancel)(struct halay_transport *t, struct halay_transfer *x);
@@ -110,6 +110,13 @@ struct halay_transport_ops {
      * what alloc gave, or NULL; nobody may be using it. Fails with HALAY_ERR_NO_MEMORY. */
     enum halay_status (*alloc)(struct halay_transport *t, size_t bytes, void **out);
     void (*free)(struct halay_transport *t, void *ptr);
+
+    /* Memory for messages in transit, 4096-aligned, such as a collective's scratch: after a cancel the transport may go on
+     * with it, so that nothing has to be copied on the way there. release takes what hold gave, or NULL, at any time once
+     * no transfer with it is posted; it is kept for as long as something may still arrive there. Any thread. NULL (both):
+     * any memory is as good. HALAY_ERR_NO_MEMORY. */
+    enum halay_status (*hold)(struct halay_transport *t, size_t bytes, void **out);
+    void (*release)(struct halay_transport *t, void *ptr);
 
     /* SHARED only. area: the area number index of rank peer (peer may be this rank), never NULL. locate: where
      * [ptr, ptr + bytes) lies in this rank's segment, HALAY_PRIVATE if any byte is outside. reach: the address here of

@@ -2,7 +2,7 @@
  *
  * The ucx transport: UCP tag matching over what UCX finds (TCP, RDMA).
  *
- * Messages go in parts (parts.h): UCX sees memory of ours only. A UCP tag is
+ * Messages go in parts (parts.h): UCX sees memory only that we keep. A UCP tag is
  *
  *     63        62 ........ 32  31 30  29 ........ 0
  *     goodbye   sender's rank    0  0  tag
@@ -62,8 +62,7 @@ struct ucx_peer {
 };
 
 struct ucx_transport {
-    struct halay_transport base;
-    struct halay_parts parts;
+    struct halay_parts parts; /* first */
     struct halay_ucx_worker worker;
     struct ucx_peer *peers;      /* owned: size of them */
     struct halay_part *finished; /* parts that callbacks reported, in no order */
@@ -187,7 +186,7 @@ static void on_goodbye(void *request, ucs_status_t status, const ucp_tag_recv_in
     self->is_listening = 0;
     self->goodbye = NULL;
     ucp_request_free(request);
-    if (status == UCS_OK && info->length == sizeof self->heard && self->heard >= 0 && self->heard < self->base.size)
+    if (status == UCS_OK && info->length == sizeof self->heard && self->heard >= 0 && self->heard < self->parts.t.size)
         halay_parts_peer_left(&self->parts, self->heard); /* else cancelled by close, or nonsense */
 }
 
@@ -241,42 +240,22 @@ static enum halay_status endpoint_open(struct ucx_transport *self, int rank, con
 
 /* --- slots */
 
-static void ucx_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
-                     struct halay_transfer *x)
-{
-    halay_parts_start(&self_of(t)->parts, 1, peer, tag, (void *)buf, bytes, x);
-}
-
-static void ucx_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
-                     struct halay_transfer *x)
-{
-    halay_parts_start(&self_of(t)->parts, 0, peer, tag, buf, bytes, x);
-}
-
-static void ucx_cancel(struct halay_transport *t, struct halay_transfer *x)
-{
-    halay_parts_cancel(&self_of(t)->parts, x);
-}
-
 static void look(struct ucx_transport *self)
 {
     for (int i = 0; i < PROGRESS_MAX && ucp_worker_progress(self->worker.worker); i++)
         ;
     finished_take(self);
-    if (!self->is_listening && self->parts.left < self->base.size - 1)
+    if (!self->is_listening && self->parts.left < self->parts.t.size - 1)
         goodbyes_expect(self);
 }
 
 static enum halay_status ucx_progress(struct halay_transport *t)
 {
     struct ucx_transport *self = self_of(t);
-    int rank = -1;
 
-    if (self->parts.status != HALAY_OK || t->size == 1)
-        return self->parts.status;
-    enum halay_status status = self->parts.host->check_peers(self->parts.host, &rank);
-    if (status != HALAY_OK)
-        return halay_parts_fail(&self->parts, status, rank);
+    enum halay_status status = halay_parts_check(&self->parts);
+    if (status != HALAY_OK || t->size == 1)
+        return status;
     look(self);
     status = halay_parts_pump(&self->parts);
     /* What was just handed out may have met what was there already. */
@@ -285,24 +264,6 @@ static enum halay_status ucx_progress(struct halay_transport *t)
         status = halay_parts_pump(&self->parts);
     }
     return status;
-}
-
-static enum halay_status ucx_alloc(struct halay_transport *t, size_t bytes, void **out)
-{
-    const struct halay_host *host = self_of(t)->parts.host;
-    void *memory = host->aligned_alloc(HALAY_PAGE, bytes);
-    if (!memory) {
-        halay_host_error(host, "out of memory: %zu bytes", bytes);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    *out = memory;
-    return HALAY_OK;
-}
-
-static void ucx_free(struct halay_transport *t, void *ptr)
-{
-    (void)t;
-    free(ptr);
 }
 
 static uint32_t ucx_arm(struct halay_transport *t)
@@ -386,13 +347,13 @@ static void say_goodbye(struct ucx_transport *self, size_t *pending)
 {
     ucp_request_param_t param = counted(pending);
 
-    self->said = self->base.rank;
-    for (int r = 0; r < self->base.size; r++) {
+    self->said = self->parts.t.rank;
+    for (int r = 0; r < self->parts.t.size; r++) {
         ucp_ep_h ep = self->peers[r].ep;
         if (!ep || self->peers[r].is_broken)
             continue;
-        count(pending,
-              ucp_tag_send_nbx(ep, &self->said, sizeof self->said, GOODBYE_BIT | ucx_tag(self->base.rank, 0), &param));
+        count(pending, ucp_tag_send_nbx(ep, &self->said, sizeof self->said,
+                                        GOODBYE_BIT | ucx_tag(self->parts.t.rank, 0), &param));
         count(pending, ucp_ep_flush_nbx(ep, &param));
     }
     drive(self, pending, self->parts.status == HALAY_OK ? PUSH_MS : PUSH_FAILED_MS);
@@ -403,7 +364,7 @@ static void listen_for_goodbyes(struct ucx_transport *self)
     int64_t deadline = halay_deadline_us(LISTEN_MS);
     int rank = -1;
 
-    while (self->parts.left + self->parts.lost < self->base.size - 1 && !halay_deadline_passed(deadline) &&
+    while (self->parts.left + self->parts.lost < self->parts.t.size - 1 && !halay_deadline_passed(deadline) &&
            self->parts.host->check_peers(self->parts.host, &rank) == HALAY_OK)
         look(self);
 }
@@ -414,7 +375,7 @@ static void close_endpoints(struct ucx_transport *self, size_t *pending)
 
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    for (int r = 0; r < self->base.size; r++)
+    for (int r = 0; r < self->parts.t.size; r++)
         if (self->peers[r].ep) {
             count(pending, ucp_ep_close_nbx(self->peers[r].ep, &param));
             self->peers[r].ep = NULL;
@@ -452,12 +413,14 @@ static void ucx_close(struct halay_transport *t)
 
 static const struct halay_transport_ops ucx_ops = {
     .name = "ucx",
-    .send = ucx_send,
-    .recv = ucx_recv,
+    .send = halay_parts_send,
+    .recv = halay_parts_recv,
     .progress = ucx_progress,
-    .cancel = ucx_cancel,
-    .alloc = ucx_alloc,
-    .free = ucx_free,
+    .cancel = halay_parts_cancel,
+    .alloc = halay_parts_alloc,
+    .free = halay_parts_free,
+    .hold = halay_parts_hold,
+    .release = halay_parts_free,
     .arm = ucx_arm,
     .disarm = ucx_disarm,
     .sleep = ucx_sleep,
@@ -470,15 +433,12 @@ static const struct halay_transport_ops ucx_ops = {
 static enum halay_status transport_init(struct ucx_transport *self, const struct halay_host *host,
                                         const struct halay_boot *boot)
 {
-    self->base = (struct halay_transport){ .ops = &ucx_ops,
-                                           .caps = HALAY_TRANSPORT_SLEEPS,
-                                           .rank = boot->rank,
-                                           .size = boot->size,
-                                           .failed_peer = -1,
-                                           .log = host->log };
+    enum halay_status status =
+        halay_parts_init(&self->parts, &ucx_ops, HALAY_TRANSPORT_SLEEPS, &parts_ops, host, boot, HALAY_UCX_PART_BYTES);
+    if (status != HALAY_OK)
+        return status;
     self->peers = calloc((size_t)boot->size, sizeof *self->peers);
-    if (!self->peers ||
-        halay_parts_init(&self->parts, &parts_ops, host, &self->base, HALAY_UCX_PART_BYTES) != HALAY_OK) {
+    if (!self->peers) {
         halay_host_error(host, "out of memory: transport 'ucx' of %d ranks", boot->size);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -494,9 +454,9 @@ static enum halay_status transport_init(struct ucx_transport *self, const struct
 
 static enum halay_status connect_all(struct ucx_transport *self, const unsigned char *addresses, size_t stride)
 {
-    for (int r = 0; r < self->base.size; r++) {
+    for (int r = 0; r < self->parts.t.size; r++) {
         enum halay_status status =
-            r == self->base.rank ? HALAY_OK : endpoint_open(self, r, addresses + (size_t)r * stride);
+            r == self->parts.t.rank ? HALAY_OK : endpoint_open(self, r, addresses + (size_t)r * stride);
         if (status != HALAY_OK)
             return status;
     }
@@ -527,6 +487,6 @@ enum halay_status halay_ucx_transport_create(const struct halay_host *host, stru
         transport_fini(self);
         return status;
     }
-    *out = &self->base;
+    *out = &self->parts.t;
     return HALAY_OK;
 }

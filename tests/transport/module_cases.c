@@ -78,12 +78,34 @@ static struct halay_transport *opened(struct rig *rig)
     return t;
 }
 
+/* Whose memory messages travel in: the program's, copied; or the transport's, used as it is. */
+enum whose { OURS, ITS };
+
+static unsigned char *take_from(struct halay_transport *t, enum whose whose, int is_send, size_t bytes)
+{
+    void *memory = NULL;
+
+    if (whose == OURS)
+        return take(bytes);
+    REQUIRE((is_send ? t->ops->alloc : t->ops->hold)(t, bytes, &memory) == HALAY_OK && memory);
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static void give_to(struct halay_transport *t, enum whose whose, int is_send, unsigned char *memory)
+{
+    if (whose == OURS)
+        free(memory);
+    else
+        (is_send ? t->ops->free : t->ops->release)(t, memory);
+}
+
 /* Everyone with everyone, under several tags; receives are posted in another order than sends. */
-static void check_exchange(struct halay_transport *t, size_t bytes)
+static void check_exchange(struct halay_transport *t, size_t bytes, enum whose whose)
 {
     int n = t->size, count = 0;
     size_t slots = (size_t)n * TAGS;
-    unsigned char *out = take(slots * bytes), *in = take(slots * bytes);
+    unsigned char *out = take_from(t, whose, 1, slots * bytes), *in = take_from(t, whose, 0, slots * bytes);
     struct halay_transfer *x = calloc(2 * slots, sizeof *x);
 
     REQUIRE(x);
@@ -107,8 +129,8 @@ static void check_exchange(struct halay_transport *t, size_t bytes)
             CHECK(!bad, "%zu of %zu bytes from rank %d", bad, bytes, peer);
         }
     free(x);
-    free(in);
-    free(out);
+    give_to(t, whose, 0, in);
+    give_to(t, whose, 1, out);
 }
 
 /* Messages of one stream keep their order, whatever their lengths. */
@@ -165,69 +187,77 @@ static void progress_times(struct halay_transport *t, int times)
 
 /* A long send nobody receives and a receive nobody sends for are taken back; what is sent for it later goes nowhere.
  * The last message, under another tag, shows that the transport lives and that the late one has been there. */
-static void check_cancel(struct halay_transport *t)
+static void check_cancel(struct halay_transport *t, enum whose whose)
 {
     struct halay_transfer lost = { 0 }, wanted = { 0 }, x[4] = { 0 };
     int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size;
+    uint32_t tag = 100 + 20 * whose;
     size_t bytes = 3 * PART_BYTES + 11;
-    unsigned char *out = take(bytes), *in = take(bytes), token = 0;
+    unsigned char *out = take_from(t, whose, 1, bytes), *in = take_from(t, whose, 0, bytes), token = 0;
 
     if (t->size == 1)
         goto out_free;
-    t->ops->send(t, to, 100, out, bytes, &lost);
-    t->ops->recv(t, from, 101, in, bytes, &wanted);
+    t->ops->send(t, to, tag, out, bytes, &lost);
+    t->ops->recv(t, from, tag + 1, in, bytes, &wanted);
     progress_times(t, 100);
     t->ops->cancel(t, &lost);
     t->ops->cancel(t, &wanted);
-    memset(out, 0xee, bytes); /* may be touched: nobody reads it any more */
+    memset(out, 0xee, bytes); /* may be touched: it is ours again */
 
-    meet(t, 102); /* all have cancelled */
-    t->ops->send(t, to, 101, out, 64, &x[2]);
-    t->ops->send(t, to, 103, "b", 1, &x[3]);
-    t->ops->recv(t, from, 103, &token, 1, &x[0]);
+    meet(t, tag + 2); /* all have cancelled */
+    t->ops->send(t, to, tag + 1, out, 64, &x[2]);
+    t->ops->send(t, to, tag + 3, "b", 1, &x[3]);
+    t->ops->recv(t, from, tag + 3, &token, 1, &x[0]);
     CHECK(rig_wait(t, x, 1) == HALAY_OK && token == 'b');
     CHECK(rig_wait(t, &x[3], 1) == HALAY_OK);
     t->ops->cancel(t, &x[2]);
-    for (size_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes && whose == OURS; i++)
         if (in[i]) {
             CHECK(0, "byte %zu of a receive that was taken back", i);
             break;
         }
 
 out_free:
-    free(in);
-    free(out);
+    give_to(t, whose, 0, in);
+    give_to(t, whose, 1, out);
 }
 
-/* A receive that is taken back while its message is coming in: from then on its buffer stays as it is. */
-static void check_cancel_matched(struct halay_transport *t)
+/* A receive that is taken back while its message is coming in: from then on its buffer stays as it is, unless it is held
+ * memory. That, and what is being sent, may be given back at once: it is kept for what is still on its way. */
+static void check_cancel_matched(struct halay_transport *t, enum whose whose)
 {
     struct halay_transfer big = { 0 }, x[2] = { 0 };
     size_t bytes = 9 * PART_BYTES;
-    unsigned char *buf = take(bytes), *copy = take(bytes), token = 0;
     int peer = t->rank ^ 1, is_receiver = t->rank & 1;
+    uint32_t tag = 110 + 20 * whose;
+    unsigned char *buf = take_from(t, whose, !is_receiver, bytes), *copy = take(bytes), token = 0;
 
     if (peer >= t->size)
         goto out_free;
     memset(buf, is_receiver ? 0 : 0x55, bytes);
     if (is_receiver)
-        t->ops->recv(t, peer, 110, buf, bytes, &big);
+        t->ops->recv(t, peer, tag, buf, bytes, &big);
     else
-        t->ops->send(t, peer, 110, buf, bytes, &big);
+        t->ops->send(t, peer, tag, buf, bytes, &big);
     for (int i = 0; i < 20000 && is_receiver && !big.moved && t->ops->progress(t) == HALAY_OK; i++)
         sched_yield();
     progress_times(t, is_receiver ? 0 : 200);
     t->ops->cancel(t, &big);
-    memcpy(copy, buf, bytes);
-    t->ops->recv(t, peer, 111, &token, 1, &x[0]);
-    t->ops->send(t, peer, 111, "c", 1, &x[1]);
+    if (whose == ITS) {
+        give_to(t, whose, !is_receiver, buf);
+        buf = NULL;
+    } else {
+        memcpy(copy, buf, bytes);
+    }
+    t->ops->recv(t, peer, tag + 1, &token, 1, &x[0]);
+    t->ops->send(t, peer, tag + 1, "c", 1, &x[1]);
     CHECK(rig_wait(t, x, 2) == HALAY_OK && token == 'c');
     progress_times(t, 200);
-    CHECK(!memcmp(copy, buf, bytes), "a receive that was taken back was written to");
+    CHECK(!buf || !memcmp(copy, buf, bytes), "a receive that was taken back was written to");
 
 out_free:
     free(copy);
-    free(buf);
+    give_to(t, whose, !is_receiver, buf);
 }
 
 /* Rank 0 leaves while the others go on among themselves; then they wait for it, in vain. */
@@ -262,12 +292,12 @@ static void check_leave(struct rig *rig)
 }
 
 /* Lengths that disagree, by a little or by whole parts, on either side. */
-static void check_lengths(struct rig *rig, size_t sent, size_t expected)
+static void check_lengths(struct rig *rig, size_t sent, size_t expected, enum whose whose)
 {
     struct halay_transport *t = opened(rig);
     struct halay_transfer x = { 0 };
-    unsigned char *buf = take(sent > expected ? sent : expected);
-    int peer = t->rank ^ 1;
+    int peer = t->rank ^ 1, is_send = !(t->rank & 1);
+    unsigned char *buf = take_from(t, whose, is_send, is_send ? sent : expected);
 
     if (peer < t->size && t->rank & 1) {
         t->ops->recv(t, peer, 1, buf, expected, &x);
@@ -279,8 +309,8 @@ static void check_lengths(struct rig *rig, size_t sent, size_t expected)
         CHECK(status == HALAY_OK || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
     }
     t->ops->cancel(t, &x);
+    give_to(t, whose, is_send, buf);
     t->ops->close(t);
-    free(buf);
 }
 
 static void *wake_when_told(void *arg)
@@ -343,22 +373,29 @@ static int run_cases(struct rig *rig, void *arg)
         struct halay_transport *t = opened(rig);
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             if (sizes[i] <= 4 * PART_BYTES || t->size <= 3)
-                check_exchange(t, sizes[i]);
+                check_exchange(t, sizes[i], round ? ITS : OURS);
         check_order(t);
         if (round)
             check_sleep(t);
         t->ops->close(t);
     }
     struct halay_transport *t = opened(rig);
-    check_cancel(t);
-    check_cancel_matched(t);
-    meet(t, 200);
+    for (enum whose whose = OURS; whose <= ITS; whose++) {
+        check_cancel(t, whose);
+        meet(t, 200);
+        check_cancel_matched(t, whose);
+        meet(t, 201);
+    }
     t->ops->close(t);
     check_leave(rig);
-    check_lengths(rig, 100, 200);
-    check_lengths(rig, 200, 100);
-    check_lengths(rig, 2 * PART_BYTES, PART_BYTES);
-    check_lengths(rig, PART_BYTES, 2 * PART_BYTES);
+    check_lengths(rig, 100, 200, OURS);
+    check_lengths(rig, 200, 100, OURS);
+    for (enum whose whose = OURS; whose <= ITS; whose++) {
+        check_lengths(rig, 2 * PART_BYTES, PART_BYTES, whose);
+        check_lengths(rig, PART_BYTES, 2 * PART_BYTES, whose);
+    }
+    check_lengths(rig, PART_BYTES, PART_BYTES - 100, ITS);
+    check_lengths(rig, PART_BYTES - 100, PART_BYTES, ITS);
     return test_failed;
 }
 
