@@ -5,9 +5,10 @@
 #
 #     launcher, tft, perf -> fusion -> collectives -> collectives/transport -> base -> halay_types.h
 #
-# with two more rules: the programs above the library see its public headers and base/ only, and a library of others is
-# included in the one place that wraps it. Only #include lines are looked at, that is enough: what is not declared cannot
-# be called. The environment is read in one file of the library and one of the trainer.
+# with two more rules: the programs above the library see its public headers and base/ only (but for perf/simulated, which
+# is the library itself in another world), and a library of others is included in the one place that wraps it. Only
+# #include lines are looked at, that is enough: what is not declared cannot be called. The environment is read in one file
+# of the library and one of the trainer.
 #
 # usage: check_layers.sh [TREE]; without one it first checks itself on trees made for that.
 set -eu
@@ -21,13 +22,14 @@ collectives             halay_types.h halay_coll.h base/ collectives/transport/ 
 fusion                  halay_types.h halay_coll.h halay.h base/ collectives/transport/ collectives/ fusion/
 launcher                halay_types.h base/ launcher/
 perf                    halay_types.h halay_coll.h halay.h base/ perf/
+perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
 tft                     halay_types.h halay_coll.h halay.h base/ tft/
 examples                halay_types.h halay_coll.h halay.h
 '
 
 # One line for each library of others: its headers, then the files that may include them (shell patterns).
 others='
-mpi.h       collectives/transport/mpi* perf/perf_mpi*
+mpi.h       collectives/transport/mpi* perf/perf_mpi* perf/simulated/*
 ucp/*       collectives/transport/ucx*
 uct/*       collectives/transport/ucx*
 ucs/*       collectives/transport/ucx*
@@ -63,8 +65,8 @@ check_tree() {
             return "^" glob "$"
         }
         function layer_of(file) {
-            if (file ~ /^collectives\/transport\//)
-                return "collectives/transport"
+            if (match(file, /^(collectives\/transport|perf\/simulated)\//))
+                return substr(file, 1, RLENGTH - 1)
             return substr(file, 1, index(file, "/") - 1)
         }
         # "collectives/../base/log.h" without the detour.

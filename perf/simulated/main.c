@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The simulated program: all-reduces of several lengths by several algorithms, in simulated time, or with their sums
+ * checked. perf/simulate writes the platform, runs this under smpirun and reads what it prints, a line a fact:
+ *
+ *     network ALPHA BETA              seconds of a message, seconds of a byte, between the first rank and the last
+ *     choice BYTES ALGORITHM          what halay would take by itself
+ *     time BYTES ALGORITHM SECONDS    from the first rank's start to the last one's end
+ *     absent ALGORITHM                this build has none of that name, or not over messages
+ *     checked N / wrong ALGORITHM ...
+ *
+ * Arguments are words: node=RANKS-A-NODE, check=1, ALGORITHM:BYTES,BYTES,... Ranks are contexts of one process: getopt,
+ * which keeps its place in a global, would be shared by them.
+ */
+#include "collectives/coll.h"
+#include "collectives/group.h"
+#include "perf/simulated/simulated.h"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CASES_MOST = 256, NAME_BYTES = 32, PATIENCE = 2 };
+
+#define LARGE_MESSAGE ((size_t)16 << 20) /* bytes; for beta */
+
+struct a_case {
+    char algorithm[NAME_BYTES];
+    size_t bytes;
+};
+
+struct options {
+    int node;
+    int is_check;
+    struct a_case cases[CASES_MOST];
+    int count;
+};
+
+struct job {
+    struct options options;
+    struct halay_world *world;
+    struct halay_group *group;
+    int rank, size;
+};
+
+/* ---- arguments ---- */
+
+/* ALGORITHM:BYTES,BYTES,... */
+static int cases_read(struct options *options, const char *word)
+{
+    size_t name = strcspn(word, ":");
+
+    if (!word[name] || name >= NAME_BYTES)
+        return 0;
+    for (const char *list = word + name + 1; *list;) {
+        size_t length = strcspn(list, ",");
+        char bytes[NAME_BYTES];
+        if (options->count == CASES_MOST || length >= sizeof bytes)
+            return 0;
+        struct a_case *a = &options->cases[options->count++];
+        snprintf(a->algorithm, sizeof a->algorithm, "%.*s", (int)name, word);
+        snprintf(bytes, sizeof bytes, "%.*s", (int)length, list);
+        if (halay_parse_size(bytes, &a->bytes) != HALAY_OK)
+            return 0;
+        list += length + (list[length] == ',');
+    }
+    return 1;
+}
+
+static int options_read(struct options *options, int argc, char **argv)
+{
+    options->node = 1;
+    for (int i = 1; i < argc; i++) {
+        long value = 1;
+        int is_good = 1;
+        if (!strncmp(argv[i], "node=", 5)) {
+            is_good = halay_parse_long(argv[i] + 5, 1, SIMULATED_RANKS_MAX, &value) == HALAY_OK;
+            options->node = (int)value;
+        } else if (!strcmp(argv[i], "check=1")) {
+            options->is_check = 1;
+        } else {
+            is_good = cases_read(options, argv[i]);
+        }
+        if (!is_good) {
+            fprintf(stderr, "simulated: '%s' is no argument of this program; perf/simulate runs it\n", argv[i]);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- driving ---- */
+
+/* A round that gets nothing further may still have made room for the next (parts handed out, transfers posted): waiting is
+ * safe once PATIENCE rounds in a row were in vain. */
+static enum halay_status finish(struct job *job, struct halay_coll *coll)
+{
+    unsigned long seen = halay_group_work(job->group);
+    enum halay_status status;
+    int in_vain = 0;
+
+    while ((status = halay_coll_progress(coll)) == HALAY_IN_PROGRESS) {
+        unsigned long now = halay_group_work(job->group);
+        in_vain = now == seen ? in_vain + 1 : 0;
+        seen = now;
+        if (in_vain >= PATIENCE)
+            simulated_block_next_look();
+    }
+    halay_coll_end(coll);
+    return status;
+}
+
+static enum halay_status allreduce(struct job *job, void *data, size_t count)
+{
+    struct halay_coll *coll;
+
+    enum halay_status status = halay_group_allreduce_start(job->group, data, data, count, HALAY_F32, HALAY_SUM, &coll);
+    return status == HALAY_OK ? finish(job, coll) : status;
+}
+
+/* Every rank knows the same algorithms, so all skip the same ones. */
+static int has_algorithm(struct job *job, const char *name)
+{
+    const struct halay_algorithm *algorithm = halay_algorithm_find(HALAY_ALLREDUCE, name);
+
+    return algorithm && !(algorithm->flags & HALAY_ALGORITHM_SHARED) &&
+           halay_group_set_algorithm(job->group, "allreduce", name) == HALAY_OK;
+}
+
+/* ---- measuring ---- */
+
+/* Seconds of half a round trip between the first rank and the last. */
+static double round_trip(const struct job *job, void *data, size_t bytes)
+{
+    int partner = job->rank ? 0 : job->size - 1, count = (int)bytes;
+    double start = MPI_Wtime();
+
+    if (job->rank == 0) {
+        MPI_Send(data, count, MPI_BYTE, partner, 0, MPI_COMM_WORLD);
+        MPI_Recv(data, count, MPI_BYTE, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (job->rank == job->size - 1) {
+        MPI_Recv(data, count, MPI_BYTE, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(data, count, MPI_BYTE, partner, 0, MPI_COMM_WORLD);
+    }
+    return (MPI_Wtime() - start) / 2;
+}
+
+static void calibrate(const struct job *job, void *data)
+{
+    double alpha, large;
+
+    round_trip(job, data, 1); /* both are there now */
+    alpha = round_trip(job, data, 1);
+    large = round_trip(job, data, LARGE_MESSAGE);
+    if (job->rank == 0)
+        printf("network %.9g %.9g\n", alpha, (large - alpha) / (double)(LARGE_MESSAGE - 1));
+}
+
+/* The simulation is deterministic: once is enough. */
+static enum halay_status measure(struct job *job, const struct a_case *a, void *data)
+{
+    double mine[2], both[2]; /* the latest end; minus the earliest start */
+    char why[256];
+
+    halay_group_set_algorithm(job->group, "allreduce", "auto");
+    const char *choice =
+        halay_group_explain(job->group, "allreduce", a->bytes / sizeof(float), HALAY_F32, 0, why, sizeof why);
+    if (!has_algorithm(job, a->algorithm)) {
+        if (job->rank == 0)
+            printf("absent %s\n", a->algorithm);
+        return HALAY_OK;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    mine[1] = -MPI_Wtime();
+    enum halay_status status = allreduce(job, data, a->bytes / sizeof(float));
+    if (status != HALAY_OK)
+        return status;
+    mine[0] = MPI_Wtime();
+    MPI_Allreduce(mine, both, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    if (job->rank == 0)
+        printf("choice %zu %s\ntime %zu %s %.9g\n", a->bytes, choice, a->bytes, a->algorithm, both[0] + both[1]);
+    fflush(stdout);
+    return HALAY_OK;
+}
+
+static enum halay_status measure_all(struct job *job)
+{
+    const struct options *options = &job->options;
+    size_t most = LARGE_MESSAGE;
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < options->count; i++)
+        most = options->cases[i].bytes > most ? options->cases[i].bytes : most;
+    simulated_fold_memory();
+    void *data = simulated_folded(most);
+    if (!data)
+        return HALAY_ERR_NO_MEMORY;
+    calibrate(job, data);
+    for (int i = 0; i < options->count && status == HALAY_OK; i++)
+        status = measure(job, &options->cases[i], data);
+    return status;
+}
+
+/* ---- checking ---- */
+
+/* Small whole numbers: every order of adding gives the same float. */
+static float value_of(int rank, size_t i)
+{
+    return (float)((i * 7 + (size_t)rank * 3) % 64);
+}
+
+static int is_right(const struct job *job, const float *data, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        float sum = 0;
+        for (int r = 0; r < job->size; r++)
+            sum += value_of(r, i);
+        if (data[i] != sum)
+            return 0;
+    }
+    return 1;
+}
+
+static enum halay_status check(struct job *job, const char *name, size_t count, int *wrong)
+{
+    float *data = malloc((count + 1) * sizeof *data);
+
+    if (!data)
+        return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        data[i] = value_of(job->rank, i);
+    enum halay_status status = allreduce(job, data, count);
+    if (status == HALAY_OK && !is_right(job, data, count)) {
+        printf("wrong %s: %zu elements on rank %d of %d\n", name, count, job->rank, job->size);
+        ++*wrong;
+    }
+    free(data);
+    return status;
+}
+
+static enum halay_status check_all(struct job *job, int *wrong)
+{
+    const struct options *options = &job->options;
+    enum halay_status status = HALAY_OK;
+    int checked = 0;
+
+    for (int i = 0; i < options->count && status == HALAY_OK; i++) {
+        const struct a_case *a = &options->cases[i];
+        if (!has_algorithm(job, a->algorithm)) {
+            if (job->rank == 0)
+                printf("absent %s\n", a->algorithm);
+            continue;
+        }
+        status = check(job, a->algorithm, a->bytes / sizeof(float), wrong);
+        checked++;
+    }
+    if (job->rank == 0)
+        printf("checked %d\n", checked);
+    return status;
+}
+
+/* ---- the program ---- */
+
+static enum halay_status run(struct job *job, int *wrong)
+{
+    MPI_Comm_rank(MPI_COMM_WORLD, &job->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &job->size);
+    if (job->size > SIMULATED_RANKS_MAX || job->size % job->options.node)
+        return HALAY_ERR_ARGUMENT;
+    enum halay_status status = simulated_world_open(job->options.node, &job->world);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_group_create(job->world, &job->group);
+    if (status == HALAY_OK)
+        status = job->options.is_check ? check_all(job, wrong) : measure_all(job);
+    MPI_Barrier(MPI_COMM_WORLD);
+    /* A million goodbyes among a thousand ranks say nothing about time: after a measurement they are spared. */
+    if (job->options.is_check) {
+        halay_group_destroy(job->group);
+        halay_world_close(job->world);
+    }
+    return status;
+}
+
+__attribute__((visibility("default"))) int main(int argc, char **argv);
+
+int main(int argc, char **argv)
+{
+    struct job job = { 0 };
+    int wrong = 0;
+
+    if (MPI_Init(&argc, &argv) != MPI_SUCCESS || !options_read(&job.options, argc, argv))
+        return 2;
+    enum halay_status status = run(&job, &wrong);
+    if (status != HALAY_OK)
+        fprintf(stderr, "simulated: rank %d: %s\n", job.rank, halay_status_string(status));
+    MPI_Finalize();
+    return status != HALAY_OK || wrong;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * World of a simulated rank: the mpi transport and nothing else. No shared memory, no watch over processes (there is one
+ * process), and the machine under the simulation does not count.
+ *
+ * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
+ */
+#include "base/memory.h"
+#include "collectives/transport/module.h"
+#include "collectives/transport/mpi_module.h"
+#include "perf/simulated/simulated.h"
+#include <stdlib.h>
+
+static enum halay_status check_nobody(const struct halay_host *host, int *rank)
+{
+    (void)host, (void)rank;
+    return HALAY_OK;
+}
+
+static void note_nobody(const struct halay_host *host, int rank)
+{
+    (void)host, (void)rank;
+}
+
+static enum halay_status host_create(struct halay_world *world)
+{
+    world->host = malloc(sizeof *world->host);
+    if (!world->host)
+        return HALAY_ERR_NO_MEMORY;
+    *world->host = (struct halay_host){
+        .abi = HALAY_MODULE_ABI,
+        .log = world->log,
+        .config = &world->config,
+        .topology = &world->topology,
+        .log_write = halay_log_write,
+        .aligned_alloc = halay_aligned_alloc,
+        .check_peers = check_nobody,
+        .peer_left = note_nobody,
+        .arg = world,
+    };
+    return HALAY_OK;
+}
+
+static enum halay_status world_fill(struct halay_world *world, int node_ranks)
+{
+    enum halay_status status = halay_config_load(world->log, &world->config);
+    if (status == HALAY_OK)
+        status = host_create(world);
+    if (status == HALAY_OK)
+        status = simulated_boot_create(world->log, &world->boot);
+    if (status != HALAY_OK)
+        return status;
+    world->log->level = world->config.log_level;
+    world->rank = world->log->rank = world->boot->rank;
+    world->size = world->boot->size;
+    world->local_rank = world->rank % node_ranks;
+    world->local_size = node_ranks;
+    world->cross_rank = world->rank / node_ranks;
+    world->cross_size = world->size / node_ranks;
+    world->is_homogeneous = 1;
+    return halay_mpi_transport_create(world->host, world->boot, &world->data);
+}
+
+enum halay_status simulated_world_open(int node_ranks, struct halay_world **out)
+{
+    struct halay_world *world = calloc(1, sizeof *world);
+
+    if (!world)
+        return HALAY_ERR_NO_MEMORY;
+    world->log = malloc(sizeof *world->log);
+    if (!world->log) {
+        free(world);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    halay_log_init(world->log, HALAY_LOG_WARNING);
+    enum halay_status status = world_fill(world, node_ranks);
+    if (status != HALAY_OK) {
+        halay_world_close(world);
+        return status;
+    }
+    *out = world;
+    return HALAY_OK;
+}
