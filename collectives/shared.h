@@ -11,7 +11,7 @@
  *     640      busy: this rank is touching memory of others
  *     768      generation (channel 0's area): how often this rank has given up the group's id (group_ids.h)
  *     4096     one-shot: two slots, each a number and right behind it the data
- *     36 K     offsets of the pieces of a list, TABLE_MAX of them
+ *     36 K     offsets of the pieces of a list, TABLE_MAX of them; all-to-all: offset and length of each rank's part
  *     256 K    slots: what goes through here because it lies in private memory; others read it and write results back
  *
  * Numbers only grow and never start again while the area lives; a channel's collectives come in the same order on all
@@ -39,6 +39,7 @@ struct halay_oneshot_slot {
 struct halay_area {
     _Alignas(128) _Atomic uint64_t arrived;
     uint64_t in_offset, out_offset; /* HALAY_PRIVATE: through the slots */
+    uint64_t chunks;                /* all-to-all: of the longest part */
     uint32_t in_table;              /* in_offset and out_offset are in the table, one a piece (in place) */
     _Alignas(128) _Atomic uint64_t filled;
     _Alignas(128) _Atomic uint64_t done;

@@ -124,9 +124,9 @@ HALAY_API enum halay_status halay_group_alltoall(struct halay_group *group, cons
                                                  enum halay_dtype dtype);
 
 /* The same with in_counts[r] elements for rank r and out_counts[r] from rank r, in in and out in order of rank without gaps.
- * A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r. In place in_counts and
- * out_counts must be the same. Both arrays (size) are borrowed for the duration of the call (of the start call only, in that
- * form). */
+ * A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r (over shared memory a difference
+ * is found: HALAY_ERR_FORMAT). In place in_counts and out_counts must be the same. Both arrays (size) are borrowed for the
+ * duration of the call (of the start call only, in that form). */
 HALAY_API enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts,
                                                   void *out, const size_t *out_counts, enum halay_dtype dtype);
 

@@ -677,30 +677,84 @@ static void algorithm_all(struct run *run, const struct halay_algorithm *a)
 
 /* ---- several in flight ---- */
 
+enum { FLIGHT_COUNT = 301 };
+
+static float flight_given(int rank, int k, int i)
+{
+    return (float)(rank + i + k);
+}
+
+static float flight_sum(const struct run *run, int k, int i)
+{
+    return (float)(run->size * (i + k) + run->size * (run->size - 1) / 2);
+}
+
+/* Number k of those in flight: `data` FLIGHT_COUNT elements, `all` as many from each rank. */
+static enum halay_status flight_start(struct run *run, int k, float *data, float *all, struct halay_coll **c)
+{
+    size_t count = FLIGHT_COUNT, part = count / (size_t)run->size;
+
+    switch (k) {
+    case 0:
+        return halay_group_barrier_start(run->group, c);
+    case 1:
+        return halay_group_broadcast_start(run->group, data, count, HALAY_F32, k % run->size, c);
+    case 2:
+        return halay_group_allreduce_start(run->group, data, data, count, HALAY_F32, HALAY_SUM, c);
+    case 3:
+        return halay_group_allgather_start(run->group, data, all, count, HALAY_F32, c);
+    case 4:
+        return halay_group_reduce_scatter_start(run->group, data, all, part, HALAY_F32, HALAY_SUM, c);
+    case 5:
+        return halay_group_alltoall_start(run->group, data, all, part, HALAY_F32, c);
+    case 6:
+        return halay_group_reduce_start(run->group, data, all, count, HALAY_F32, HALAY_SUM, k % run->size, c);
+    default:
+        return halay_group_allreduce_start(run->group, data, all, count - 1, HALAY_F32, HALAY_SUM, c);
+    }
+}
+
+/* Element i of its result as it should be; i counts parts of the length of flight_start's. -1: nobody's business. */
+static float flight_wanted(const struct run *run, int k, int i)
+{
+    int n = run->size, part = FLIGHT_COUNT / n;
+
+    switch (k) {
+    case 1:
+        return flight_given(k % n, k, i);
+    case 2:
+        return flight_sum(run, k, i);
+    case 3:
+        return flight_given(i / FLIGHT_COUNT, k, i % FLIGHT_COUNT);
+    case 4:
+        return i < part ? flight_sum(run, k, run->rank * part + i) : -1;
+    case 5:
+        return i < n * part ? flight_given(i / part, k, run->rank * part + i % part) : -1;
+    case 6:
+        return run->rank == k % n ? flight_sum(run, k, i) : -1;
+    case 7:
+        return i < FLIGHT_COUNT - 1 ? flight_sum(run, k, i) : -1;
+    default:
+        return -1;
+    }
+}
+
 /* Eight collectives of different kinds at once, driven in an order of this rank's own; a ninth is refused. */
 static void in_flight(struct run *run)
 {
-    enum { N = HALAY_CHANNELS, COUNT = 301 };
+    enum { N = HALAY_CHANNELS };
     struct halay_coll *c[N] = { NULL }, *more;
     float *data = (float *)(void *)run->memory[0][0], *all = (float *)(void *)run->memory[1][1];
     int left = N;
 
     for (int round = 0; round < 3; round++) {
         for (int k = 0; k < N; k++) {
-            float *d = data + k * COUNT;
-            enum halay_status status;
-            for (int i = 0; i < COUNT; i++)
-                d[i] = (float)(run->rank + i + k);
-            if (k % 4 == 0)
-                status = halay_group_barrier_start(run->group, &c[k]);
-            else if (k % 4 == 1)
-                status = halay_group_broadcast_start(run->group, d, COUNT, HALAY_F32, k % run->size, &c[k]);
-            else if (k % 4 == 2)
-                status = halay_group_allreduce_start(run->group, d, d, COUNT - (size_t)k, HALAY_F32, HALAY_SUM, &c[k]);
-            else
-                status = halay_group_allgather_start(run->group, d, all + k * RANKS_MAX * COUNT, COUNT, HALAY_F32, &c[k]);
+            float *d = data + k * FLIGHT_COUNT;
+            for (int i = 0; i < FLIGHT_COUNT; i++)
+                d[i] = flight_given(run->rank, k, i);
+            enum halay_status status = flight_start(run, k, d, all + k * RANKS_MAX * FLIGHT_COUNT, &c[k]);
             if (status != HALAY_OK)
-                fail(run, halay_status_string(status), "in flight", HALAY_F32, HALAY_SUM, COUNT, 1, SHARED);
+                fail(run, halay_status_string(status), "in flight", HALAY_F32, HALAY_SUM, (size_t)k, 1, SHARED);
         }
         if (halay_group_can_start(run->group) ||
             halay_group_barrier_start(run->group, &more) != HALAY_ERR_UNSUPPORTED)
@@ -717,14 +771,12 @@ static void in_flight(struct run *run)
                     c[k] = NULL;
                 }
         for (int k = 0; k < N; k++)
-            for (int i = 0; i < COUNT - k; i++) {
-                int n = run->size;
-                float want = k % 4 == 1 ? (float)(k % n + i + k) : (float)(n * (i + k) + n * (n - 1) / 2);
-                float *part = all + k * RANKS_MAX * COUNT + (n - 1) * COUNT;
-                if ((k % 4 == 1 || k % 4 == 2) && data[k * COUNT + i] != want)
-                    fail(run, "wrong", "in flight", HALAY_F32, HALAY_SUM, (size_t)k, 1, SHARED), i = COUNT;
-                else if (k % 4 == 3 && part[i] != (float)(n - 1 + i + k))
-                    fail(run, "wrong part", "in flight", HALAY_F32, HALAY_SUM, (size_t)k, 1, SHARED), i = COUNT;
+            for (int i = 0, in_place = k < 3; i < FLIGHT_COUNT * (k == 3 ? run->size : 1); i++) {
+                float want = flight_wanted(run, k, i);
+                if (want >= 0 && want != (in_place ? data + k * FLIGHT_COUNT : all + k * RANKS_MAX * FLIGHT_COUNT)[i]) {
+                    fail(run, "wrong", "in flight", HALAY_F32, HALAY_SUM, (size_t)k, 1, SHARED);
+                    break;
+                }
             }
     }
 }
@@ -796,12 +848,24 @@ static void sequence(struct run *run)
         dtype = (enum halay_dtype)((dice >> 4) % HALAY_DTYPE_COUNT);
         halay_group_set_deterministic(run->group, i < 30 ? HALAY_DETERMINISTIC_RANKS : HALAY_DETERMINISTIC_OFF);
         const struct halay_algorithm auto_or_ring = { .name = "auto", .flags = i < 30 ? HALAY_ALGORITHM_TREE : 0 };
-        switch (dice >> 28 & 3) {
+        size_t counts[RANKS_MAX];
+        for (int r = 0; r < run->size; r++)
+            counts[r] = (count >> r) / (size_t)run->size;
+        switch (dice >> 28 & 7) {
         case 0:
         case 1:
             allreduce_case(run, &auto_or_ring, dtype, HALAY_SUM, count, i & 1, (enum where)(i % wheres(run)));
             break;
         case 2:
+            reduce_case(run, &auto_or_ring, dtype, HALAY_SUM, count, i % run->size, i & 1, (enum where)(i % wheres(run)));
+            break;
+        case 3:
+            reduce_scatter_case(run, &auto_or_ring, dtype, HALAY_SUM, counts, 0, i & 1, (enum where)(i % wheres(run)));
+            break;
+        case 4:
+            alltoall_case(run, "auto", dtype, OWN, count / (size_t)run->size, 0, (enum where)(i % wheres(run)));
+            break;
+        case 5:
             broadcast_case(run, "auto", dtype, count, i % run->size, (enum where)(i % wheres(run)));
             break;
         default:

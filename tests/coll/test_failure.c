@@ -240,6 +240,49 @@ static void time_out(unsigned caps)
     halay_fake_hub_destroy(hub);
 }
 
+/* Ranks that disagree about the splits of an all-to-all: who sees it says so, the others lose their peer. */
+static void *disagreeing_rank(void *arg)
+{
+    struct rank *r = arg;
+    struct halay_world *world;
+    struct halay_group *group;
+    float in[RANKS * 8] = { 0 }, out[RANKS * 8];
+    size_t counts[RANKS], in_counts[RANKS];
+
+    REQUIRE(halay_world_open_fake(r->hub, r->rank, &world) == HALAY_OK);
+    world->log->write = swallow;
+    REQUIRE(halay_group_create(world, &group) == HALAY_OK);
+    for (int k = 0; k < RANKS; k++)
+        in_counts[k] = counts[k] = 7;
+    if (r->rank == VICTIM)
+        in_counts[0] = 5;
+    r->status = halay_group_alltoallv(group, in, in_counts, out, counts, HALAY_F32);
+    r->later = halay_group_barrier(group);
+    halay_group_destroy(group);
+    halay_world_close(world);
+    return NULL;
+}
+
+static void disagree(unsigned caps)
+{
+    struct rank ranks[RANKS];
+    pthread_t threads[RANKS];
+    struct halay_fake_hub *hub;
+
+    REQUIRE(halay_fake_hub_create(RANKS, &hub) == HALAY_OK);
+    halay_fake_hub_set_caps(hub, caps);
+    for (int r = 0; r < RANKS; r++) {
+        ranks[r] = (struct rank){ .hub = hub, .rank = r };
+        REQUIRE(!pthread_create(&threads[r], NULL, disagreeing_rank, &ranks[r]));
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(threads[r], NULL);
+    CHECK(ranks[0].status == HALAY_ERR_FORMAT, "'%s'", halay_status_string(ranks[0].status));
+    for (int r = 1; r < RANKS; r++)
+        CHECK(ranks[r].later == HALAY_ERR_PEER, "rank %d: '%s'", r, halay_status_string(ranks[r].later));
+    halay_fake_hub_destroy(hub);
+}
+
 int main(void)
 {
     static const unsigned caps[] = { HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, HALAY_TRANSPORT_SLEEPS, 0 };
@@ -251,6 +294,7 @@ int main(void)
                     for (int n = 0; n < (w == GIVES_UP ? 3 : 1); n++)
                         run(&halay_algorithms[i], caps[k], (enum what)w, n * n);
         time_out(caps[k]);
+        disagree(caps[k]);
     }
     return test_end();
 }
