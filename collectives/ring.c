@@ -2,57 +2,85 @@
  *
  * The walk around a ring, in lanes: see allreduce_ring.c for the picture and the cost.
  *
- * In step s rank r sends block r - d s and receives block r - d (s + 1), modulo N, where d is the direction.
+ * In step s rank r sends block r - d s and receives block r - d (s + 1), modulo N, where d is the direction. If the sums are
+ * to stay where they are made (reduce-scatter), all of it begins one block further back, so that rank r ends with block r.
  *
  * The same segment of every block forms a lane. Lanes walk independently of each other: while one waits for the wire,
  * another adds. Each takes the next segment when it has been around twice. The receive of a lane's next step is posted
  * before the step is finished, so that what a quick neighbour sends meets it: while blocks are summed the two landing
- * places of a lane take turns.
+ * places of a lane take turns. A reduce-scatter has no place for other ranks' sums in out: they are made where the block
+ * landed and sent from there, so there are three places: one is sent from, two are received into.
  */
 #include "collectives/ring.h"
 #include "base/memory.h"
 #include "collectives/channel.h"
 
-enum { LANES = HALAY_RING_LANES };
+enum { LANES = HALAY_RING_LANES, PLACES = 2, SCATTER_PLACES = 3 };
 
 /* Segments of the configured size; shorter ones where there would be fewer than lanes, but not tiny. */
-static size_t segment_length(const struct halay_coll *c, size_t count)
+static size_t segment_length(const struct halay_coll *c, size_t longest)
 {
-    size_t most = c->group->world->config.ring_segment_bytes, least = HALAY_PAGE;
-    size_t block = halay_block_span(count, c->t->size, 0).length * c->element;
+    size_t most = c->group->world->config.ring_segment_bytes, least = HALAY_PAGE, block = longest * c->element;
     size_t bytes = block / LANES < most ? block / LANES : most;
 
     bytes = bytes > least ? bytes : least;
     return bytes / c->element;
 }
 
-static size_t landing_bytes(const struct halay_coll *c, size_t count)
+static size_t landing_bytes(const struct halay_coll *c, size_t longest)
 {
-    return halay_round_up(segment_length(c, count) * c->element, HALAY_CACHE_LINE);
+    return halay_round_up(segment_length(c, longest) * c->element, HALAY_CACHE_LINE);
+}
+
+/* The longest block. */
+static size_t longest_part(const struct halay_coll *c)
+{
+    size_t longest = 0;
+
+    for (int r = 0; r < c->t->size; r++) {
+        size_t length = c->starts[r + 1] - c->starts[r];
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+static size_t longest_block(const struct halay_coll *c, size_t count)
+{
+    return halay_block_span(count, c->t->size, 0).length;
+}
+
+static int places(const struct halay_ring *ring)
+{
+    return ring->scatters ? SCATTER_PLACES : PLACES;
 }
 
 size_t halay_ring_scratch(const struct halay_coll *c, size_t count)
 {
-    return 2 * LANES * landing_bytes(c, count);
+    return PLACES * LANES * landing_bytes(c, longest_block(c, count));
+}
+
+size_t halay_ring_scatter_scratch(const struct halay_coll *c)
+{
+    return SCATTER_PLACES * LANES * landing_bytes(c, longest_part(c));
 }
 
 void halay_ring_start(const struct halay_coll *c, struct halay_ring *ring, unsigned char *scratch)
 {
-    size_t bytes = landing_bytes(c, ring->part.length);
+    size_t longest = ring->scatters ? longest_part(c) : longest_block(c, ring->part.length);
+    size_t bytes = landing_bytes(c, longest), n = (size_t)places(ring);
 
-    ring->segment_length = segment_length(c, ring->part.length);
-    ring->segments =
-        halay_segment_count(halay_block_span(ring->part.length, c->t->size, 0).length, ring->segment_length);
+    ring->segment_length = segment_length(c, longest);
+    ring->segments = halay_segment_count(longest, ring->segment_length);
     for (size_t i = 0; i < LANES; i++) {
         ring->lanes[i].segment = i;
-        for (size_t k = 0; k < 2; k++)
-            ring->lanes[i].landing[k] = scratch + (2 * i + k) * bytes;
+        for (size_t k = 0; k < n; k++)
+            ring->lanes[i].landing[k] = scratch + (n * i + k) * bytes;
     }
 }
 
-static int last_step(const struct halay_coll *c)
+static int last_step(const struct halay_coll *c, const struct halay_ring *ring)
 {
-    return 2 * (c->t->size - 1) - 1;
+    return (ring->scatters ? 1 : 2) * (c->t->size - 1) - 1;
 }
 
 static int is_summing(const struct halay_coll *c, int step)
@@ -69,12 +97,16 @@ static int peer_at(const struct halay_coll *c, const struct halay_ring *ring, in
 static struct halay_span lane_span(const struct halay_coll *c, const struct halay_ring *ring,
                                    const struct halay_ring_lane *lane, int back)
 {
-    int n = c->t->size, block = ((c->t->rank - ring->direction * back) % n + n) % n;
-    struct halay_span span =
-        halay_segment_span(halay_block_span(ring->part.length, n, block), ring->segment_length, lane->segment);
+    int n = c->t->size, block = ((c->t->rank - ring->direction * (back + ring->scatters)) % n + n) % n;
+    struct halay_span whole;
 
-    span.start += ring->part.start;
-    return span;
+    if (ring->scatters) {
+        whole = (struct halay_span){ .start = c->starts[block], .length = c->starts[block + 1] - c->starts[block] };
+    } else {
+        whole = halay_block_span(ring->part.length, n, block);
+        whole.start += ring->part.start;
+    }
+    return halay_segment_span(whole, ring->segment_length, lane->segment);
 }
 
 static struct halay_span span_sent(const struct halay_coll *c, const struct halay_ring *ring,
@@ -94,11 +126,28 @@ static uint32_t tag_of(const struct halay_ring *ring, const struct halay_ring_la
     return ring->tag + (uint32_t)(lane - ring->lanes);
 }
 
+static unsigned char *landing(const struct halay_ring *ring, const struct halay_ring_lane *lane, int step)
+{
+    return lane->landing[step % places(ring)];
+}
+
+/* Where the sum of that step goes: out, but for others' sums of a reduce-scatter. */
+static unsigned char *sum_of(const struct halay_coll *c, const struct halay_ring *ring,
+                             const struct halay_ring_lane *lane, int step)
+{
+    size_t start = span_received(c, ring, lane, step).start;
+
+    if (!ring->scatters)
+        return coll_out(c) + start * c->element;
+    if (step < last_step(c, ring))
+        return landing(ring, lane, step);
+    return coll_out(c) + (start - c->starts[c->t->rank]) * c->element;
+}
+
 static void lane_receive(struct halay_coll *c, struct halay_ring *ring, struct halay_ring_lane *lane, int step)
 {
     struct halay_span in = span_received(c, ring, lane, step);
-    unsigned char *into =
-        is_summing(c, step) ? lane->landing[step & 1] : coll_out(c) + in.start * c->element;
+    unsigned char *into = is_summing(c, step) ? landing(ring, lane, step) : coll_out(c) + in.start * c->element;
 
     coll_recv(c, peer_at(c, ring, -1), tag_of(ring, lane), into, in.length * c->element, &lane->recv[step & 1]);
     lane->receiving = step + 1;
@@ -106,13 +155,15 @@ static void lane_receive(struct halay_coll *c, struct halay_ring *ring, struct h
 
 /* Both neighbours compute the same length for the same segment, so an empty one is skipped on both sides. Between two
  * ranks the block received in step 1 is the one sent in step 0: it is not received into before it is gone. Step 0's block
- * comes from the user's input; later ones were summed into the output. */
+ * comes from the user's input, later ones from where they were summed or received. */
 static void lane_post(struct halay_coll *c, struct halay_ring *ring, struct halay_ring_lane *lane)
 {
     struct halay_span out = span_sent(c, ring, lane, lane->step);
-    const unsigned char *from = (lane->step ? coll_out(c) : coll_in(c)) + out.start * c->element;
-    int ahead = lane->step < last_step(c) && !(c->t->size == 2 && coll_in(c) == coll_out(c));
+    const unsigned char *from = coll_in(c) + out.start * c->element;
+    int ahead = lane->step < last_step(c, ring) && !(c->t->size == 2 && coll_in(c) == coll_out(c));
 
+    if (lane->step)
+        from = ring->scatters ? landing(ring, lane, lane->step - 1) : coll_out(c) + out.start * c->element;
     if (lane->receiving == lane->step)
         lane_receive(c, ring, lane, lane->step);
     if (ahead)
@@ -129,13 +180,12 @@ static int lane_has_arrived(struct halay_ring_lane *lane)
 static void lane_finish_step(struct halay_coll *c, struct halay_ring *ring, struct halay_ring_lane *lane)
 {
     struct halay_span in = span_received(c, ring, lane, lane->step);
-    size_t offset = in.start * c->element;
 
     if (is_summing(c, lane->step))
-        coll_reduce2(c, coll_out(c) + offset, lane->landing[lane->step & 1], coll_in(c) + offset, in.length,
-                     lane->step == c->t->size - 2);
+        coll_reduce2(c, sum_of(c, ring, lane, lane->step), landing(ring, lane, lane->step),
+                     coll_in(c) + in.start * c->element, in.length, lane->step == c->t->size - 2);
     lane->posted = 0;
-    if (lane->step++ == last_step(c)) {
+    if (lane->step++ == last_step(c, ring)) {
         lane->step = 0;
         lane->receiving = 0;
         lane->segment += LANES; /* the same lane takes the same segments on every rank: their order is the match */
