@@ -30,10 +30,11 @@ struct run {
     struct options options;
     struct perf_environment environment;
     int has_environment;
-    struct perf_engine engine; /* owned */
-    struct perf_json json;     /* owned; of rank 0 */
-    json_t *report;            /* owned; of rank 0 with --json */
-    int prints;                /* rank 0, unless the JSON goes to standard output */
+    struct perf_engine engine;     /* owned */
+    struct perf_progress progress; /* owned; of rank 0 */
+    struct perf_json json;         /* owned; of rank 0 */
+    json_t *report;                /* owned; of rank 0 with --json */
+    int prints;                    /* rank 0, unless the JSON goes to standard output */
 };
 
 static int parse(struct run *run, int argc, char **argv, int *exit_status)
@@ -69,6 +70,10 @@ static enum halay_status start(struct run *run)
         failed = perf_json_open(o->json, &run->json) ||
                  !(run->report = json_pack("{s:s, s:i, s:s, s:{s:s}}", "op", "engine", "ranks", run->engine.size,
                                            "buffers", buffers_words[o->buffers], "versions", "halay", halay_version()));
+    if (run->engine.rank == 0) {
+        perf_progress_init(&run->progress);
+        run->engine.progress = &run->progress;
+    }
     run->prints = run->engine.rank == 0 && !(o->json && !strcmp(o->json, "-"));
     /* No rank may wait for one that gave up. */
     double worst = failed;
@@ -81,6 +86,7 @@ static void run_fini(struct run *run)
     json_decref(run->report);
     perf_json_abandon(&run->json);
     perf_engine_close(&run->engine);
+    perf_progress_fini(&run->progress);
     if (run->has_environment)
         perf_environment_fini(&run->environment);
 }
@@ -92,6 +98,7 @@ static void report_latency(struct run *run, const char *key, const char *what, d
     size_t count = (size_t)run->options.iterations;
     double p50 = perf_percentile(seconds, count, 50) * 1e6, p99 = perf_percentile(seconds, count, 99) * 1e6;
 
+    perf_progress_clear(run->engine.progress);
     if (run->prints)
         printf("%-46s %9.2f us median %9.2f us at 99 %%\n", what, p50, p99);
     if (run->report)
@@ -139,6 +146,7 @@ static enum halay_status model(struct run *run)
     if (run->options.model == MODEL_NONE)
         return HALAY_OK;
     enum halay_status status = perf_engine_many_small(&run->engine, run->options.steps, &step);
+    perf_progress_clear(run->engine.progress);
     if (status != HALAY_OK)
         return status;
     if (run->prints)

@@ -225,7 +225,7 @@ static void set_bench(struct run *run)
     bench->mpi = run->versus.mpi;
     bench->measures[PERF_HALAY] = !run->is_roofline;
     bench->measures[PERF_MPI] = run->versus.mpi != NULL;
-    bench->measures[PERF_MEMORY] = run->operation->touch != NULL;
+    bench->measures[PERF_MEMORY] = run->operation->touch && (run->is_roofline || run->size > 1);
     bench->dtype = o->dtype;
     bench->op = o->op;
     bench->root = (int)o->root;
@@ -271,6 +271,7 @@ static void run_fini(struct run *run)
     json_decref(run->results);
     perf_json_abandon(&run->json);
     halay_group_close(run->group);
+    perf_progress_fini(&run->progress);
     perf_versus_end(&run->versus, run->is_orderly);
     if (run->has_environment)
         perf_environment_fini(&run->environment);

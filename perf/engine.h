@@ -6,13 +6,15 @@
 #define HALAY_PERF_ENGINE_H
 
 #include "halay.h"
+#include "perf/output.h"
 #include <stddef.h>
 
 struct perf_engine {
     struct halay_context *context; /* owned */
     int rank, size;
-    int is_shared; /* tensors lie in halay_alloc memory */
-    int wrong;     /* a tensor came out wrong on some rank */
+    int is_shared;                  /* tensors lie in halay_alloc memory */
+    int wrong;                      /* a tensor came out wrong on some rank */
+    struct perf_progress *progress; /* borrowed; NULL on ranks that don't show any */
 };
 
 enum halay_status perf_engine_open(struct perf_engine *engine, const char *transport, int is_shared);

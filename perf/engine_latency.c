@@ -111,6 +111,9 @@ static enum halay_status repeat(struct perf_engine *engine, enum perf_driver dri
     for (long i = -WARMUP; i < iterations && status == HALAY_OK; i++) {
         for (size_t k = 0; k < ELEMENTS; k++)
             data[k] = (float)(engine->rank + 1);
+        perf_progress_show(engine->progress, "latency, %s: %ld of %ld",
+                           driver == PERF_BACKGROUND ? "engine asleep" : "driven by the waiter", i < 0 ? 0 : i,
+                           iterations);
         wait_until(start_us + (i + WARMUP) * (int64_t)PERIOD_US);
         double *slot = i < 0 ? &warm : &seconds[i];
         status = driver == PERF_BACKGROUND ? submit_to_background(tensor, &c, slot) : submit_and_drive(tensor, slot);

@@ -98,8 +98,10 @@ enum halay_status perf_engine_many_small(struct perf_engine *engine, long steps,
 
     if (status == HALAY_OK)
         status = model_open(engine, model);
-    for (long i = -WARMUP; i < steps && status == HALAY_OK; i++)
+    for (long i = -WARMUP; i < steps && status == HALAY_OK; i++) {
+        perf_progress_show(engine->progress, "model: step %ld of %ld", i < 0 ? 0 : i, steps);
         status = one_step(engine, model, &seconds[i < 0 ? 0 : i], &exposed[i < 0 ? 0 : i]);
+    }
     if (status == HALAY_OK)
         status = perf_engine_worst(engine, seconds, (size_t)steps);
     if (status == HALAY_OK)

@@ -211,7 +211,7 @@ static enum halay_status time_row(struct perf_bench *bench, enum perf_row which,
         return time_halay(bench, place, &times[slot], &times[row - 1]);
     if (which == PERF_MPI)
         return time_mpi(bench, place, &times[slot], &times[row - 1]);
-    return bench->operation->touch ? time_memory(bench, place, &times[slot]) : HALAY_OK;
+    return time_memory(bench, place, &times[slot]);
 }
 
 enum halay_status perf_bench_run(struct perf_bench *bench, size_t count, struct perf_result *result)

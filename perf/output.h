@@ -24,15 +24,18 @@ int perf_json_open(const char *path, struct perf_json *json);
 int perf_json_finish(struct perf_json *json, json_t *value);
 void perf_json_abandon(struct perf_json *json); /* zeroed, open or finished */
 
-/* A line on a terminal that is written over; nothing where standard error is none. */
+/* A line on a terminal that is written over, at most ten times a second; nothing where nobody looks. */
 struct perf_progress {
-    int is_terminal;
+    FILE *file; /* owned unless it is stderr; NULL: no terminal */
     int is_shown;
     int64_t next_us; /* not again before */
 };
+/* The terminal is that of standard error; under a launcher, which reads it through a pipe, that of the launcher's. */
 void perf_progress_init(struct perf_progress *progress);
+void perf_progress_fini(struct perf_progress *progress); /* zeroed or initialised */
+/* Outside of what is measured. NULL is allowed. */
 void perf_progress_show(struct perf_progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Take the line away, before something else is printed. */
+/* Take the line away, before something else is printed. NULL is allowed. */
 void perf_progress_clear(struct perf_progress *progress);
 
 #endif

@@ -121,7 +121,7 @@ json_t *perf_report_result(const struct perf_report *report, const struct perf_r
     if (!row || is_roofline(report))
         return row;
     json_object_set_new(row, "wrong", json_integer((json_int_t)r->wrong[PERF_HALAY]));
-    if (bench->operation->touch)
+    if (bench->measures[PERF_MEMORY])
         json_object_set_new(row, "roofline_percent", json_real(roofline_percent(r)));
     if (report->versus)
         json_object_set_new(row, "versus",

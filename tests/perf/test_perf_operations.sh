@@ -58,4 +58,15 @@ expect 0 "$halayrun" -np 2 "$perf" roofline --of reduce-scatter -b 64K -e 64K -n
 says out '^\[0\] # roofline of reduce-scatter f32, 2 ranks'
 holds "$json" op=roofline of=reduce-scatter results.0.bytes=65536 results.0.time_us=positive results.0.algbw_gbs=positive \
     results.0.wrong=absent results.0.algorithm=absent results.0.roofline_percent=absent
+
+# How far it has come, on a terminal, which under a launcher is the launcher's; nowhere else.
+if command -v script >/dev/null 2>&1; then
+    for launcher in '' "$halayrun -np 2"; do
+        expect 0 script -qec "$launcher $perf broadcast -b 4K -e 4K -n 3" "$scratch/typescript"
+        says typescript 'broadcast 4096 bytes: 0 of 3'
+    done
+    expect 0 script -qec "$perf broadcast -b 4K -e 4K -n 3 2>/dev/null" "$scratch/typescript"
+    checks=$((checks + 1))
+    ! grep -q ' of 3' "$scratch/typescript" || wrong "progress where standard error is no terminal"
+fi
 perf_end
