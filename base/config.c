@@ -330,23 +330,31 @@ static enum halay_status check_rank(struct halay_log *log, const struct halay_co
     return HALAY_OK;
 }
 
-/* The number of ranks according to the MPI launcher above this process, -1 if there is none. MPI_LOCALNRANKS (ranks of this
- * host) comes last: it is all that some releases of MPICH give. PMIx itself has no such variable; where it runs under SLURM
- * the step's task count is it. */
-static int find_mpi_size(void)
+/* What launches MPI programs tells them the number of ranks. MPI_LOCALNRANKS (ranks of this host) comes last: it is all that
+ * some releases of MPICH give. PMIx itself has no such variable; where it runs under SLURM the step's task count is it. */
+static void find_mpi_launcher(struct halay_config *config)
 {
-    static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "PMIX_SIZE",
-                                         "MPI_LOCALNRANKS" };
+    static const struct {
+        const char *name;
+        int is_mpich;
+    } variables[] = { { "OMPI_COMM_WORLD_SIZE", 0 },
+                      { "PMI_SIZE", 1 },
+                      { "MV2_COMM_WORLD_SIZE", 1 },
+                      { "PMIX_SIZE", 0 },
+                      { "MPI_LOCALNRANKS", 1 } };
     const char *text;
     long size;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if ((text = getenv(names[i])) && halay_parse_long(text, 1, INT_MAX, &size) == HALAY_OK)
-            return (int)size;
-    if (getenv("PMIX_RANK") && ((text = getenv("SLURM_STEP_NUM_TASKS")) || (text = getenv("SLURM_NTASKS"))) &&
+    config->mpi_launcher_size = -1;
+    for (size_t i = 0; i < sizeof variables / sizeof *variables && config->mpi_launcher_size < 0; i++)
+        if ((text = getenv(variables[i].name)) && halay_parse_long(text, 1, INT_MAX, &size) == HALAY_OK) {
+            config->mpi_launcher_size = (int)size;
+            config->mpi_launcher_is_mpich = variables[i].is_mpich;
+        }
+    if (config->mpi_launcher_size < 0 && getenv("PMIX_RANK") &&
+        ((text = getenv("SLURM_STEP_NUM_TASKS")) || (text = getenv("SLURM_NTASKS"))) &&
         halay_parse_long(text, 1, INT_MAX, &size) == HALAY_OK)
-        return (int)size;
-    return -1;
+        config->mpi_launcher_size = (int)size;
 }
 
 static void warn_unknown(struct halay_log *log, const char *name)
@@ -409,7 +417,7 @@ enum halay_status halay_config_load(struct halay_log *log, struct halay_config *
         halay_config_fini(&loaded);
         return first;
     }
-    loaded.mpi_launcher_size = find_mpi_size();
+    find_mpi_launcher(&loaded);
     note_strangers(log);
     *config = loaded;
     return HALAY_OK;

@@ -44,6 +44,7 @@ struct halay_config {
     /* What launched this process, seen in the environment: an MPI launcher's idea of the number of ranks (Open MPI, MPICH,
      * Intel MPI, PMIx), -1 if none. */
     int mpi_launcher_size;
+    int mpi_launcher_is_mpich; /* it speaks MPICH's protocol (PMI) and is not Open MPI's */
 };
 
 /* Parse the environment (environ). On error one line a fault is logged and *config holds nothing. log->level becomes

@@ -102,13 +102,18 @@ static void print_dry_run(const struct options *options, const struct binding_ma
 
 static void print_item(const char *name, int is_built, const char *remark)
 {
-    printf("  [%c] %-8s %s\n", is_built ? 'x' : ' ', name, remark);
+    printf("  [%c] %-9s %s\n", is_built ? 'x' : ' ', name, remark);
 }
 
 #ifdef HALAY_HAVE_MPI
 #define BUILT_MPI 1
 #else
 #define BUILT_MPI 0
+#endif
+#ifdef HALAY_HAVE_MPICH
+#define BUILT_MPICH 1
+#else
+#define BUILT_MPICH 0
 #endif
 #ifdef HALAY_HAVE_UCX
 #define BUILT_UCX 1
@@ -144,6 +149,7 @@ static void print_build(void)
     printf("halay %s\ntransports:\n", halay_version());
     print_item("shm", 1, "in the library");
     print_module("mpi", BUILT_MPI);
+    print_module("mpi-mpich", BUILT_MPICH);
     print_module("ucx", BUILT_UCX);
     printf("machine:\n");
     print_item("hwloc", BUILT_HWLOC, BUILT_HWLOC ? "" : "the operating system's own answers instead");

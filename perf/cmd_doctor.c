@@ -103,16 +103,16 @@ static void print_module(const struct perf_environment *environment, const char 
     char text[8192];
 
     if (!is_built) {
-        printf("  %-6s not built in: configure found no %s\n", name, name);
+        printf("  %-9s not built in: configure found no %s\n", name, name);
         return;
     }
     void *handle = perf_module_open(&environment->config, name, text, sizeof text);
     if (!handle) {
-        printf("  %-6s built, does not load: %s\n", name, text);
+        printf("  %-9s built, does not load: %s\n", name, text);
         return;
     }
     perf_module_find(&environment->config, name, text, sizeof text);
-    printf("  %-6s loads: %s; %s\n", name, purpose, text);
+    printf("  %-9s loads: %s; %s\n", name, purpose, text);
     dlclose(handle);
 }
 
@@ -129,9 +129,17 @@ static void print_transports(const struct perf_environment *environment)
     const int has_ucx = 0;
 #endif
 
+#ifdef HALAY_HAVE_MPICH
+    const int has_mpich = 1;
+#else
+    const int has_mpich = 0;
+#endif
+
     heading("transports");
-    printf("  %-6s built in: ranks of one host, shared memory\n", "shm");
+    printf("  %-9s built in: ranks of one host, shared memory\n", "shm");
     print_module(environment, "mpi", has_mpi, "point-to-point messages among ranks that mpirun started");
+    if (has_mpich)
+        print_module(environment, "mpi-mpich", has_mpich, "the same where MPICH started them");
     print_module(environment, "ucx", has_ucx, "network or host, whatever UCX finds");
 }
 

@@ -4,6 +4,7 @@
  * is found in a build folder as well as where it was installed.
  */
 #include "perf/module.h"
+#include "base/mpi_variant.h"
 #include "halay_coll.h"
 #include <dlfcn.h>
 #include <link.h>
@@ -27,19 +28,25 @@ static void library_folder(char *folder, size_t size)
         snprintf(folder, size, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
 }
 
+static int find(const char *const folders[], const char *name, const char *variant, char *path, size_t size)
+{
+    for (; *folders; folders++) {
+        int length = snprintf(path, size, "%s/libhalay-%s%s.so", *folders, name, variant);
+        if (**folders && length > 0 && (size_t)length < size && !access(path, R_OK))
+            return 1;
+    }
+    return 0;
+}
+
 int perf_module_find(const struct halay_config *config, const char *name, char *path, size_t size)
 {
+    const char *variant = strcmp(name, "mpi") && strcmp(name, "perf-mpi") ? "" : halay_mpi_variant(config);
     char own[PATH_BYTES];
 
     library_folder(own, sizeof own);
-    const char *folders[] = { config->module_path, own, HALAY_PKGLIBDIR };
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        if (!folders[i] || !*folders[i])
-            continue;
-        int length = snprintf(path, size, "%s/libhalay-%s.so", folders[i], name);
-        if (length > 0 && (size_t)length < size && !access(path, R_OK))
-            return 1;
-    }
+    const char *const folders[] = { config->module_path ? config->module_path : "", own, HALAY_PKGLIBDIR, NULL };
+    if ((*variant && find(folders, name, variant, path, size)) || find(folders, name, "", path, size))
+        return 1;
     snprintf(path, size, "libhalay-%s.so is neither in HALAY_MODULE_PATH nor in '%s' nor in '%s'", name, own,
              HALAY_PKGLIBDIR);
     return 0;
@@ -53,8 +60,8 @@ void *perf_module_open(const struct halay_config *config, const char *name, char
         snprintf(text, size, "%s", path);
         return NULL;
     }
-    /* MPI libraries load plugins that expect to find them among the global symbols. */
-    void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    /* As the library opens its own: where two MPIs are loaded, neither must find the other's functions. */
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         snprintf(text, size, "%s", dlerror());
     return handle;

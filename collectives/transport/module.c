@@ -8,6 +8,7 @@
  * References: dlopen(3), dladdr(3).
  */
 #include "collectives/transport/module.h"
+#include "base/mpi_variant.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -88,23 +89,29 @@ static enum halay_status load(struct halay_log *log, enum halay_log_level level,
     return HALAY_OK;
 }
 
+/* The first place that has libhalay-NAME VARIANT.so. */
+static int find(char place[PLACES][PATH_MAX], const char *name, const char *variant, char path[PATH_MAX + 64])
+{
+    for (int i = 0; i < PLACES; i++) {
+        snprintf(path, PATH_MAX + 64, "%s/libhalay-%s%s.so", place[i], name, variant);
+        if (place[i][0] && access(path, F_OK) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 enum halay_status halay_module_open(struct halay_log *log, enum halay_log_level level,
                                     const struct halay_config *config, const char *name, void **handle,
                                     const struct halay_module_api **api)
 {
     char(*place)[PATH_MAX] = malloc(PLACES * sizeof *place), path[PATH_MAX + 64];
+    const char *variant = strcmp(name, "mpi") ? "" : halay_mpi_variant(config);
     enum halay_status status = HALAY_ERR_UNSUPPORTED;
-    int i;
 
     if (!place)
         return HALAY_ERR_NO_MEMORY;
     list_places(config, place);
-    for (i = 0; i < PLACES; i++) {
-        snprintf(path, sizeof path, "%s/libhalay-%s.so", place[i], name);
-        if (place[i][0] && access(path, F_OK) == 0)
-            break;
-    }
-    if (i < PLACES)
+    if ((*variant && find(place, name, variant, path)) || find(place, name, "", path))
         status = load(log, level, path, handle, api);
     else
         halay_log_write(

@@ -69,7 +69,8 @@ extern __attribute__((visibility("default"))) const struct halay_module_api hala
 /* ---- the library's side: module.c ------------------------------------------------------------------------------- */
 
 /* Load libhalay-NAME.so: looked for in config->module_path, in the folder of this library (or program), in halay/ beside
- * it, and where it was installed to, in that order. *handle is closed by halay_module_close, after all that came from it.
+ * it, and where it was installed to, in that order; for "mpi" libhalay-mpi-mpich.so is looked for first where MPICH is this
+ * process's MPI (base/mpi_variant.h). *handle is closed by halay_module_close, after all that came from it.
  * HALAY_ERR_UNSUPPORTED: there is none, or its own libraries are absent here (a line of that level says where was looked
  * and why); HALAY_ERR_VERSION: it belongs to another release. */
 enum halay_status halay_module_open(struct halay_log *log, enum halay_log_level level, const struct halay_config *config,

@@ -29,7 +29,7 @@ expect "$top_builddir/.libs/libhalay.so" "$scratch/public"
 for module in "$top_builddir"/.libs/libhalay-*.so; do
     [ -f "$module" ] || continue
     case $module in
-    *-perf-mpi.so) echo halay_perf_mpi_ops >"$scratch/expected" ;;
+    *-perf-mpi*.so) echo halay_perf_mpi_ops >"$scratch/expected" ;;
     *) echo halay_module >"$scratch/expected" ;;
     esac
     expect "$module" "$scratch/expected"
