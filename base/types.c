@@ -29,11 +29,26 @@ static const struct {
     size_t size;
     int floating;
 } dtypes[HALAY_DTYPE_COUNT] = {
-    [HALAY_F32] = { "f32", 4, 1 }, [HALAY_F64] = { "f64", 8, 1 }, [HALAY_F16] = { "f16", 2, 1 },
-    [HALAY_BF16] = { "bf16", 2, 1 }, [HALAY_I32] = { "i32", 4, 0 }, [HALAY_I64] = { "i64", 8, 0 },
+    [HALAY_F32] = { "f32", 4, 1 },   [HALAY_F64] = { "f64", 8, 1 },   [HALAY_F16] = { "f16", 2, 1 },
+    [HALAY_BF16] = { "bf16", 2, 1 }, [HALAY_I32] = { "i32", 4, 0 },   [HALAY_I64] = { "i64", 8, 0 },
+    [HALAY_U8] = { "u8", 1, 0 },     [HALAY_I8] = { "i8", 1, 0 },     [HALAY_U16] = { "u16", 2, 0 },
+    [HALAY_I16] = { "i16", 2, 0 },   [HALAY_BOOL] = { "bool", 1, 0 },
 };
 
-static const char *const op_names[HALAY_OP_COUNT] = { "sum", "average", "min", "max" };
+enum { FLOATING = 1, OTHER = 2 };
+
+static const struct {
+    const char *name;
+    int takes; /* FLOATING, OTHER types, or both */
+} ops[HALAY_OP_COUNT] = {
+    [HALAY_SUM] = { "sum", FLOATING | OTHER },
+    [HALAY_AVERAGE] = { "average", FLOATING },
+    [HALAY_MIN] = { "min", FLOATING | OTHER },
+    [HALAY_MAX] = { "max", FLOATING | OTHER },
+    [HALAY_PRODUCT] = { "product", FLOATING | OTHER },
+    [HALAY_BIT_AND] = { "bit-and", OTHER },
+    [HALAY_BIT_OR] = { "bit-or", OTHER },
+};
 
 static int is_dtype(enum halay_dtype dtype)
 {
@@ -67,13 +82,13 @@ enum halay_status halay_dtype_parse(const char *name, enum halay_dtype *dtype)
 
 const char *halay_op_name(enum halay_op op)
 {
-    return (unsigned)op < HALAY_OP_COUNT ? op_names[op] : "?";
+    return (unsigned)op < HALAY_OP_COUNT ? ops[op].name : "?";
 }
 
 enum halay_status halay_op_parse(const char *name, enum halay_op *op)
 {
     for (int o = 0; o < HALAY_OP_COUNT; o++)
-        if (!strcmp(name, op_names[o])) {
+        if (!strcmp(name, ops[o].name)) {
             *op = (enum halay_op)o;
             return HALAY_OK;
         }
@@ -82,7 +97,8 @@ enum halay_status halay_op_parse(const char *name, enum halay_op *op)
 
 int halay_op_takes(enum halay_op op, enum halay_dtype dtype)
 {
-    return (unsigned)op < HALAY_OP_COUNT && is_dtype(dtype) && (op != HALAY_AVERAGE || dtypes[dtype].floating);
+    return (unsigned)op < HALAY_OP_COUNT && is_dtype(dtype) &&
+           ops[op].takes & (dtypes[dtype].floating ? FLOATING : OTHER);
 }
 
 const char *halay_version(void)

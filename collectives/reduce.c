@@ -19,28 +19,16 @@
 
 enum { BLOCK = 64 };
 
-static float f32_sum(float a, float b)
-{
-    return a + b;
-}
-
-static double f64_sum(double a, double b)
-{
-    return a + b;
-}
-
-static int32_t i32_sum(int32_t a, int32_t b)
-{
-    return (int32_t)((uint32_t)a + (uint32_t)b);
-}
-
-static int64_t i64_sum(int64_t a, int64_t b)
-{
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
 /* min and max: not a number wins, then the smaller (larger) value, then the zero of the wanted sign. */
-#define DEFINE_FLOAT_MIN_MAX(T, TYPE)                                                                                  \
+#define DEFINE_FLOAT(T, TYPE)                                                                                          \
+    static TYPE T##_sum(TYPE a, TYPE b)                                                                                \
+    {                                                                                                                  \
+        return a + b;                                                                                                  \
+    }                                                                                                                  \
+    static TYPE T##_product(TYPE a, TYPE b)                                                                            \
+    {                                                                                                                  \
+        return a * b;                                                                                                  \
+    }                                                                                                                  \
     static TYPE T##_min(TYPE a, TYPE b)                                                                                \
     {                                                                                                                  \
         if (a != a || b != b)                                                                                          \
@@ -60,28 +48,39 @@ static int64_t i64_sum(int64_t a, int64_t b)
         return a == a ? a : (TYPE)NAN;                                                                                 \
     }
 
-DEFINE_FLOAT_MIN_MAX(f32, float)
-DEFINE_FLOAT_MIN_MAX(f64, double)
+DEFINE_FLOAT(f32, float)
+DEFINE_FLOAT(f64, double)
 
-#define DEFINE_INTEGER_MIN_MAX(T, TYPE)                                                                                \
-    static TYPE T##_min(TYPE a, TYPE b)                                                                                \
+/* WIDE: an unsigned type in which nothing is promoted to a signed one, so that everything wraps around. */
+#define DEFINE_INTEGER(U, TYPE, WIDE)                                                                                  \
+    static TYPE U##_sum(TYPE a, TYPE b)                                                                                \
     {                                                                                                                  \
-        return a < b ? a : b;                                                                                          \
+        return (TYPE)((WIDE)a + (WIDE)b);                                                                              \
     }                                                                                                                  \
-    static TYPE T##_max(TYPE a, TYPE b)                                                                                \
+    static TYPE U##_product(TYPE a, TYPE b)                                                                            \
     {                                                                                                                  \
-        return a > b ? a : b;                                                                                          \
+        return (TYPE)((WIDE)a * (WIDE)b);                                                                              \
     }                                                                                                                  \
-    static TYPE T##_finish(TYPE a, int divisor)                                                                        \
+    static TYPE U##_and(TYPE a, TYPE b)                                                                                \
     {                                                                                                                  \
-        (void)divisor; /* integers have no average */                                                                  \
-        return a;                                                                                                      \
+        return a & b;                                                                                                  \
+    }                                                                                                                  \
+    static TYPE U##_or(TYPE a, TYPE b)                                                                                 \
+    {                                                                                                                  \
+        return a | b;                                                                                                  \
     }
 
-DEFINE_INTEGER_MIN_MAX(i32, int32_t)
-DEFINE_INTEGER_MIN_MAX(i64, int64_t)
+DEFINE_INTEGER(u8, uint8_t, uint32_t)
+DEFINE_INTEGER(u16, uint16_t, uint32_t)
+DEFINE_INTEGER(u32, uint32_t, uint32_t)
+DEFINE_INTEGER(u64, uint64_t, uint64_t)
+
+#define INTEGER_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define INTEGER_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define INTEGER_FINISH(a, divisor) ((void)(divisor), (a)) /* integers have no average */
 
 #define SAME(x) (x)
+#define IS_TRUE(x) ((x) != 0)
 
 /* ELEMENT: what lies in the arrays; ACCUMULATOR: what is combined; LOAD and STORE go from one to the other. */
 #define DEFINE_REDUCE(NAME, ELEMENT, ACCUMULATOR, LOAD, STORE, COMBINE, FINISH)                                        \
@@ -119,17 +118,40 @@ DEFINE_INTEGER_MIN_MAX(i64, int64_t)
         }                                                                                                              \
     }
 
-#define DEFINE_TYPE(T, ELEMENT, ACCUMULATOR, LOAD, STORE, A)                                                           \
+#define DEFINE_FLOAT_TYPE(T, ELEMENT, ACCUMULATOR, LOAD, STORE, A)                                                     \
     DEFINE_REDUCE(T##_reduce_sum, ELEMENT, ACCUMULATOR, LOAD, STORE, A##_sum, A##_finish)                              \
+    DEFINE_REDUCE(T##_reduce_product, ELEMENT, ACCUMULATOR, LOAD, STORE, A##_product, A##_finish)                      \
     DEFINE_REDUCE(T##_reduce_min, ELEMENT, ACCUMULATOR, LOAD, STORE, A##_min, A##_finish)                              \
     DEFINE_REDUCE(T##_reduce_max, ELEMENT, ACCUMULATOR, LOAD, STORE, A##_max, A##_finish)
 
-DEFINE_TYPE(f32, float, float, SAME, SAME, f32)
-DEFINE_TYPE(f64, double, double, SAME, SAME, f64)
-DEFINE_TYPE(f16, uint16_t, float, halay_f16_to_f32, halay_f32_to_f16, f32)
-DEFINE_TYPE(bf16, uint16_t, float, halay_bf16_to_f32, halay_f32_to_bf16, f32)
-DEFINE_TYPE(i32, int32_t, int32_t, SAME, SAME, i32)
-DEFINE_TYPE(i64, int64_t, int64_t, SAME, SAME, i64)
+DEFINE_FLOAT_TYPE(f32, float, float, SAME, SAME, f32)
+DEFINE_FLOAT_TYPE(f64, double, double, SAME, SAME, f64)
+DEFINE_FLOAT_TYPE(f16, uint16_t, float, halay_f16_to_f32, halay_f32_to_f16, f32)
+DEFINE_FLOAT_TYPE(bf16, uint16_t, float, halay_bf16_to_f32, halay_f32_to_bf16, f32)
+
+#define DEFINE_MODULAR(U, TYPE)                                                                                        \
+    DEFINE_REDUCE(U##_reduce_sum, TYPE, TYPE, SAME, SAME, U##_sum, INTEGER_FINISH)                                     \
+    DEFINE_REDUCE(U##_reduce_product, TYPE, TYPE, SAME, SAME, U##_product, INTEGER_FINISH)                             \
+    DEFINE_REDUCE(U##_reduce_and, TYPE, TYPE, SAME, SAME, U##_and, INTEGER_FINISH)                                     \
+    DEFINE_REDUCE(U##_reduce_or, TYPE, TYPE, SAME, SAME, U##_or, INTEGER_FINISH)
+
+#define DEFINE_ORDERED(T, TYPE)                                                                                        \
+    DEFINE_REDUCE(T##_reduce_min, TYPE, TYPE, SAME, SAME, INTEGER_MIN, INTEGER_FINISH)                                 \
+    DEFINE_REDUCE(T##_reduce_max, TYPE, TYPE, SAME, SAME, INTEGER_MAX, INTEGER_FINISH)
+
+DEFINE_MODULAR(u8, uint8_t)
+DEFINE_MODULAR(u16, uint16_t)
+DEFINE_MODULAR(u32, uint32_t)
+DEFINE_MODULAR(u64, uint64_t)
+DEFINE_ORDERED(u8, uint8_t)
+DEFINE_ORDERED(i8, int8_t)
+DEFINE_ORDERED(u16, uint16_t)
+DEFINE_ORDERED(i16, int16_t)
+DEFINE_ORDERED(i32, int32_t)
+DEFINE_ORDERED(i64, int64_t)
+
+DEFINE_REDUCE(bool_reduce_and, uint8_t, uint8_t, IS_TRUE, SAME, u8_and, INTEGER_FINISH)
+DEFINE_REDUCE(bool_reduce_or, uint8_t, uint8_t, IS_TRUE, SAME, u8_or, INTEGER_FINISH)
 
 #define DEFINE_CONVERSIONS(T)                                                                                          \
     static void T##_widen(float *dst, const void *src, size_t count)                                                   \
@@ -148,30 +170,15 @@ DEFINE_TYPE(i64, int64_t, int64_t, SAME, SAME, i64)
 DEFINE_CONVERSIONS(f16)
 DEFINE_CONVERSIONS(bf16)
 
-#define ROW(T)                                                                                                         \
-    {                                                                                                                  \
-        [HALAY_SUM] = T##_reduce_sum, [HALAY_AVERAGE] = T##_reduce_sum, [HALAY_MIN] = T##_reduce_min,                  \
-        [HALAY_MAX] = T##_reduce_max                                                                                   \
-    }
-
-static const struct halay_reducer plain = {
-    .name = "plain",
-    .reduce = { [HALAY_F32] = ROW(f32),
-                [HALAY_F64] = ROW(f64),
-                [HALAY_F16] = ROW(f16),
-                [HALAY_BF16] = ROW(bf16),
-                [HALAY_I32] = ROW(i32),
-                [HALAY_I64] = ROW(i64) },
-    .widen = { [HALAY_F16] = f16_widen, [HALAY_BF16] = bf16_widen },
-    .narrow = { [HALAY_F16] = f16_narrow, [HALAY_BF16] = bf16_narrow },
-};
+#define REDUCER_NAME "plain"
+#include "collectives/reduce_table.h"
 
 const struct halay_reducer *halay_reducer_get(int index)
 {
     const struct halay_reducer *vector[] = { halay_reducer_avx2(), halay_reducer_avx512() };
 
     if (index == 0)
-        return &plain;
+        return &reducer;
     for (size_t i = 0; i < sizeof vector / sizeof *vector; i++)
         if (vector[i] && --index == 0)
             return vector[i];
@@ -180,7 +187,7 @@ const struct halay_reducer *halay_reducer_get(int index)
 
 const struct halay_reducer *halay_reducer_best(void)
 {
-    const struct halay_reducer *best = &plain, *next;
+    const struct halay_reducer *best = &reducer, *next;
 
     for (int i = 1; (next = halay_reducer_get(i)); i++)
         best = next;

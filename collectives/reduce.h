@@ -2,15 +2,15 @@
  *
  * Reduction of arrays: the arithmetic of every collective, in one place.
  *
- * reduce.c is the meaning, in plain C; reduce_avx2.c and reduce_avx512.c give the same bits faster and are chosen at run
- * time. The rules:
+ * reduce.c is the meaning, in plain C; reduce_avx2.c and reduce_avx512.c (both: reduce_vector.h) give the same bits faster
+ * and are chosen at run time. The rules:
  *   - the sources are combined along one binary tree over their numbers, cut at the largest power of two below their
  *     number (DESIGN 3, Numerics): 3: (0+1)+2   5: ((0+1)+(2+3))+4   6: ((0+1)+(2+3))+(4+5)   7: ((0+1)+(2+3))+((4+5)+6)
  *   - f16 and bf16 are combined in f32 and rounded once, to nearest even, when the result is stored
  *   - a divisor above 1 divides the combined value before that rounding (average)
  *   - a result that is not a number is the type's canonical quiet NaN (sign clear), so that it does not matter which
  *     operand's payload the processor keeps
- *   - of -0 and +0 min takes -0, max takes +0; integers wrap around
+ *   - of -0 and +0 min takes -0, max takes +0; integers wrap around; a bool that is not 0 counts as 1
  */
 #ifndef HALAY_REDUCE_H
 #define HALAY_REDUCE_H
@@ -29,7 +29,8 @@ typedef void halay_reduce_fn(void *const *dst, int destinations, const void *con
 
 struct halay_reducer {
     const char *name; /* "plain", "avx2", "avx512" */
-    halay_reduce_fn *reduce[HALAY_DTYPE_COUNT][HALAY_OP_COUNT]; /* average: the sum's; the caller gives the divisor */
+    /* NULL where halay_op_takes says no. average: the sum's; the caller gives the divisor. */
+    halay_reduce_fn *reduce[HALAY_DTYPE_COUNT][HALAY_OP_COUNT];
     /* f16 or bf16 to f32 and back (rounded to nearest even). Nothing overlaps. */
     void (*widen[HALAY_DTYPE_COUNT])(float *dst, const void *src, size_t count); /* NULL for other types */
     void (*narrow[HALAY_DTYPE_COUNT])(void *dst, const float *src, size_t count);

@@ -54,12 +54,18 @@ enum halay_dtype {
     HALAY_BF16 = 3, /* the upper half of a binary32 */
     HALAY_I32 = 4,
     HALAY_I64 = 5,
+    HALAY_U8 = 6,
+    HALAY_I8 = 7,
+    HALAY_U16 = 8,
+    HALAY_I16 = 9,
+    HALAY_BOOL = 10, /* one byte, 0 or 1; a reduction takes any other value for 1 */
     HALAY_DTYPE_COUNT
 };
 
 /* Bytes of one element; 0 for a value that is no type. */
 HALAY_API size_t halay_dtype_size(enum halay_dtype dtype);
-/* "f32", "f64", "f16", "bf16", "i32", "i64"; "?" for a value that is no type. Static storage. */
+/* "f32", "f64", "f16", "bf16", "i32", "i64", "u8", "i8", "u16", "i16", "bool"; "?" for a value that is no type. Static
+ * storage. */
 HALAY_API const char *halay_dtype_name(enum halay_dtype dtype);
 /* The type of that name; HALAY_ERR_ARGUMENT if there is none. */
 HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype *dtype);
@@ -67,23 +73,30 @@ HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype
 /*
  * Reductions.
  *
- *                    f16 bf16 f32 f64   i32 i64
- *   sum, min, max           yes           yes
- *   average                 yes           no (HALAY_ERR_UNSUPPORTED)
+ *                              f16 bf16 f32 f64   u8 i8 u16 i16 i32 i64   bool
+ *   sum, product, min, max            yes                  yes             yes
+ *   average                           yes                  no              no   (no: HALAY_ERR_UNSUPPORTED)
+ *   bit-and, bit-or                   no                   yes             yes
  *
- * average is the sum divided by the number of ranks. Sums of integers wrap around. f16 and bf16 are added in f32; the
- * algorithms marked "wide" in docs/algorithms.md round once, a ring rounds at each hop. min and max: a NaN in any rank's
- * element gives a NaN; of -0 and +0 min takes -0 and max takes +0. Every rank gets the same bits.
+ * average is the sum divided by the number of ranks. Sums and products of integers wrap around, signed ones too. For bool
+ * sum, max and bit-or are "or", product, min and bit-and are "and"; the result is 0 or 1. f16 and bf16 are combined in f32;
+ * the algorithms marked "wide" in docs/algorithms.md round once, a ring rounds at each hop. Rounding is to nearest even;
+ * subnormal numbers are kept; what is too large becomes infinity. min and max: a NaN in any rank's element gives a NaN; of
+ * -0 and +0 min takes -0 and max takes +0. A NaN that comes out of a reduction is the type's positive quiet one without
+ * payload. Every rank gets the same bits. A rank that is alone gets its own bytes back as they are, as in a broadcast.
  */
 enum halay_op {
     HALAY_SUM = 0,
     HALAY_AVERAGE = 1,
     HALAY_MIN = 2,
     HALAY_MAX = 3,
+    HALAY_PRODUCT = 4,
+    HALAY_BIT_AND = 5,
+    HALAY_BIT_OR = 6,
     HALAY_OP_COUNT
 };
 
-/* "sum", "average", "min", "max"; "?" for a value that is no reduction. Static storage. */
+/* "sum", "average", "min", "max", "product", "bit-and", "bit-or"; "?" for a value that is no reduction. Static storage. */
 HALAY_API const char *halay_op_name(enum halay_op op);
 /* The reduction of that name; HALAY_ERR_ARGUMENT if there is none. */
 HALAY_API enum halay_status halay_op_parse(const char *name, enum halay_op *op);

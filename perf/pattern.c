@@ -31,8 +31,15 @@ static void put(enum halay_dtype dtype, void *base, size_t i, double value)
     case HALAY_I32:
         ((int32_t *)base)[i] = (int32_t)value;
         break;
-    default:
+    case HALAY_I64:
         ((int64_t *)base)[i] = (int64_t)value;
+        break;
+    case HALAY_U16:
+    case HALAY_I16:
+        ((uint16_t *)base)[i] = (uint16_t)(int64_t)value;
+        break;
+    default:
+        ((uint8_t *)base)[i] = (uint8_t)(int64_t)value;
         break;
     }
 }
@@ -50,35 +57,13 @@ static double get(enum halay_dtype dtype, const void *base, size_t i)
         return (double)halay_bf16_to_f32(((const uint16_t *)base)[i]);
     case HALAY_I32:
         return ((const int32_t *)base)[i];
-    default:
+    case HALAY_I64:
         return (double)((const int64_t *)base)[i];
-    }
-}
-
-static double element(size_t i, int rank)
-{
-    return (double)((i + (size_t)rank) % PERIOD + 1);
-}
-
-static double reduced(size_t i, enum halay_op op, int size)
-{
-    double sum = 0, least = INFINITY, most = -INFINITY;
-
-    for (int r = 0; r < size; r++) {
-        double x = element(i, r);
-        sum += x;
-        least = fmin(least, x);
-        most = fmax(most, x);
-    }
-    switch (op) {
-    case HALAY_MIN:
-        return least;
-    case HALAY_MAX:
-        return most;
-    case HALAY_AVERAGE:
-        return sum / size;
+    case HALAY_U16:
+    case HALAY_I16:
+        return ((const uint16_t *)base)[i];
     default:
-        return sum;
+        return ((const uint8_t *)base)[i];
     }
 }
 
@@ -99,6 +84,58 @@ static double epsilon(enum halay_dtype dtype)
     }
 }
 
+static double element(enum halay_dtype dtype, size_t phase)
+{
+    return (double)(dtype == HALAY_BOOL ? phase % PERIOD & 1 : phase % PERIOD + 1);
+}
+
+/* Modulo 2^64, of which each integer type keeps its lower part. */
+static void put_product(enum halay_dtype dtype, void *base, size_t i, int size)
+{
+    size_t bytes = halay_dtype_size(dtype);
+    uint64_t integer = 1;
+    double real = 1;
+
+    for (int r = 0; r < size; r++) {
+        real *= element(dtype, i + (size_t)r);
+        integer *= (uint64_t)element(dtype, i + (size_t)r);
+    }
+    if (epsilon(dtype) > 0)
+        put(dtype, base, i, real);
+    else
+        for (size_t k = 0; k < bytes; k++) /* as the machine has it: least significant first */
+            ((unsigned char *)base)[i * bytes + k] = (unsigned char)(integer >> 8 * k);
+}
+
+static double reduced(enum halay_dtype dtype, enum halay_op op, size_t i, int size)
+{
+    double sum = 0, least = INFINITY, most = -INFINITY;
+    unsigned both = ~0u, any = 0;
+
+    for (int r = 0; r < size; r++) {
+        double x = element(dtype, i + (size_t)r);
+        sum += x;
+        least = fmin(least, x);
+        most = fmax(most, x);
+        both &= (unsigned)x;
+        any |= (unsigned)x;
+    }
+    switch (op) {
+    case HALAY_MIN:
+        return least;
+    case HALAY_MAX:
+        return most;
+    case HALAY_AVERAGE:
+        return sum / size;
+    case HALAY_BIT_AND:
+        return both;
+    case HALAY_BIT_OR:
+        return any;
+    default:
+        return dtype == HALAY_BOOL ? most : sum;
+    }
+}
+
 /* A block, and PERIOD elements more, so that it can be read from any phase. */
 static unsigned char *new_block(const struct perf_pattern *pattern)
 {
@@ -116,7 +153,7 @@ enum halay_status perf_pattern_init(struct perf_pattern *pattern, enum halay_dty
         return HALAY_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < BLOCK + PERIOD; i++)
-        put(dtype, p.plain, i, element(i, 0));
+        put(dtype, p.plain, i, element(dtype, i));
     *pattern = p;
     return HALAY_OK;
 }
@@ -129,10 +166,13 @@ enum halay_status perf_pattern_reduce(struct perf_pattern *pattern, enum halay_o
     if (!pattern->reduced)
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < BLOCK + PERIOD; i++)
-        put(pattern->dtype, pattern->reduced, i, reduced(i, op, size));
-    /* Whole numbers up to 2 / epsilon are exact. A quotient may be rounded one way or the other, and sums beyond that
-     * range at every step. */
-    if (e > 0 && (op == HALAY_AVERAGE || (op == HALAY_SUM && (double)PERIOD * size > 2 / e)))
+        if (op == HALAY_PRODUCT)
+            put_product(pattern->dtype, pattern->reduced, i, size);
+        else
+            put(pattern->dtype, pattern->reduced, i, reduced(pattern->dtype, op, i, size));
+    /* Whole numbers up to 2 / epsilon are exact. A quotient may be rounded one way or the other, sums beyond that range
+     * and products at every step. */
+    if (e > 0 && (op == HALAY_AVERAGE || op == HALAY_PRODUCT || (op == HALAY_SUM && (double)PERIOD * size > 2 / e)))
         pattern->tolerance = e * (op == HALAY_AVERAGE ? 1 : size);
     return HALAY_OK;
 }

@@ -84,20 +84,39 @@ static MPI_Datatype mpi_type(enum halay_dtype dtype, int is_reduced)
     case HALAY_F16:
     case HALAY_BF16:
         return is_reduced ? MPI_DATATYPE_NULL : MPI_UINT16_T;
+    case HALAY_U8:
+        return MPI_UINT8_T;
+    case HALAY_I8:
+        return MPI_INT8_T;
+    case HALAY_U16:
+        return MPI_UINT16_T;
+    case HALAY_I16:
+        return MPI_INT16_T;
+    case HALAY_BOOL:
+        return MPI_C_BOOL;
     default:
         return MPI_DATATYPE_NULL;
     }
 }
 
-static MPI_Op mpi_op(enum halay_op op)
+/* MPI wants its logical operations for its logical type. */
+static MPI_Op mpi_op(enum halay_dtype dtype, enum halay_op op)
 {
+    int is_bool = dtype == HALAY_BOOL;
+
     switch (op) {
     case HALAY_SUM:
-        return MPI_SUM;
+        return is_bool ? MPI_LOR : MPI_SUM;
     case HALAY_MIN:
-        return MPI_MIN;
+        return is_bool ? MPI_LAND : MPI_MIN;
     case HALAY_MAX:
-        return MPI_MAX;
+        return is_bool ? MPI_LOR : MPI_MAX;
+    case HALAY_PRODUCT:
+        return is_bool ? MPI_LAND : MPI_PROD;
+    case HALAY_BIT_AND:
+        return is_bool ? MPI_LAND : MPI_BAND;
+    case HALAY_BIT_OR:
+        return is_bool ? MPI_LOR : MPI_BOR;
     default:
         return MPI_OP_NULL;
     }
@@ -113,7 +132,7 @@ static int perf_mpi_takes(const struct perf_call *call, char *text, size_t text_
 {
     if (mpi_type(call->dtype, reduces(call)) == MPI_DATATYPE_NULL)
         snprintf(text, text_size, "MPI has no 16-bit floating type");
-    else if (reduces(call) && mpi_op(call->op) == MPI_OP_NULL)
+    else if (reduces(call) && mpi_op(call->dtype, call->op) == MPI_OP_NULL)
         snprintf(text, text_size, "MPI has no average");
     else if (call->count > INT_MAX)
         snprintf(text, text_size, "MPI takes at most %d elements", INT_MAX);
@@ -130,7 +149,7 @@ static int call_reduce(const struct perf_call *call, MPI_Datatype type)
     if (code != MPI_SUCCESS)
         return code;
     return MPI_Reduce(is_root ? MPI_IN_PLACE : call->in, is_root ? call->out : NULL, (int)call->count, type,
-                      mpi_op(call->op), call->root, MPI_COMM_WORLD);
+                      mpi_op(call->dtype, call->op), call->root, MPI_COMM_WORLD);
 }
 
 static int call_collective(const struct perf_call *call)
@@ -141,11 +160,11 @@ static int call_collective(const struct perf_call *call)
 
     switch (call->collective) {
     case PERF_ALLREDUCE:
-        return MPI_Allreduce(MPI_IN_PLACE, call->out, count, type, mpi_op(call->op), world);
+        return MPI_Allreduce(MPI_IN_PLACE, call->out, count, type, mpi_op(call->dtype, call->op), world);
     case PERF_REDUCE:
         return call_reduce(call, type);
     case PERF_REDUCE_SCATTER:
-        return MPI_Reduce_scatter_block(call->in, call->out, count, type, mpi_op(call->op), world);
+        return MPI_Reduce_scatter_block(call->in, call->out, count, type, mpi_op(call->dtype, call->op), world);
     case PERF_BROADCAST:
         return MPI_Bcast(call->out, count, type, call->root, world);
     case PERF_ALLGATHER:

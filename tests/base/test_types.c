@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Types: names and parsing go round, sizes are C's, each status has a text of its own, average wants floating types.
+ * Types: names and parsing go round, sizes are C's, each status has a text of its own; which reduction takes which
+ * type; the numbers, which are ABI.
  */
 #include "halay_types.h"
 #include "tests/test.h"
@@ -8,16 +9,23 @@
 
 int main(void)
 {
-    static const size_t sizes[] = { sizeof(float), sizeof(double), 2, 2, 4, 8 };
+    static const size_t sizes[] = { sizeof(float), sizeof(double), 2, 2, 4, 8, 1, 1, 2, 2, 1 };
+    static const char *const names = "f32 f64 f16 bf16 i32 i64 u8 i8 u16 i16 bool ";
+    char all[200] = "";
     enum halay_dtype dtype;
     enum halay_op op;
 
     for (int d = 0; d < HALAY_DTYPE_COUNT; d++) {
         CHECK(halay_dtype_size((enum halay_dtype)d) == sizes[d], "%d", d);
         CHECK(halay_dtype_parse(halay_dtype_name((enum halay_dtype)d), &dtype) == HALAY_OK && (int)dtype == d, "%d", d);
-        CHECK(halay_op_takes(HALAY_AVERAGE, (enum halay_dtype)d) == (d < HALAY_I32), "%d", d);
-        CHECK(halay_op_takes(HALAY_SUM, (enum halay_dtype)d), "%d", d);
+        strcat(strcat(all, halay_dtype_name((enum halay_dtype)d)), " ");
+        for (int o = 0; o < HALAY_OP_COUNT; o++) {
+            int floating = d <= HALAY_BF16, wants = o == HALAY_AVERAGE ? floating : o < HALAY_BIT_AND || !floating;
+            CHECK(!!halay_op_takes((enum halay_op)o, (enum halay_dtype)d) == wants, "%d %d", o, d);
+        }
     }
+    CHECK(!strcmp(all, names), "%s", all);
+    CHECK(!halay_op_takes(HALAY_SUM, HALAY_DTYPE_COUNT) && !halay_op_takes(HALAY_OP_COUNT, HALAY_F32));
     for (int o = 0; o < HALAY_OP_COUNT; o++)
         CHECK(halay_op_parse(halay_op_name((enum halay_op)o), &op) == HALAY_OK && (int)op == o, "%d", o);
     CHECK(halay_dtype_parse("f31", &dtype) == HALAY_ERR_ARGUMENT);

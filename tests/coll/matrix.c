@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every algorithm by name × type × reduction × counts × in and out of place × shared, private and mixed buffers.
+ * Every algorithm by name × type × reduction × counts × in and out of place × shared, private and mixed buffers, which begin
+ * at a cache line, in the middle of one, or at another place of it on each rank. Among floating elements there are NaNs,
+ * infinities, zeros of both signs and subnormal numbers; integers overflow.
  *
  * Each rank knows what every rank gives (value()), so it computes the expected result by itself: with the plain reduction
  * along the tree, whose bits the tree algorithms must give whatever the count; in double with a tolerance for the others.
  * That all ranks have the same bits is seen by exchanging a hash of all results once per algorithm and type. Around the
- * data lie guards, and the data begin in the middle of a cache line.
+ * data lie guards.
  */
 #include "tests/coll/matrix.h"
 #include "base/half.h"
+#include "base/memory.h"
 #include "collectives/coll.h"
 #include "tests/test.h"
 #include <math.h>
 #include <string.h>
 
 /* LARGE: several segments and lanes. HUGE_COUNT: slots of shared memory and halves of packed lists are used again and again. */
-enum { GUARD = 5, RANKS_MAX = 8, LARGE = 100003, HUGE_COUNT = 2500007, HUGE_RANKS = 3 };
+enum { GUARD = 5, GUARD_BYTES = 128 };
+enum { RANKS_MAX = 8, LARGE = 100003, HUGE_COUNT = 2500007, HUGE_RANKS = 3 };
 
 enum where { SHARED, PRIVATE, MIXED, WHERES };
 
@@ -28,6 +32,7 @@ struct run {
     unsigned char *given[RANKS_MAX]; /* what each rank gives */
     unsigned char *expected;
     uint64_t hash;
+    unsigned cases; /* so far: they take turns in how their buffers are aligned */
 };
 
 static void fail(struct run *run, const char *what, const char *algorithm, enum halay_dtype dtype, enum halay_op op,
@@ -67,10 +72,20 @@ static void put(enum halay_dtype dtype, void *array, size_t i, double v)
         ((uint16_t *)array)[i] = halay_f32_to_bf16((float)v);
         break;
     case HALAY_I32:
-        ((int32_t *)array)[i] = (int32_t)(v * 16);
+        ((int32_t *)array)[i] = (int32_t)(v * 16) * 1048576;
+        break;
+    case HALAY_I64:
+        ((int64_t *)array)[i] = (int64_t)(v * 16) * 1048576;
+        break;
+    case HALAY_U16:
+    case HALAY_I16:
+        ((uint16_t *)array)[i] = (uint16_t)(int)(v * 256);
+        break;
+    case HALAY_BOOL:
+        ((uint8_t *)array)[i] = (uint8_t)((int)v % 4 & (int)v % 3); /* mostly 0 and 1, sometimes 2 and 255 */
         break;
     default:
-        ((int64_t *)array)[i] = (int64_t)(v * 16) * 1048576;
+        ((uint8_t *)array)[i] = (uint8_t)(int)(v * 16);
         break;
     }
 }
@@ -86,10 +101,8 @@ static double get(enum halay_dtype dtype, const void *array, size_t i)
         return (double)halay_f16_to_f32(((const uint16_t *)array)[i]);
     case HALAY_BF16:
         return (double)halay_bf16_to_f32(((const uint16_t *)array)[i]);
-    case HALAY_I32:
-        return ((const int32_t *)array)[i];
-    default:
-        return (double)((const int64_t *)array)[i];
+    default: /* integers are compared exactly */
+        return NAN;
     }
 }
 
@@ -100,6 +113,39 @@ static void fill_given(struct run *run, enum halay_dtype dtype, size_t count, un
             put(dtype, run->given[r], i, value(r, i, seed));
 }
 
+/* For a reduction: also what is special of floating types, and no product that overflows. */
+static void fill_operands(struct run *run, enum halay_dtype dtype, enum halay_op op, size_t count, unsigned seed)
+{
+    static const double special[] = { NAN, INFINITY, -INFINITY, 0.0, -0.0, 6e-8, -1e-40, 1e-310 };
+
+    for (int r = 0; r < run->size; r++)
+        for (size_t i = 0; i < count; i++) {
+            double v = value(r, i, seed);
+            unsigned dice = (unsigned)(fabs(v) * 16);
+            if (op == HALAY_PRODUCT && dtype <= HALAY_BF16)
+                v = (v < 0 ? -0.5 : 0.5) - v / 100;
+            if (dtype <= HALAY_BF16 && dice % 32 == 5)
+                v = special[(dice >> 5) % (op == HALAY_PRODUCT ? 5 : 8)];
+            put(dtype, run->given[r], i, v);
+        }
+}
+
+static double combine(enum halay_op op, double a, double b)
+{
+    if (isnan(a) || isnan(b))
+        return (double)NAN;
+    switch (op) {
+    case HALAY_MIN:
+        return a < b || (a == b && signbit(a)) ? a : b;
+    case HALAY_MAX:
+        return a > b || (a == b && !signbit(a)) ? a : b;
+    case HALAY_PRODUCT:
+        return a * b;
+    default:
+        return a + b;
+    }
+}
+
 static double plain_reference(struct run *run, enum halay_dtype dtype, enum halay_op op, size_t i, double *scale)
 {
     double result = get(dtype, run->given[0], i);
@@ -107,15 +153,26 @@ static double plain_reference(struct run *run, enum halay_dtype dtype, enum hala
     *scale = fabs(result);
     for (int r = 1; r < run->size; r++) {
         double v = get(dtype, run->given[r], i);
-        *scale += fabs(v);
-        result = op == HALAY_MIN ? fmin(result, v) : op == HALAY_MAX ? fmax(result, v) : result + v;
+        result = combine(op, result, v);
+        *scale = op == HALAY_PRODUCT ? fabs(result) : *scale + fabs(v);
     }
     return op == HALAY_AVERAGE ? result / run->size : result;
 }
 
-static double tolerance(enum halay_dtype dtype)
+/* Each of `size` steps may round; what is subnormal, by the least number. */
+static int is_near(enum halay_dtype dtype, enum halay_op op, double got, double want, double scale, int size)
 {
-    return dtype == HALAY_F16 ? 1e-3 : dtype == HALAY_BF16 ? 8e-3 : dtype == HALAY_F32 ? 2e-7 : 1e-15;
+    double epsilon = dtype == HALAY_F16 ? 1e-3 : dtype == HALAY_BF16 ? 8e-3 : dtype == HALAY_F32 ? 2e-7 : 1e-15;
+    double least = dtype == HALAY_F16    ? 0x1p-24
+                   : dtype == HALAY_BF16 ? 0x1p-133
+                   : dtype == HALAY_F32  ? 0x1p-149
+                                         : 5e-324;
+
+    if (isnan(want))
+        return isnan(got);
+    if (isinf(want) || op == HALAY_MIN || op == HALAY_MAX)
+        return got == want && !signbit(got) == !signbit(want);
+    return fabs(got - want) <= (epsilon * scale + least) * size;
 }
 
 static void add_hash(struct run *run, const unsigned char *data, size_t bytes)
@@ -166,7 +223,9 @@ static int is_right_part(struct run *run, const struct halay_algorithm *a, enum 
 {
     size_t element = halay_dtype_size(dtype), bytes = count * element;
 
-    if (!a || a->flags & HALAY_ALGORITHM_TREE || dtype == HALAY_I32 || dtype == HALAY_I64) {
+    if (run->size == 1)
+        return !memcmp(data, run->given[0] + start * element, bytes);
+    if (a->flags & HALAY_ALGORITHM_TREE || dtype > HALAY_BF16) {
         void *dst[1] = { run->expected };
         const void *src[RANKS_MAX];
         for (int r = 0; r < run->size; r++)
@@ -176,7 +235,7 @@ static int is_right_part(struct run *run, const struct halay_algorithm *a, enum 
     }
     for (size_t i = 0; i < count; i++) {
         double scale, want = plain_reference(run, dtype, op, start + i, &scale), got = get(dtype, data, i);
-        if (!(fabs(got - want) <= tolerance(dtype) * scale * run->size))
+        if (!is_near(dtype, op, got, want, scale, run->size))
             return 0;
     }
     return 1;
@@ -188,27 +247,36 @@ static int is_right(struct run *run, const struct halay_algorithm *a, enum halay
     return is_right_part(run, a, dtype, op, 0, count, data);
 }
 
+/* Bytes before a buffer: to a cache line; to the middle of one; to another element of it on each rank. All ranks count
+ * their cases alike. */
+static size_t lead(const struct run *run, size_t element, int out)
+{
+    size_t elements = (size_t)(run->rank * 3 + out * 7) % 11;
+
+    return GUARD * 8 + (run->cases % 3 == 0 ? 64 - GUARD * 8 : run->cases % 3 == 1 ? 0 : elements * element);
+}
+
 static void allreduce_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
                            size_t count, int in_place, enum where where)
 {
-    size_t element = halay_dtype_size(dtype), guard = GUARD * element, bytes = count * element;
-    unsigned char *in = buffer(run, where, 0, bytes + 2 * guard), *out = in;
+    size_t element = halay_dtype_size(dtype), bytes = count * element, room = bytes + 4 * GUARD_BYTES;
+    unsigned char *in = buffer(run, where, 0, room), *out = in_place ? in : buffer(run, where, 1, room);
+    size_t before_in = lead(run, element, 0), before_out = in_place ? before_in : lead(run, element, 1);
     unsigned seed = (unsigned)(count * 31 + (size_t)dtype * 7 + (size_t)op);
 
-    if (!in_place)
-        out = buffer(run, where, 1, bytes + 2 * guard);
-    fill_given(run, dtype, count, seed);
-    memcpy(in + guard, run->given[run->rank], bytes);
-    enum halay_status status = halay_group_allreduce(run->group, in + guard, out + guard, count, dtype, op);
+    run->cases++;
+    fill_operands(run, dtype, op, count, seed);
+    memcpy(in + before_in, run->given[run->rank], bytes);
+    enum halay_status status = halay_group_allreduce(run->group, in + before_in, out + before_out, count, dtype, op);
     if (status != HALAY_OK)
         fail(run, halay_status_string(status), a->name, dtype, op, count, in_place, where);
-    else if (!is_right(run, a, dtype, op, count, out + guard))
+    else if (!is_right(run, a, dtype, op, count, out + before_out))
         fail(run, "wrong result", a->name, dtype, op, count, in_place, where);
-    if (!guards_hold(in, guard, bytes) || !guards_hold(out, guard, bytes))
+    if (!guards_hold(in, before_in, bytes) || !guards_hold(out, before_out, bytes))
         fail(run, "wrote outside", a->name, dtype, op, count, in_place, where);
-    if (!in_place && memcmp(in + guard, run->given[run->rank], bytes))
+    if (!in_place && memcmp(in + before_in, run->given[run->rank], bytes))
         fail(run, "changed the input", a->name, dtype, op, count, in_place, where);
-    add_hash(run, out + guard, bytes);
+    add_hash(run, out + before_out, bytes);
 }
 
 static int wheres(const struct run *run)
@@ -224,7 +292,7 @@ static void allreduce_type(struct run *run, const struct halay_algorithm *a, enu
         for (size_t k = 0; k < sizeof counts / sizeof *counts && halay_op_takes(op, dtype); k++)
             for (int w = 0; w < wheres(run); w++)
                 for (int in_place = 0; in_place < 2; in_place++)
-                    if (!run->quick || k == 4 || k == 5)
+                    if (op == HALAY_SUM ? !run->quick || k > 3 : k > 3 && (in_place + w + (int)k) % 2 == 0)
                         allreduce_case(run, a, dtype, (enum halay_op)op, counts[k], in_place, (enum where)w);
     compare_hashes(run, a->name, dtype);
 }
@@ -339,7 +407,7 @@ static void reduce_case(struct run *run, const struct halay_algorithm *a, enum h
 
     if (!in_place)
         out = buffer(run, where, 1, bytes + 2 * guard);
-    fill_given(run, dtype, count, (unsigned)(count * 31 + (size_t)dtype * 7 + (size_t)op));
+    fill_operands(run, dtype, op, count, (unsigned)(count * 31 + (size_t)dtype * 7 + (size_t)op));
     memcpy(in + guard, run->given[run->rank], bytes);
     enum halay_status status =
         halay_group_reduce(run->group, in + guard, is_root ? out + guard : NULL, count, dtype, op, root);
@@ -387,7 +455,7 @@ static void reduce_scatter_case(struct run *run, const struct halay_algorithm *a
     unsigned char *in = buffer(run, where, 0, all * element + 2 * guard) + guard, *out = in + at * element;
     if (!in_place)
         out = buffer(run, where, 1, mine * element + 2 * guard) + guard;
-    fill_given(run, dtype, all, (unsigned)(all * 31 + (size_t)dtype * 7 + (size_t)op));
+    fill_operands(run, dtype, op, all, (unsigned)(all * 31 + (size_t)dtype * 7 + (size_t)op));
     memcpy(in, run->given[run->rank], all * element);
     if (even)
         status = halay_group_reduce_scatter(run->group, in, out, mine, dtype, op);
@@ -880,7 +948,7 @@ int matrix_run(struct halay_group *group, int quick)
 {
     struct run run = { .group = group, .rank = halay_group_rank(group), .size = halay_group_size(group),
                        .quick = quick, .hash = 14695981039346656037u };
-    size_t bytes = (LARGE + 2 * GUARD) * 8 + 4096;
+    size_t bytes = (LARGE + 2 * GUARD) * 8 + 4096; /* guards of allreduce_case included */
     void *shared[2];
 
     if (has_huge(&run))
@@ -891,7 +959,7 @@ int matrix_run(struct halay_group *group, int quick)
     for (int i = 0; i < 2; i++) {
         REQUIRE(halay_group_alloc(group, bytes, &shared[i]) == HALAY_OK);
         run.memory[0][i] = shared[i];
-        run.memory[1][i] = malloc(bytes);
+        run.memory[1][i] = halay_aligned_alloc(HALAY_PAGE, halay_round_up(bytes, HALAY_PAGE));
         REQUIRE(run.memory[1][i]);
     }
     for (int r = 0; r < run.size; r++) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reduction: the vector versions give the bits of the plain one for every type, operation, number of sources, length and
- * alignment, with NaNs, infinities, zeros of both signs and subnormal numbers among the elements; and the plain one gives
- * what reduce.h says, computed here a second time along the tree.
+ * alignment, with NaNs, infinities, zeros of both signs and subnormal numbers among the elements; and all of them give what
+ * halay_types.h says, computed here a second time: integers and bools exactly, floating types in wider ones within the
+ * roundings of the tree, and the tree itself exactly.
  */
-#include "collectives/reduce.h"
 #include "base/half.h"
+#include "collectives/reduce.h"
 #include "tests/test.h"
 #include <math.h>
 #include <string.h>
@@ -36,8 +37,8 @@ static void fill(enum halay_dtype dtype, unsigned char *data, size_t count)
         if (bits >> 40 & 1)
             x = (float)((int)(bits % 9) - 4); /* small integers: equal operands and exact ties */
         if (bits >> 32 & 3) {
-            if (dtype == HALAY_I32 || dtype == HALAY_I64) {
-                memcpy(data, &bits, size);
+            if (dtype > HALAY_BF16) {
+                memcpy(data, &bits, size); /* a bool: any byte */
                 continue;
             }
         } else {
@@ -64,8 +65,7 @@ static void fill(enum halay_dtype dtype, unsigned char *data, size_t count)
             memcpy(data, &h, size);
             break;
         default:
-            memset(data, 0, size);
-            memcpy(data, &(int32_t){ (int)(bits % 5) - 2 }, 4);
+            memcpy(data, &(int64_t){ (int64_t)(bits % 5) - 2 }, size);
             break;
         }
     }
@@ -180,6 +180,274 @@ static void check_tree(void)
             }
 }
 
+/* ---- what halay_types.h says, computed a second time ---- */
+
+static int64_t integer_at(enum halay_dtype dtype, const void *p)
+{
+    union {
+        uint8_t u8;
+        int8_t i8;
+        uint16_t u16;
+        int16_t i16;
+        int32_t i32;
+        int64_t i64;
+    } x;
+
+    memcpy(&x, p, halay_dtype_size(dtype));
+    switch (dtype) {
+    case HALAY_U8:
+        return x.u8;
+    case HALAY_I8:
+        return x.i8;
+    case HALAY_U16:
+        return x.u16;
+    case HALAY_I16:
+        return x.i16;
+    case HALAY_I32:
+        return x.i32;
+    case HALAY_I64:
+        return x.i64;
+    default:
+        return x.u8 != 0;
+    }
+}
+
+static int64_t integer_combine(enum halay_op op, int64_t a, int64_t b)
+{
+    switch (op) {
+    case HALAY_SUM:
+        return (int64_t)((uint64_t)a + (uint64_t)b);
+    case HALAY_PRODUCT:
+        return (int64_t)((uint64_t)a * (uint64_t)b);
+    case HALAY_MIN:
+        return a < b ? a : b;
+    case HALAY_MAX:
+        return a > b ? a : b;
+    case HALAY_BIT_AND:
+        return a & b;
+    default:
+        return a | b;
+    }
+}
+
+/* Modulo 2^64, of which each type keeps its lower part; a bool is 1 if anything is left. */
+static int integer_is_right(enum halay_dtype dtype, enum halay_op op, const void *const *src, int sources,
+                            const void *got)
+{
+    int64_t want = integer_at(dtype, src[0]);
+
+    for (int s = 1; s < sources; s++)
+        want = integer_combine(op, want, integer_at(dtype, src[s]));
+    if (dtype == HALAY_BOOL)
+        want = want != 0;
+    return !memcmp(got, &want, halay_dtype_size(dtype)); /* x86 and its like: the lower bytes come first */
+}
+
+static long double float_at(enum halay_dtype dtype, const void *p)
+{
+    float f;
+    double d;
+    uint16_t h;
+
+    if (dtype == HALAY_F32)
+        return (long double)*(float *)memcpy(&f, p, sizeof f);
+    if (dtype == HALAY_F64)
+        return (long double)*(double *)memcpy(&d, p, sizeof d);
+    memcpy(&h, p, sizeof h);
+    return (long double)(dtype == HALAY_F16 ? halay_f16_to_f32(h) : halay_bf16_to_f32(h));
+}
+
+static const struct {
+    uint64_t nan;        /* the canonical one */
+    long double epsilon; /* of the type; halves are combined in f32 */
+    long double least;   /* subnormal */
+} floats[] = {
+    [HALAY_F32] = { 0x7fc00000, 0x1p-23L, 0x1p-149L },
+    [HALAY_F64] = { 0x7ff8000000000000, 0x1p-52L, 0x1p-1074L },
+    [HALAY_F16] = { 0x7e00, 0x1p-10L, 0x1p-24L },
+    [HALAY_BF16] = { 0x7fc0, 0x1p-7L, 0x1p-133L },
+};
+
+static long double float_combine(enum halay_op op, long double a, long double b)
+{
+    if (isnan(a) || isnan(b))
+        return (long double)NAN;
+    switch (op) {
+    case HALAY_MIN:
+        return a < b || (a == b && signbit(a)) ? a : b;
+    case HALAY_MAX:
+        return a > b || (a == b && !signbit(a)) ? a : b;
+    case HALAY_PRODUCT:
+        return a * b;
+    default:
+        return a + b;
+    }
+}
+
+static int float_is_right(enum halay_dtype dtype, enum halay_op op, const void *const *src, int sources,
+                          const void *got)
+{
+    long double want = float_at(dtype, src[0]), scale = fabsl(want), result = float_at(dtype, got), error;
+
+    for (int s = 1; s < sources; s++) {
+        long double x = float_at(dtype, src[s]);
+        want = float_combine(op, want, x);
+        scale = op == HALAY_PRODUCT ? fabsl(want) : scale + fabsl(x);
+    }
+    if (op == HALAY_AVERAGE)
+        want /= sources;
+    if (isnan(want))
+        return !memcmp(got, &floats[dtype].nan, halay_dtype_size(dtype));
+    if (isinf(want) || op == HALAY_MIN || op == HALAY_MAX)
+        return result == want && !signbit(result) == !signbit(want);
+    /* Each step rounds in f32 or f64, once more at the end; a product's steps may lose what is below the least number. */
+    error = (dtype == HALAY_F64 ? 0x1p-53L : 0x1p-24L) * sources * scale + floats[dtype].epsilon / 2 * fabsl(want) +
+            floats[dtype].least * (1 + (op == HALAY_PRODUCT) * 512 * sources);
+    return fabsl(result - want) <= error;
+}
+
+/* Moderate numbers, so that nothing but an infinity overflows: products of nine stay below 2^9. */
+static void fill_moderate(enum halay_dtype dtype, enum halay_op op, unsigned char *p)
+{
+    static const double odd[] = { NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-310, -1e-40, 3e-40, 6e-8, -6e-8 };
+    uint64_t bits = random_bits();
+    double x = (double)(int64_t)(bits >> 11 << 2) * 0x1p-54 + 1; /* 1 to 3 less a bit */
+
+    x = (bits & 1 ? -1 : 1) * (op == HALAY_PRODUCT ? x / 1.5 : x * 40);
+    if ((bits >> 1 & 31) == 0)
+        x = odd[(bits >> 6) % (sizeof odd / sizeof *odd)];
+    if (dtype > HALAY_BF16)
+        memcpy(p, &bits, halay_dtype_size(dtype));
+    else if (dtype == HALAY_F64)
+        memcpy(p, &x, sizeof x);
+    else if (dtype == HALAY_F32)
+        memcpy(p, &(float){ (float)x }, sizeof(float));
+    else
+        memcpy(p, &(uint16_t){ dtype == HALAY_F16 ? halay_f32_to_f16((float)x) : halay_f32_to_bf16((float)x) }, 2);
+}
+
+static void check_meaning_of(const struct halay_reducer *r, enum halay_dtype dtype, enum halay_op op, int sources)
+{
+    enum { COUNT = 150 };
+    static unsigned char in[SOURCES][COUNT * 8], out[COUNT * 8];
+    size_t size = halay_dtype_size(dtype), wrong = 0;
+    const void *src[SOURCES];
+    void *dst[1] = { out };
+
+    for (int s = 0; s < sources; s++) {
+        src[s] = in[s];
+        for (size_t i = 0; i < COUNT; i++)
+            fill_moderate(dtype, op, in[s] + i * size);
+    }
+    r->reduce[dtype][op](dst, 1, src, sources, COUNT, op == HALAY_AVERAGE ? sources : 1);
+    for (size_t i = 0; i < COUNT; i++) {
+        for (int s = 0; s < sources; s++)
+            src[s] = in[s] + i * size;
+        wrong += !(dtype > HALAY_BF16 ? integer_is_right(dtype, op, src, sources, out + i * size)
+                                      : float_is_right(dtype, op, src, sources, out + i * size));
+    }
+    CHECK(!wrong, "%s: %s %s of %d: %zu wrong", r->name, halay_dtype_name(dtype), halay_op_name(op), sources, wrong);
+}
+
+static void check_meaning(void)
+{
+    const struct halay_reducer *r;
+
+    for (int v = 0; (r = halay_reducer_get(v)); v++)
+        for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
+            for (int o = 0; o < HALAY_OP_COUNT; o++) {
+                int takes = halay_op_takes((enum halay_op)o, (enum halay_dtype)t);
+                CHECK(takes == (r->reduce[t][o] != NULL), "%s: %d %d", r->name, t, o);
+                for (int sources = 1; takes && sources <= SOURCES; sources++)
+                    check_meaning_of(r, (enum halay_dtype)t, (enum halay_op)o, sources);
+            }
+}
+
+/* ---- the edges, by hand ---- */
+
+/* One operation on two elements, given and expected as bits. The array is long enough for any vector. */
+static void check_edge(enum halay_dtype dtype, enum halay_op op, uint64_t a, uint64_t b, uint64_t want)
+{
+    enum { COUNT = 65 };
+    unsigned char in[2][COUNT * 8], out[COUNT * 8];
+    const void *src[] = { in[0], in[1] };
+    void *dst[] = { out };
+    size_t size = halay_dtype_size(dtype);
+    const struct halay_reducer *r;
+
+    for (int v = 0; (r = halay_reducer_get(v)); v++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            memcpy(in[0] + i * size, &a, size);
+            memcpy(in[1] + i * size, &b, size);
+        }
+        r->reduce[dtype][op](dst, 1, src, 2, COUNT, op == HALAY_AVERAGE ? 2 : 1);
+        for (size_t i = 0; i < COUNT; i += COUNT - 1)
+            CHECK(!memcmp(out + i * size, &want, size), "%s: %s %s of %llx and %llx", r->name, halay_dtype_name(dtype),
+                  halay_op_name(op), (unsigned long long)a, (unsigned long long)b);
+    }
+}
+
+static void check_edges(void)
+{
+    const uint64_t least = 0x8000000000000000, most = 0x7fffffffffffffff, all = ~(uint64_t)0;
+
+    /* Overflow of integers wraps around. */
+    check_edge(HALAY_U8, HALAY_SUM, 255, 2, 1);
+    check_edge(HALAY_U8, HALAY_PRODUCT, 200, 3, 600 & 0xff);
+    check_edge(HALAY_I8, HALAY_SUM, 127, 1, 0x80);
+    check_edge(HALAY_I8, HALAY_PRODUCT, 0x80, 0xff, 0x80);
+    check_edge(HALAY_U16, HALAY_PRODUCT, 0xffff, 0xffff, 1); /* as int it would overflow */
+    check_edge(HALAY_I16, HALAY_SUM, 0x7fff, 1, 0x8000);
+    check_edge(HALAY_I32, HALAY_SUM, 0x7fffffff, 1, 0x80000000);
+    check_edge(HALAY_I32, HALAY_PRODUCT, 0x80000000, 0xffffffff, 0x80000000);
+    check_edge(HALAY_I64, HALAY_SUM, most, 1, least);
+    check_edge(HALAY_I64, HALAY_PRODUCT, 0x123456789abcdef1, 0xfedcba9876543210,
+               0x123456789abcdef1 * 0xfedcba9876543210);
+    check_edge(HALAY_I64, HALAY_PRODUCT, least, all, least);
+    /* With and without a sign. */
+    check_edge(HALAY_U8, HALAY_MAX, 0x80, 0x7f, 0x80);
+    check_edge(HALAY_I8, HALAY_MAX, 0x80, 0x7f, 0x7f);
+    check_edge(HALAY_U16, HALAY_MIN, 0x8000, 0x7fff, 0x7fff);
+    check_edge(HALAY_I16, HALAY_MIN, 0x8000, 0x7fff, 0x8000);
+    check_edge(HALAY_I64, HALAY_MIN, least, most, least);
+    /* bool. */
+    check_edge(HALAY_BOOL, HALAY_SUM, 1, 1, 1);
+    check_edge(HALAY_BOOL, HALAY_SUM, 255, 1, 1);
+    check_edge(HALAY_BOOL, HALAY_BIT_AND, 2, 1, 1); /* both true, though they have no bit in common */
+    check_edge(HALAY_BOOL, HALAY_PRODUCT, 0, 7, 0);
+    check_edge(HALAY_BOOL, HALAY_MIN, 3, 9, 1);
+    check_edge(HALAY_BOOL, HALAY_MAX, 0, 0, 0);
+    /* Too large. */
+    check_edge(HALAY_F16, HALAY_SUM, 0x7bff, 0x7bff, 0x7c00);
+    check_edge(HALAY_F16, HALAY_AVERAGE, 0x7bff, 0x7bff, 0x7bff); /* divides before it rounds */
+    check_edge(HALAY_BF16, HALAY_PRODUCT, 0x7f7f, 0xff7f, 0xff80);
+    check_edge(HALAY_F32, HALAY_SUM, 0x7f7fffff, 0x7f7fffff, 0x7f800000);
+    check_edge(HALAY_F64, HALAY_PRODUCT, 0x7fefffffffffffff, 0x4000000000000000, 0x7ff0000000000000);
+    /* Subnormal numbers are kept: the least one twice; a normal one halved. */
+    check_edge(HALAY_F16, HALAY_SUM, 1, 1, 2);
+    check_edge(HALAY_BF16, HALAY_SUM, 1, 0x8003, 0x8002);
+    check_edge(HALAY_F32, HALAY_SUM, 1, 1, 2);
+    check_edge(HALAY_F64, HALAY_SUM, 1, 1, 2);
+    check_edge(HALAY_F16, HALAY_PRODUCT, 0x0400, 0x3800, 0x0200);
+    check_edge(HALAY_F32, HALAY_PRODUCT, 0x00800000, 0x3f000000, 0x00400000);
+    check_edge(HALAY_F32, HALAY_MIN, 1, 2, 1);
+    /* Ties go to the even number. */
+    check_edge(HALAY_BF16, HALAY_SUM, 0x3f80, 0x3b80, 0x3f80);
+    check_edge(HALAY_BF16, HALAY_SUM, 0x3f81, 0x3b80, 0x3f82);
+    check_edge(HALAY_F16, HALAY_SUM, 0x3c01, 0x1000, 0x3c02);
+    /* A NaN comes out canonical, whatever it was; nothing else comes out of it. */
+    check_edge(HALAY_BF16, HALAY_MAX, 0xffff, 0x3f80, 0x7fc0);
+    check_edge(HALAY_F16, HALAY_PRODUCT, 0xfe01, 0, 0x7e00);
+    check_edge(HALAY_F32, HALAY_PRODUCT, 0x7f800000, 0, 0x7fc00000);
+    check_edge(HALAY_F64, HALAY_MIN, 0xfff8000000000001, 0, 0x7ff8000000000000);
+    /* Zeros. */
+    check_edge(HALAY_F64, HALAY_MIN, 0, least, least);
+    check_edge(HALAY_F64, HALAY_MAX, least, 0, 0);
+    check_edge(HALAY_F16, HALAY_SUM, 0x8000, 0x8000, 0x8000);
+    check_edge(HALAY_F32, HALAY_SUM, 0x80000000, 0, 0);
+    check_edge(HALAY_BF16, HALAY_PRODUCT, 0x8000, 0x3f80, 0x8000);
+}
+
 static void check_rules(void)
 {
     const struct halay_reducer *r;
@@ -219,6 +487,8 @@ static void check_rules(void)
 
 int main(void)
 {
+    check_meaning();
+    check_edges();
     check_rules();
     check_tree();
     check_vectors();

@@ -47,6 +47,20 @@ static double value_at(int rank, size_t tensor, int step, size_t i)
     return (double)((i * 5 + (size_t)rank * 3 + tensor + (size_t)step) % 11) - 3;
 }
 
+/* What a rank gives: products stay powers of two, types without a sign get none. */
+static double given(const struct program *p, int rank, size_t t, size_t i)
+{
+    static const double factors[] = { -1, 1, 2 };
+    const struct halay_tensor_info *info = &p->tensors[t].info;
+    double v = value_at(rank, t, p->step, i);
+
+    if (info->dtype == HALAY_BOOL)
+        return v > 0;
+    if (info->operation == HALAY_ALLREDUCE && info->op == HALAY_PRODUCT)
+        v = factors[(size_t)(v + 3) % 3];
+    return info->dtype == HALAY_U8 || info->dtype == HALAY_U16 ? fabs(v) : v;
+}
+
 static void put(void *data, enum halay_dtype dtype, size_t i, double v)
 {
     switch (dtype) {
@@ -55,7 +69,21 @@ static void put(void *data, enum halay_dtype dtype, size_t i, double v)
     case HALAY_F16: ((uint16_t *)data)[i] = halay_f32_to_f16((float)v); break;
     case HALAY_BF16: ((uint16_t *)data)[i] = halay_f32_to_bf16((float)v); break;
     case HALAY_I32: ((int32_t *)data)[i] = (int32_t)v; break;
-    default: ((int64_t *)data)[i] = (int64_t)v; break;
+    case HALAY_I64:
+        ((int64_t *)data)[i] = (int64_t)v;
+        break;
+    case HALAY_U16:
+        ((uint16_t *)data)[i] = (uint16_t)v;
+        break;
+    case HALAY_I16:
+        ((int16_t *)data)[i] = (int16_t)v;
+        break;
+    case HALAY_I8:
+        ((int8_t *)data)[i] = (int8_t)v;
+        break;
+    default:
+        ((uint8_t *)data)[i] = (uint8_t)v;
+        break;
     }
 }
 
@@ -67,26 +95,48 @@ static double get(const void *data, enum halay_dtype dtype, size_t i)
     case HALAY_F16: return (double)halay_f16_to_f32(((const uint16_t *)data)[i]);
     case HALAY_BF16: return (double)halay_bf16_to_f32(((const uint16_t *)data)[i]);
     case HALAY_I32: return ((const int32_t *)data)[i];
-    default: return (double)((const int64_t *)data)[i];
+    case HALAY_I64:
+        return (double)((const int64_t *)data)[i];
+    case HALAY_U16:
+        return ((const uint16_t *)data)[i];
+    case HALAY_I16:
+        return ((const int16_t *)data)[i];
+    case HALAY_I8:
+        return ((const int8_t *)data)[i];
+    default:
+        return ((const uint8_t *)data)[i];
+    }
+}
+
+static double combine(enum halay_op op, double a, double b)
+{
+    switch (op) {
+    case HALAY_MIN:
+        return fmin(a, b);
+    case HALAY_MAX:
+        return fmax(a, b);
+    case HALAY_PRODUCT:
+        return a * b;
+    case HALAY_BIT_AND:
+        return (double)((int64_t)a & (int64_t)b);
+    case HALAY_BIT_OR:
+        return (double)((int64_t)a | (int64_t)b);
+    default:
+        return a + b;
     }
 }
 
 static double reference(const struct program *p, size_t t, size_t i)
 {
     const struct halay_tensor_info *info = &p->tensors[t].info;
-    double all = value_at(0, t, p->step, i);
+    double all = given(p, 0, t, i);
 
     if (info->operation == HALAY_BROADCAST)
-        return value_at(info->root, t, p->step, i);
-    for (int r = 1; r < p->size; r++) {
-        double v = value_at(r, t, p->step, i);
-        if (info->op == HALAY_MIN)
-            all = v < all ? v : all;
-        else if (info->op == HALAY_MAX)
-            all = v > all ? v : all;
-        else
-            all += v;
-    }
+        return given(p, info->root, t, i);
+    for (int r = 1; r < p->size; r++)
+        all = combine(info->op, all, given(p, r, t, i));
+    if (info->dtype == HALAY_BOOL)
+        return all > 0;
     return info->op == HALAY_AVERAGE ? all / p->size : all;
 }
 
@@ -202,7 +252,7 @@ static void fill(struct program *p, size_t t)
 
     for (size_t i = 0; i < c->count; i++) {
         put(c->out, c->info.dtype, i, 99);
-        put(c->in, c->info.dtype, i, value_at(p->rank, t, p->step, i));
+        put(c->in, c->info.dtype, i, given(p, p->rank, t, i));
     }
 }
 
@@ -227,7 +277,7 @@ static void check_result(struct program *p, size_t t)
           c->info.operation == HALAY_BROADCAST ? "broadcast" : halay_op_name(c->info.op), halay_dtype_name(c->info.dtype),
           c->count, c->in == c->out ? "in place" : "out of place", wrong, first);
     for (size_t i = 0; c->in != c->out && i < c->count; i++)
-        if (get(c->in, c->info.dtype, i) != value_at(p->rank, t, p->step, i)) {
+        if (get(c->in, c->info.dtype, i) != given(p, p->rank, t, i)) {
             CHECK(0, "'%s': the input was written to", c->name);
             break;
         }
