@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One rank of a job of processes, for the scripts beside it: usage: job [--spawn N] matrix | quick | subsets | die
+ * One rank of a job of processes, for the scripts beside it: usage: job [--spawn N] matrix | quick | subsets | die | huge
  *
- * matrix, quick: all cases of matrix.h and subsets.h over the transport that HALAY_TRANSPORT names; subsets: the latter. die: the last rank is killed in the
- * middle of an all-reduce, for each algorithm; all others must get HALAY_ERR_PEER and its number. --spawn N starts N ranks
- * as children, with a store of its own; without it the environment (mpirun, halayrun) says who this is.
+ * matrix, quick: all cases of matrix.h and subsets.h over the transport that HALAY_TRANSPORT names; subsets: the latter. die:
+ * the last rank is killed in the middle of an all-reduce, for each algorithm; all others must get HALAY_ERR_PEER and its
+ * number. huge: more than 2^31 elements. --spawn N starts N ranks as children, with a store of its own; without it the
+ * environment (mpirun, halayrun) says who this is.
  */
 #include "base/store.h"
 #include "collectives/coll.h"
@@ -54,6 +55,50 @@ static int die(struct halay_group *group)
     return test_failed;
 }
 
+/* Byte i of rank r is (7 i + 13 r) modulo 256 within a block of a prime length, so that an offset that was cut to 31 or 32
+ * bits lands in another place of it. */
+enum { HUGE_BLOCK = 65521 };
+
+static void huge_block(unsigned char *block, int ranks, int first)
+{
+    for (int i = 0; i < HUGE_BLOCK; i++) {
+        block[i] = 0;
+        for (int r = first; r < first + ranks; r++)
+            block[i] = (unsigned char)(block[i] + 7 * i + 13 * r);
+    }
+}
+
+static size_t huge_wrong(const unsigned char *data, size_t count, const unsigned char *block)
+{
+    size_t wrong = 0;
+
+    for (size_t at = 0; at < count; at += HUGE_BLOCK)
+        wrong += memcmp(data + at, block, count - at < HUGE_BLOCK ? count - at : HUGE_BLOCK) != 0;
+    return wrong;
+}
+
+static int huge(struct halay_group *group)
+{
+    static const char *const algorithms[] = { "two-shot", "ring" };
+    static unsigned char mine[HUGE_BLOCK], all[HUGE_BLOCK];
+    size_t count = ((size_t)1 << 31) + 17;
+    void *data;
+
+    huge_block(mine, 1, halay_group_rank(group));
+    huge_block(all, halay_group_size(group), 0);
+    REQUIRE(halay_group_alloc(group, count, &data) == HALAY_OK);
+    for (size_t k = 0; k < sizeof algorithms / sizeof *algorithms; k++) {
+        for (size_t at = 0; at < count; at += HUGE_BLOCK)
+            memcpy((unsigned char *)data + at, mine, count - at < HUGE_BLOCK ? count - at : HUGE_BLOCK);
+        CHECK(halay_group_set_algorithm(group, "allreduce", algorithms[k]) == HALAY_OK);
+        CHECK(halay_group_allreduce(group, data, data, count, HALAY_U8, HALAY_SUM) == HALAY_OK);
+        size_t wrong = huge_wrong(data, count, all);
+        CHECK(!wrong, "%s: %zu blocks are wrong", algorithms[k], wrong);
+    }
+    CHECK(halay_group_barrier(group) == HALAY_OK);
+    return test_failed;
+}
+
 static int be_rank(const char *what)
 {
     int wants_log = 1;
@@ -71,6 +116,7 @@ static int be_rank(const char *what)
     REQUIRE(halay_group_create(world, &group) == HALAY_OK);
     wants_log = 0; /* wrong use and deaths are part of the game */
     int failed = !strcmp(what, "die")       ? die(group)
+                 : !strcmp(what, "huge")    ? huge(group)
                  : !strcmp(what, "subsets") ? subsets_run(group)
                                             : matrix_run(group, !strcmp(what, "quick")) + subsets_run(group);
     if (!failed)
@@ -142,6 +188,6 @@ int main(int argc, char **argv)
         return spawn(atoi(argv[2]), argv[3]);
     if (argc == 2)
         return be_rank(argv[1]);
-    fprintf(stderr, "usage: job [--spawn N] matrix | quick | subsets | die\n");
+    fprintf(stderr, "usage: job [--spawn N] matrix | quick | subsets | die | huge\n");
     return 99;
 }
