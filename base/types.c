@@ -48,6 +48,7 @@ static const struct {
     [HALAY_PRODUCT] = { "product", FLOATING | OTHER },
     [HALAY_BIT_AND] = { "bit-and", OTHER },
     [HALAY_BIT_OR] = { "bit-or", OTHER },
+    [HALAY_ADASUM] = { "adasum", FLOATING },
 };
 
 static int is_dtype(enum halay_dtype dtype)

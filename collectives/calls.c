@@ -70,6 +70,15 @@ static enum halay_status set_reduction(struct halay_coll *c, enum halay_dtype dt
                     halay_dtype_name(dtype));
         return HALAY_ERR_UNSUPPORTED;
     }
+    if (op == HALAY_ADASUM && c->operation != HALAY_ALLREDUCE_ADASUM) {
+        halay_error(c->group->world->log, "adasum is for all-reduce only");
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (op == HALAY_ADASUM && c->group->deterministic == HALAY_DETERMINISTIC_RANKS) {
+        halay_error(c->group->world->log,
+                    "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on counts");
+        return HALAY_ERR_UNSUPPORTED;
+    }
     c->divisor = op == HALAY_AVERAGE ? c->t->size : 1;
     return HALAY_OK;
 }
@@ -94,21 +103,53 @@ static enum halay_status launch(struct halay_coll *c, size_t bytes, struct halay
 
 /* ---- start ---- */
 
+static enum halay_status take_allreduce(struct halay_group *group, enum halay_dtype dtype, enum halay_op op,
+                                        struct halay_coll **c)
+{
+    enum halay_status status = halay_coll_take(group, op == HALAY_ADASUM ? HALAY_ALLREDUCE_ADASUM : HALAY_ALLREDUCE, c);
+
+    return status == HALAY_OK ? set_reduction(*c, dtype, op) : status;
+}
+
+static enum halay_status launch_allreduce(struct halay_coll *c, const void *in, void *out, size_t count,
+                                          struct halay_coll **coll)
+{
+    enum halay_status status = set_array(c, (void *)in, count, &c->in, &c->in_piece);
+
+    if (status == HALAY_OK)
+        status = set_array(c, out, count, &c->out, &c->out_piece);
+    if (status == HALAY_OK && in != out && overlap(in, count * c->element, out, count * c->element))
+        status = refuse(c->group, "in and out overlap");
+    return status == HALAY_OK ? launch(c, count * c->element, coll) : status;
+}
+
 enum halay_status halay_group_allreduce_start(struct halay_group *group, const void *in, void *out, size_t count,
                                               enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_coll_take(group, HALAY_ALLREDUCE, &c);
+    enum halay_status status = take_allreduce(group, dtype, op, &c);
 
-    if (status == HALAY_OK)
-        status = set_reduction(c, dtype, op);
-    if (status == HALAY_OK)
-        status = set_array(c, (void *)in, count, &c->in, &c->in_piece);
-    if (status == HALAY_OK)
-        status = set_array(c, out, count, &c->out, &c->out_piece);
-    if (status == HALAY_OK && in != out && overlap(in, count * c->element, out, count * c->element))
-        status = refuse(group, "in and out overlap");
-    return status == HALAY_OK ? launch(c, count * c->element, coll) : status;
+    return status == HALAY_OK ? launch_allreduce(c, in, out, count, coll) : status;
+}
+
+enum halay_status halay_group_allreduce_adasum_start(struct halay_group *group, const void *in, void *out,
+                                                     const size_t *counts, size_t tensors, enum halay_dtype dtype,
+                                                     struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = take_allreduce(group, dtype, HALAY_ADASUM, &c);
+    size_t count = 0;
+
+    if (status != HALAY_OK)
+        return status;
+    if (tensors && !counts)
+        return refuse(group, "counts are missing");
+    for (size_t i = 0; i < tensors; i++)
+        if (halay_add_overflows(count, counts[i], &count))
+            return refuse(group, "the counts are too large for the address space");
+    c->counts = counts;
+    c->tensors = tensors;
+    return launch_allreduce(c, in, out, count, coll);
 }
 
 enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
@@ -116,10 +157,8 @@ enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, 
                                                      struct halay_coll **coll)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_coll_take(group, HALAY_ALLREDUCE, &c);
+    enum halay_status status = take_allreduce(group, dtype, op, &c);
 
-    if (status == HALAY_OK)
-        status = set_reduction(c, dtype, op);
     if (status == HALAY_OK)
         status = set_pieces(c, pieces, piece_count);
     return status == HALAY_OK ? launch(c, c->out.count * c->element, coll) : status;
@@ -362,6 +401,15 @@ enum halay_status halay_group_allreduce(struct halay_group *group, const void *i
 {
     struct halay_coll *c;
     enum halay_status status = halay_group_allreduce_start(group, in, out, count, dtype, op, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
+                                               const size_t *counts, size_t tensors, enum halay_dtype dtype)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_allreduce_adasum_start(group, in, out, counts, tensors, dtype, &c);
 
     return status == HALAY_OK ? halay_coll_finish(c) : status;
 }

@@ -12,6 +12,7 @@
 
 enum halay_operation {
     HALAY_ALLREDUCE,
+    HALAY_ALLREDUCE_ADASUM, /* the reduction of that name, which no other algorithm can do */
     HALAY_REDUCE,
     HALAY_REDUCE_SCATTER,
     HALAY_BROADCAST,
@@ -72,6 +73,9 @@ struct halay_coll {
     /* Where each rank's part begins in the long array, and the end (size + 1): all-gather: in out; reduce-scatter: in in;
      * all-to-all: in out (starts: from whom) and in in (in_starts: for whom). The channel's. */
     const size_t *starts, *in_starts;
+    /* Adasum: elements of each of `tensors` tensors, borrowed to the end; NULL: each piece is one. */
+    const size_t *counts;
+    size_t tensors;
     size_t bytes; /* what every rank knows alike about its amount, for the choice; 0: there is nothing to move */
     struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */
 

@@ -170,6 +170,9 @@ DEFINE_REDUCE(bool_reduce_or, uint8_t, uint8_t, IS_TRUE, SAME, u8_or, INTEGER_FI
 DEFINE_CONVERSIONS(f16)
 DEFINE_CONVERSIONS(bf16)
 
+#define TARGET
+#include "collectives/reduce_adasum.h"
+
 #define REDUCER_NAME "plain"
 #include "collectives/reduce_table.h"
 

@@ -29,11 +29,15 @@ typedef void halay_reduce_fn(void *const *dst, int destinations, const void *con
 
 struct halay_reducer {
     const char *name; /* "plain", "avx2", "avx512" */
-    /* NULL where halay_op_takes says no. average: the sum's; the caller gives the divisor. */
+    /* NULL where halay_op_takes says no, and for adasum. average: the sum's; the caller gives the divisor. */
     halay_reduce_fn *reduce[HALAY_DTYPE_COUNT][HALAY_OP_COUNT];
     /* f16 or bf16 to f32 and back (rounded to nearest even). Nothing overlaps. */
     void (*widen[HALAY_DTYPE_COUNT])(float *dst, const void *src, size_t count); /* NULL for other types */
     void (*narrow[HALAY_DTYPE_COUNT])(void *dst, const float *src, size_t count);
+    /* Adasum's, of f32 and f64 (NULL for other types), in f64. dots: adds to three a.b, a.a and b.b. join: a = of_a a + of_b b.
+     * Nothing overlaps. */
+    void (*dots[HALAY_DTYPE_COUNT])(const void *a, const void *b, size_t count, double three[3]);
+    void (*join[HALAY_DTYPE_COUNT])(void *a, const void *b, size_t count, double of_a, double of_b);
 };
 
 /* Those that this processor can run, slowest (the plain one) first; NULL past the last. Static storage. */

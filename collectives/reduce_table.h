@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The table of a reducer, for reduce.c and reduce_vector.h, which define REDUCER_NAME and the functions that it names:
- * T_reduce_OP for each type and reduction, T_widen and T_narrow for f16 and bf16. What does not depend on the sign of an
+ * T_reduce_OP for each type and reduction, T_widen and T_narrow for f16 and bf16; reduce_adasum.h has the rest. What does not depend on the sign of an
  * integer is there once, for the unsigned type; bits depend on the size of an element only.
  */
 #include "collectives/reduce.h"
@@ -37,4 +37,6 @@ static const struct halay_reducer reducer = {
                 [HALAY_BOOL] = BOOL_ROW },
     .widen = { [HALAY_F16] = f16_widen, [HALAY_BF16] = bf16_widen },
     .narrow = { [HALAY_F16] = f16_narrow, [HALAY_BF16] = bf16_narrow },
+    .dots = { [HALAY_F32] = f32_dots, [HALAY_F64] = f64_dots },
+    .join = { [HALAY_F32] = f32_join, [HALAY_F64] = f64_join },
 };

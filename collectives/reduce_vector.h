@@ -357,4 +357,5 @@ INLINE void bf16_narrowed(uint16_t *p, floats v)
 DEFINE_CONVERSIONS(f16)
 DEFINE_CONVERSIONS(bf16)
 
+#include "collectives/reduce_adasum.h"
 #include "collectives/reduce_table.h"

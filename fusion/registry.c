@@ -116,6 +116,11 @@ static enum halay_status check_info(struct halay_context *ctx, const struct hala
         return HALAY_ERR_ARGUMENT;
     }
     enum halay_status status = halay_signature_make(info, ctx->size, signature, count, &why);
+    if (status == HALAY_OK && info->operation == HALAY_ALLREDUCE && info->op == HALAY_ADASUM &&
+        ctx->world->config.deterministic == HALAY_DETERMINISTIC_RANKS) {
+        why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";
+        status = HALAY_ERR_UNSUPPORTED;
+    }
     if (status == HALAY_OK && (why = buffer_fault(info, *count)))
         status = HALAY_ERR_ARGUMENT;
     if (status != HALAY_OK)

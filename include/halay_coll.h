@@ -89,6 +89,21 @@ HALAY_API void halay_group_free(struct halay_group *group, void *ptr); /* NULL i
 HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out, size_t count,
                                                   enum halay_dtype dtype, enum halay_op op);
 
+/*
+ * Adasum over all ranks: two vectors a and b are joined as (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b, pairs of ranks first,
+ * then pairs of those, along the tree over ranks: 3: (0, 1), 2   5: ((0, 1), (2, 3)), 4; any number of ranks. Orthogonal
+ * vectors are added, equal ones stay what they are, a zero changes nothing; the result does not grow with the number of
+ * ranks as a sum does. That is done for each of `tensors` tensors by itself: counts[i] elements of in and of out, one behind
+ * the other; counts is equal on all ranks and borrowed until the collective has ended. halay_group_allreduce with
+ * HALAY_ADASUM takes its whole array for one tensor.
+ *
+ * Floating types; dot products are summed in f64, f16 and bf16 are rounded once. A tensor with a NaN or an infinity, or one
+ * of f64 whose square overflows (1e154), comes out as NaNs. Errors: HALAY_ERR_UNSUPPORTED also under
+ * HALAY_DETERMINISTIC=ranks, as the last bits depend on the counts.
+ */
+HALAY_API enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
+                                                         const size_t *counts, size_t tensors, enum halay_dtype dtype);
+
 /* Copy count elements from the root's buf into everybody's. */
 HALAY_API enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count,
                                                   enum halay_dtype dtype, int root);
@@ -141,6 +156,9 @@ HALAY_API enum halay_status halay_group_barrier(struct halay_group *group);
 HALAY_API enum halay_status halay_group_allreduce_start(struct halay_group *group, const void *in, void *out, size_t count,
                                                         enum halay_dtype dtype, enum halay_op op,
                                                         struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_allreduce_adasum_start(struct halay_group *group, const void *in, void *out,
+                                                               const size_t *counts, size_t tensors,
+                                                               enum halay_dtype dtype, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_broadcast_start(struct halay_group *group, void *buf, size_t count,
                                                         enum halay_dtype dtype, int root, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_allgather_start(struct halay_group *group, const void *in, void *out, size_t count,
@@ -178,7 +196,7 @@ HALAY_API enum halay_status halay_coll_wait(struct halay_coll *coll, int timeout
 HALAY_API void halay_coll_end(struct halay_coll *coll);
 
 /*
- * Force an algorithm by its name in docs/algorithms.md, for one operation ("allreduce", "reduce", "reduce-scatter",
+ * Force an algorithm by its name in docs/algorithms.md, for one operation ("allreduce", "adasum", "reduce", "reduce-scatter",
  * "broadcast", "allgather", "alltoall", "barrier"); "auto" returns to the choice by table. All ranks must do the same. HALAY_ERR_ARGUMENT: no such operation or
  * algorithm (the log lists those there are); HALAY_ERR_UNSUPPORTED: not with this group's transport.
  */

@@ -77,13 +77,15 @@ HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype
  *   sum, product, min, max            yes                  yes             yes
  *   average                           yes                  no              no   (no: HALAY_ERR_UNSUPPORTED)
  *   bit-and, bit-or                   no                   yes             yes
+ *   adasum                            yes                  no              no
  *
  * average is the sum divided by the number of ranks. Sums and products of integers wrap around, signed ones too. For bool
  * sum, max and bit-or are "or", product, min and bit-and are "and"; the result is 0 or 1. f16 and bf16 are combined in f32;
  * the algorithms marked "wide" in docs/algorithms.md round once, a ring rounds at each hop. Rounding is to nearest even;
  * subnormal numbers are kept; what is too large becomes infinity. min and max: a NaN in any rank's element gives a NaN; of
  * -0 and +0 min takes -0 and max takes +0. A NaN that comes out of a reduction is the type's positive quiet one without
- * payload. Every rank gets the same bits. A rank that is alone gets its own bytes back as they are, as in a broadcast.
+ * payload. adasum joins the ranks' vectors pair by pair: what they have in common is averaged, what they have not is added
+ * (halay_group_allreduce_adasum in halay_coll.h); for all-reduce only. Every rank gets the same bits. A rank that is alone gets its own bytes back as they are, as in a broadcast.
  */
 enum halay_op {
     HALAY_SUM = 0,
@@ -93,10 +95,12 @@ enum halay_op {
     HALAY_PRODUCT = 4,
     HALAY_BIT_AND = 5,
     HALAY_BIT_OR = 6,
+    HALAY_ADASUM = 7,
     HALAY_OP_COUNT
 };
 
-/* "sum", "average", "min", "max", "product", "bit-and", "bit-or"; "?" for a value that is no reduction. Static storage. */
+/* "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum"; "?" for a value that is no reduction. Static
+ * storage. */
 HALAY_API const char *halay_op_name(enum halay_op op);
 /* The reduction of that name; HALAY_ERR_ARGUMENT if there is none. */
 HALAY_API enum halay_status halay_op_parse(const char *name, enum halay_op *op);

@@ -134,6 +134,8 @@ static int contradicts(const struct run *run, char *text, size_t size)
         snprintf(text, size, "the last size, %zu, is less than the first, %zu", o->end, o->begin);
     else if (run->operation->reduces && !halay_op_takes(o->op, o->dtype))
         snprintf(text, size, "there is no %s of %s", halay_op_name(o->op), halay_dtype_name(o->dtype));
+    else if (run->operation->reduces && o->op == HALAY_ADASUM)
+        snprintf(text, size, "adasum is not measured: its result cannot be checked element by element");
     else if (o->versus && (run->environment.config.mpi_launcher_size < 1 || run->environment.config.store_address))
         snprintf(text, size,
                  "--versus mpi compares with %s among ranks that MPI started; this is not a job of mpirun's: "

@@ -20,7 +20,8 @@ int main(void)
         CHECK(halay_dtype_parse(halay_dtype_name((enum halay_dtype)d), &dtype) == HALAY_OK && (int)dtype == d, "%d", d);
         strcat(strcat(all, halay_dtype_name((enum halay_dtype)d)), " ");
         for (int o = 0; o < HALAY_OP_COUNT; o++) {
-            int floating = d <= HALAY_BF16, wants = o == HALAY_AVERAGE ? floating : o < HALAY_BIT_AND || !floating;
+            int floating = d <= HALAY_BF16;
+            int wants = o == HALAY_AVERAGE || o == HALAY_ADASUM ? floating : o < HALAY_BIT_AND || !floating;
             CHECK(!!halay_op_takes((enum halay_op)o, (enum halay_dtype)d) == wants, "%d %d", o, d);
         }
     }

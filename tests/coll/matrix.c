@@ -288,7 +288,7 @@ static void allreduce_type(struct run *run, const struct halay_algorithm *a, enu
 {
     size_t n = (size_t)run->size, counts[] = { 0, 1, n - 1, n, n + 1, 97 };
 
-    for (int op = 0; op < HALAY_OP_COUNT; op++)
+    for (int op = 0; op < HALAY_ADASUM; op++)
         for (size_t k = 0; k < sizeof counts / sizeof *counts && halay_op_takes(op, dtype); k++)
             for (int w = 0; w < wheres(run); w++)
                 for (int in_place = 0; in_place < 2; in_place++)
@@ -396,6 +396,165 @@ static void allgather_all(struct run *run, const struct halay_algorithm *a)
             }
 }
 
+/* ---- adasum ---- */
+
+enum { TENSORS = 5 };
+
+/* Join b to a, in double. */
+static void adasum_join(double *a, const double *b, size_t count)
+{
+    double ab = 0, aa = 0, bb = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        ab += a[i] * b[i];
+        aa += a[i] * a[i];
+        bb += b[i] * b[i];
+    }
+    double of_a = aa == 0 ? 1 : 1 - ab / (2 * aa), of_b = bb == 0 ? 1 : 1 - ab / (2 * bb);
+    for (size_t i = 0; i < count; i++)
+        a[i] = of_a * a[i] + of_b * b[i];
+}
+
+/* What comes of elements [first, first + count) of what the ranks gave; *scale: the largest of them. */
+static double *adasum_reference(struct run *run, enum halay_dtype dtype, size_t first, size_t count, double *scale)
+{
+    double *v = calloc((size_t)run->size * count + 1, sizeof *v);
+
+    REQUIRE(v);
+    *scale = 0;
+    for (int r = 0; r < run->size; r++)
+        for (size_t i = 0; i < count; i++) {
+            v[(size_t)r * count + i] = get(dtype, run->given[r], first + i);
+            *scale = fmax(*scale, fabs(v[(size_t)r * count + i]));
+        }
+    for (int d = 1; d < run->size; d *= 2)
+        for (int r = 0; r + d < run->size; r += 2 * d)
+            adasum_join(v + (size_t)r * count, v + (size_t)(r + d) * count, count);
+    return v;
+}
+
+static int adasum_is_right(struct run *run, enum halay_dtype dtype, const size_t *counts, size_t tensors,
+                           const unsigned char *data)
+{
+    double scale, epsilon = dtype == HALAY_F16 ? 1e-3 : dtype == HALAY_BF16 ? 8e-3 : dtype == HALAY_F32 ? 1e-6 : 1e-13;
+    size_t first = 0, wrong = 0;
+
+    for (size_t t = 0; t < tensors; first += counts[t++]) {
+        double *want = adasum_reference(run, dtype, first, counts[t], &scale);
+        for (size_t i = 0; i < counts[t]; i++)
+            wrong += !(fabs(get(dtype, data, first + i) - want[i]) <= epsilon * scale * run->size);
+        free(want);
+    }
+    return !wrong;
+}
+
+/* whole: as one tensor, by the call for all reductions. */
+static void adasum_case(struct run *run, enum halay_dtype dtype, const size_t *counts, size_t tensors, int whole,
+                        int in_place, enum where where)
+{
+    size_t element = halay_dtype_size(dtype), count = 0;
+
+    for (size_t t = 0; t < tensors; t++)
+        count += counts[t];
+    size_t bytes = count * element, room = bytes + 4 * GUARD_BYTES;
+    unsigned char *in = buffer(run, where, 0, room), *out = in_place ? in : buffer(run, where, 1, room);
+    size_t before_in = lead(run, element, 0), before_out = in_place ? before_in : lead(run, element, 1);
+    enum halay_status status;
+
+    run->cases++;
+    fill_given(run, dtype, count, (unsigned)(count + tensors));
+    memcpy(in + before_in, run->given[run->rank], bytes);
+    if (whole)
+        status = halay_group_allreduce(run->group, in + before_in, out + before_out, count, dtype, HALAY_ADASUM);
+    else
+        status = halay_group_allreduce_adasum(run->group, in + before_in, out + before_out, counts, tensors, dtype);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), "adasum", dtype, HALAY_ADASUM, count, in_place, where);
+    else if (!adasum_is_right(run, dtype, whole ? &count : counts, whole ? 1 : tensors, out + before_out))
+        fail(run, "wrong result", "adasum", dtype, HALAY_ADASUM, count, in_place, where);
+    if (!guards_hold(in, before_in, bytes) || !guards_hold(out, before_out, bytes))
+        fail(run, "wrote outside", "adasum", dtype, HALAY_ADASUM, count, in_place, where);
+    if (!in_place && memcmp(in + before_in, run->given[run->rank], bytes))
+        fail(run, "changed the input", "adasum", dtype, HALAY_ADASUM, count, in_place, where);
+    add_hash(run, out + before_out, bytes);
+}
+
+/* By hand, four elements of each tensor: orthogonal vectors are added, equal ones stay, zeros change nothing, and a NaN
+ * spoils its own tensor only, every element of it canonically. */
+static void adasum_by_hand(struct run *run)
+{
+    enum { LENGTH = RANKS_MAX };
+    const size_t counts[] = { LENGTH, LENGTH, 0, LENGTH, LENGTH };
+    float *in = (float *)(void *)run->memory[1][0], *out = (float *)(void *)run->memory[1][1];
+    const float *orthogonal = out, *equal = out + LENGTH, *alone = out + 2 * LENGTH, *nan = out + 3 * LENGTH;
+    int n = run->size, wrong = 0;
+
+    for (int i = 0; i < LENGTH; i++) {
+        in[i] = i == run->rank ? (float)i + 1 : 0;
+        in[LENGTH + i] = (float)i - 2.5f;
+        in[2 * LENGTH + i] = run->rank == n - 1 ? (float)i : 0;
+        in[3 * LENGTH + i] = run->rank == n - 1 && i == 1 ? NAN : 1;
+    }
+    if (halay_group_allreduce_adasum(run->group, in, out, counts, TENSORS, HALAY_F32) != HALAY_OK)
+        fail(run, "failed", "adasum", HALAY_F32, HALAY_ADASUM, 4 * LENGTH, 0, PRIVATE);
+    for (int i = 0; i < LENGTH; i++) {
+        wrong += orthogonal[i] != (i < n ? (float)i + 1 : 0);
+        wrong += equal[i] != (float)i - 2.5f;
+        wrong += alone[i] != (float)i;
+        wrong += n > 1 && halay_f32_bits(nan[i]) != 0x7fc00000;
+    }
+    if (wrong)
+        fail(run, "wrong by hand", "adasum", HALAY_F32, HALAY_ADASUM, 4 * LENGTH, 0, PRIVATE);
+}
+
+/* A list of pieces: each is a tensor. */
+static void adasum_pieces(struct run *run)
+{
+    size_t counts[] = { 3, 0, 1001, 64, 7 }, first = 0;
+    unsigned char *memory = run->memory[0][0], *result = run->memory[1][1];
+    struct halay_piece pieces[TENSORS];
+    struct halay_coll *c = NULL;
+
+    fill_given(run, HALAY_F16, 1075, 9);
+    for (size_t t = 0; t < TENSORS; first += counts[t++]) {
+        pieces[t] = (struct halay_piece){ .data = memory + (first + 5 * t) * 2, .count = counts[t] };
+        memcpy(pieces[t].data, run->given[run->rank] + first * 2, counts[t] * 2);
+    }
+    enum halay_status status =
+        halay_group_allreduce_pieces_start(run->group, pieces, TENSORS, HALAY_F16, HALAY_ADASUM, &c);
+    if (status == HALAY_OK)
+        status = halay_coll_wait(c, -1);
+    halay_coll_end(c);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), "adasum", HALAY_F16, HALAY_ADASUM, first, 1, SHARED);
+    for (size_t t = 0, at = 0; t < TENSORS; at += counts[t++])
+        memcpy(result + at * 2, pieces[t].data, counts[t] * 2);
+    if (!adasum_is_right(run, HALAY_F16, counts, TENSORS, result))
+        fail(run, "wrong result of a list of pieces", "adasum", HALAY_F16, HALAY_ADASUM, first, 1, SHARED);
+    add_hash(run, result, first * 2);
+}
+
+static void adasum_all(struct run *run)
+{
+    size_t n = (size_t)run->size, large = run->quick ? LARGE / 10 : LARGE;
+    const size_t counts[][TENSORS] = {
+        { 0 }, { 1 }, { n - 1, 0, n, n + 1 }, { 97, 0, 1, 300, 2 }, { 5, 33, 1, large - 50 }
+    };
+    static const enum halay_dtype types[] = { HALAY_F32, HALAY_BF16, HALAY_F64, HALAY_F16 };
+
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        size_t kinds = sizeof counts / sizeof *counts - (t && run->quick);
+        for (size_t k = 0; k < kinds; k++)
+            for (int in_place = 0; in_place < 2; in_place++)
+                adasum_case(run, types[t], counts[k], TENSORS, k != 3 && in_place != (int)(t & 1), in_place,
+                            (enum where)((k + t + (size_t)in_place) % (size_t)wheres(run)));
+        compare_hashes(run, "adasum", types[t]);
+    }
+    adasum_by_hand(run);
+    adasum_pieces(run);
+    compare_hashes(run, "adasum", HALAY_F16);
+}
+
 /* ---- reduce ---- */
 
 static void reduce_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
@@ -427,7 +586,7 @@ static void reduce_all(struct run *run, const struct halay_algorithm *a)
     int w = 0, root = 0;
 
     for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
-        for (int op = 0; op < HALAY_OP_COUNT; op++)
+        for (int op = 0; op < HALAY_ADASUM; op++)
             for (size_t k = 0; k < sizeof counts / sizeof *counts && halay_op_takes(op, t); k++, root++, w++)
                 if (!run->quick || ((t == HALAY_F32 || t == HALAY_BF16) && k > 2))
                     reduce_case(run, a, (enum halay_dtype)t, (enum halay_op)op, counts[k], root % run->size, (w / 3) & 1,
@@ -484,7 +643,7 @@ static void reduce_scatter_all(struct run *run, const struct halay_algorithm *a)
     int w = 0;
 
     for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
-        for (int op = 0; op < HALAY_OP_COUNT; op++)
+        for (int op = 0; op < HALAY_ADASUM; op++)
             for (size_t k = 0; k < 2 * sizeof each / sizeof *each && halay_op_takes(op, t); k++, w++) {
                 for (int r = 0; r < run->size; r++)
                     counts[r] = each[k / 2];
@@ -723,6 +882,9 @@ static void algorithm_all(struct run *run, const struct halay_algorithm *a)
     case HALAY_ALLGATHER:
         allgather_all(run, a);
         break;
+    case HALAY_ALLREDUCE_ADASUM:
+        adasum_all(run);
+        break;
     case HALAY_REDUCE:
         reduce_all(run, a);
         break;
@@ -871,6 +1033,14 @@ static void wrong_use(struct run *run)
     expect(run, halay_group_allreduce(g, a, a, 1, 99, HALAY_SUM), HALAY_ERR_ARGUMENT, "no such type");
     expect(run, halay_group_allreduce(g, a, a, 1, HALAY_F32, 99), HALAY_ERR_ARGUMENT, "no such reduction");
     expect(run, halay_group_allreduce(g, a, a, 1, HALAY_I32, HALAY_AVERAGE), HALAY_ERR_UNSUPPORTED, "integer average");
+    expect(run, halay_group_allreduce(g, a, a, 1, HALAY_I32, HALAY_ADASUM), HALAY_ERR_UNSUPPORTED, "integer adasum");
+    expect(run, halay_group_reduce(g, a, a, 1, HALAY_F32, HALAY_ADASUM, 0), HALAY_ERR_UNSUPPORTED, "reduce: adasum");
+    expect(run, halay_group_allreduce_adasum(g, a, a, NULL, 2, HALAY_F32), HALAY_ERR_ARGUMENT, "adasum: no counts");
+    expect(run, halay_group_allreduce_adasum(g, a, a, counts, 3, HALAY_F32), HALAY_ERR_ARGUMENT, "adasum: huge");
+    expect(run, halay_group_allreduce_adasum(g, a, a, NULL, 0, HALAY_F32), HALAY_OK, "adasum of nothing");
+    halay_group_set_deterministic(g, HALAY_DETERMINISTIC_RANKS);
+    expect(run, halay_group_allreduce(g, a, a, 1, HALAY_F32, HALAY_ADASUM), HALAY_ERR_UNSUPPORTED, "adasum by tree");
+    halay_group_set_deterministic(g, HALAY_DETERMINISTIC_OFF);
     expect(run, halay_group_allreduce(g, a, a + 1, 2, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT, "overlap");
     expect(run, halay_group_allreduce(g, NULL, a, 2, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT, "no buffer");
     expect(run, halay_group_allreduce(g, a, a, SIZE_MAX / 2, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT, "huge");

@@ -56,6 +56,8 @@ static enum halay_status start(struct halay_group *group, enum halay_operation o
     switch (operation) {
     case HALAY_ALLREDUCE:
         return halay_group_allreduce_start(group, data, data, COUNT, HALAY_F32, HALAY_SUM, c);
+    case HALAY_ALLREDUCE_ADASUM:
+        return halay_group_allreduce_start(group, data, data, COUNT, HALAY_F32, HALAY_ADASUM, c);
     case HALAY_BROADCAST:
         return halay_group_broadcast_start(group, data, COUNT, HALAY_F32, VICTIM, c);
     case HALAY_REDUCE:

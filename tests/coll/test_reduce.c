@@ -111,7 +111,7 @@ static void check_vectors(void)
             size_t size = halay_dtype_size((enum halay_dtype)t);
             for (int s = 0; s < SOURCES; s++)
                 fill((enum halay_dtype)t, source.memory[s], sizeof source.memory[s] / size);
-            for (int o = 0; o < HALAY_OP_COUNT; o++) {
+            for (int o = 0; o < HALAY_ADASUM; o++) {
                 if (!halay_op_takes((enum halay_op)o, (enum halay_dtype)t))
                     continue;
                 for (size_t count = 0; count <= MOST; count++) {
@@ -355,7 +355,7 @@ static void check_meaning(void)
 
     for (int v = 0; (r = halay_reducer_get(v)); v++)
         for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
-            for (int o = 0; o < HALAY_OP_COUNT; o++) {
+            for (int o = 0; o < HALAY_ADASUM; o++) {
                 int takes = halay_op_takes((enum halay_op)o, (enum halay_dtype)t);
                 CHECK(takes == (r->reduce[t][o] != NULL), "%s: %d %d", r->name, t, o);
                 for (int sources = 1; takes && sources <= SOURCES; sources++)
@@ -453,16 +453,19 @@ static void check_rules(void)
     const struct halay_reducer *r;
 
     for (int v = 0; (r = halay_reducer_get(v)); v++) {
-        float a[] = { 0.0f, -0.0f, NAN, 1.0f, -NAN, 2.0f, INFINITY }, b[] = { -0.0f, 0.0f, 1.0f, NAN, NAN, 3.0f, -INFINITY };
+        float a[] = { 0.0f, -0.0f, NAN, 1.0f, -NAN, 2.0f, INFINITY },
+              b[] = { -0.0f, 0.0f, 1.0f, NAN, NAN, 3.0f, -INFINITY };
         float c[7];
         const void *src[] = { a, b };
         void *dst[] = { c };
         const uint32_t nan = 0x7fc00000;
         r->reduce[HALAY_F32][HALAY_MIN](dst, 1, src, 2, 7, 1);
-        CHECK(c[0] == 0 && signbit(c[0]) && c[1] == 0 && signbit(c[1]) && c[5] == 2 && c[6] == -INFINITY, "%s min", r->name);
+        CHECK(c[0] == 0 && signbit(c[0]) && c[1] == 0 && signbit(c[1]) && c[5] == 2 && c[6] == -INFINITY, "%s min",
+              r->name);
         CHECK(halay_f32_bits(c[2]) == nan && halay_f32_bits(c[3]) == nan && halay_f32_bits(c[4]) == nan, "%s", r->name);
         r->reduce[HALAY_F32][HALAY_MAX](dst, 1, src, 2, 7, 1);
-        CHECK(c[0] == 0 && !signbit(c[0]) && c[1] == 0 && !signbit(c[1]) && c[5] == 3 && c[6] == INFINITY, "%s max", r->name);
+        CHECK(c[0] == 0 && !signbit(c[0]) && c[1] == 0 && !signbit(c[1]) && c[5] == 3 && c[6] == INFINITY, "%s max",
+              r->name);
         CHECK(halay_f32_bits(c[2]) == nan && halay_f32_bits(c[3]) == nan && halay_f32_bits(c[4]) == nan, "%s", r->name);
         r->reduce[HALAY_F32][HALAY_SUM](dst, 1, src, 2, 7, 1);
         CHECK(halay_f32_bits(c[4]) == nan && halay_f32_bits(c[6]) == nan, "%s: inf - inf", r->name);
@@ -485,8 +488,52 @@ static void check_rules(void)
     }
 }
 
+/* ---- Adasum's products and joins ---- */
+
+static void check_adasum_of(const struct halay_reducer *r, enum halay_dtype dtype, size_t count)
+{
+    const struct halay_reducer *plain = halay_reducer_get(0);
+    static unsigned char a[2][MOST * 8 + 8], b[MOST * 8 + 8];
+    size_t size = halay_dtype_size(dtype);
+    double three[2][3] = { { 0 }, { 0 } };
+    long double ab = 0, aa = 0, bb = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        double x = (double)(int32_t)random_bits() * 0x1p-20, y = (double)(int32_t)random_bits() * 0x1p-30;
+        for (int k = 0; k < 2 && dtype == HALAY_F64; k++)
+            memcpy(a[k] + (i + 1) * size, &x, size);
+        for (int k = 0; k < 2 && dtype == HALAY_F32; k++)
+            memcpy(a[k] + (i + 1) * size, &(float){ (float)x }, size);
+        memcpy(b + (i + 1) * size, dtype == HALAY_F64 ? (void *)&y : &(float){ (float)y }, size);
+        ab += float_at(dtype, a[0] + (i + 1) * size) * float_at(dtype, b + (i + 1) * size);
+        aa += float_at(dtype, a[0] + (i + 1) * size) * float_at(dtype, a[0] + (i + 1) * size);
+        bb += float_at(dtype, b + (i + 1) * size) * float_at(dtype, b + (i + 1) * size);
+    }
+    plain->dots[dtype](a[0] + size, b + size, count, three[0]);
+    r->dots[dtype](a[1] + size, b + size, count, three[1]);
+    CHECK(!memcmp(three[0], three[1], sizeof three[0]), "%s: dots of %zu", r->name, count);
+    CHECK(fabsl(three[0][0] - ab) <= 1e-13L * sqrtl(aa * bb) && fabsl(three[0][1] - aa) <= 1e-13L * aa &&
+              fabsl(three[0][2] - bb) <= 1e-13L * bb,
+          "%s: dots of %zu", r->name, count);
+    plain->join[dtype](a[0] + size, b + size, count, 0.3, 1.7);
+    r->join[dtype](a[1] + size, b + size, count, 0.3, 1.7);
+    CHECK(!memcmp(a[0], a[1], sizeof a[0]), "%s: join of %zu", r->name, count);
+}
+
+static void check_adasum(void)
+{
+    const struct halay_reducer *r;
+
+    for (int v = 0; (r = halay_reducer_get(v)); v++)
+        for (size_t count = 0; count < MOST; count++) {
+            check_adasum_of(r, HALAY_F32, count);
+            check_adasum_of(r, HALAY_F64, count);
+        }
+}
+
 int main(void)
 {
+    check_adasum();
     check_meaning();
     check_edges();
     check_rules();

@@ -176,7 +176,7 @@ static void make_tensors(struct program *p, struct random *common, struct random
         if (info.operation == HALAY_BROADCAST)
             info.root = (int)random_below(common, (size_t)p->size);
         else if (!random_below(common, 3))
-            info.op = (enum halay_op)random_below(common, HALAY_OP_COUNT);
+            info.op = (enum halay_op)random_below(common, HALAY_ADASUM);
         if (!halay_op_takes(info.op, info.dtype))
             info.op = HALAY_SUM;
         size_t bytes = c->count * halay_dtype_size(info.dtype);

@@ -65,6 +65,22 @@ static void body_basics(struct rank_run *run)
     halay_request_free(request);
     halay_request_free(second);
 
+    /* Orthogonal vectors are added, equal ones stay; each tensor by itself, fused or not. */
+    for (int i = 0; i < COUNT; i++) {
+        a[i] = i == run->rank ? 3 : 0;
+        b[i] = (float)i;
+    }
+    CHECK(halay_allreduce_async(ctx, "adasum", NULL, a, COUNT, HALAY_F32, HALAY_ADASUM, &request) == HALAY_OK);
+    CHECK(halay_allreduce_async(ctx, "adasum 2", NULL, b, COUNT, HALAY_F32, HALAY_ADASUM, &second) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_OK && halay_wait(second, -1) == HALAY_OK);
+    halay_request_free(request);
+    halay_request_free(second);
+    for (int i = 0; i < COUNT; i++)
+        if (a[i] != (i < run->size ? 3 : 0) || b[i] != (float)i) {
+            CHECK(0, "adasum: %d", i);
+            break;
+        }
+
     b[0] = (float)run->rank;
     CHECK(halay_broadcast(ctx, "broadcast", b, 1, HALAY_F32, run->size - 1) == HALAY_OK);
     CHECK(b[0] == (float)(run->size - 1));
