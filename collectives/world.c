@@ -109,6 +109,7 @@ static enum halay_status host_create(struct halay_world *world)
         .log_write = halay_log_write,
         .aligned_alloc = halay_aligned_alloc,
         .check_peers = host_check_peers,
+        .environment_get = halay_environment_get,
         .peer_left = host_peer_left,
         .arg = world,
     };

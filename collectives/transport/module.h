@@ -19,7 +19,7 @@
 #include "collectives/transport/transport.h"
 
 /* Goes up whenever one of the structs here, in transport.h, boot.h or config.h changes. */
-enum { HALAY_MODULE_ABI = 2 };
+enum { HALAY_MODULE_ABI = 3 };
 
 /* What the library lends to a module. Lives, with all it points to, until everything that the module created with it is
  * destroyed. */
@@ -38,6 +38,8 @@ struct halay_host {
      * millisecond, so it may be called in every progress. HALAY_OK while the bootstrap runs (nobody is known yet) and for
      * peers on other hosts. The thread that drives the transport. */
     enum halay_status (*check_peers)(const struct halay_host *host, int *rank);
+    /* halay_environment_get: for what belongs to the library below. Any thread. */
+    const char *(*environment_get)(const char *name);
     /* A transport tells that a peer has said goodbye: the end of its process is no failure from now on. */
     void (*peer_left)(const struct halay_host *host, int rank);
     void *arg; /* the library's own */

@@ -2,9 +2,18 @@
  *
  * The UCP worker of the ucx transport, and the exchange of addresses.
  *
- * UCX's shared memory is switched off: it can't tell that a peer has died (endpoints in PEER mode refuse it anyway, or
- * take it if an environment variable says so), and ranks of one host have ours. A UCX_TLS of the user's is left alone:
- * we change the setting only while it has its default.
+ * What we set in UCX's configuration, each only while the environment has not set it (nor, RX_SEG_SIZE apart, a file of
+ * UCX's):
+ *
+ *     TLS           no shared memory of UCX's: it can't tell that a peer has died, and ranks of one host have ours
+ *     RX_SEG_SIZE   of TCP, the largest message that goes in one: the default of 64 KB costs a header, a system call and a
+ *                   wake-up four times for a segment of a ring
+ *     RNDV_THRESH   where there is nothing but TCP, parts are sent at once: a rendezvous pays where it lets the network
+ *                   write into place; over TCP it only waits for an answer. Set by a second look: what there is, only a
+ *                   context that is open knows
+ *
+ * A UCX_TLS of the user's that asks for shared memory is obeyed, but for endpoints in PEER mode UCX leaves out what can't
+ * tell of deaths: posix and sysv carry nothing unless UCX_MM_ERROR_HANDLING says so.
  *
  * Cleanup: zero-init and fini.
  */
@@ -13,8 +22,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const TLS_DEFAULT = "UCX_TLS=all";
-static const char *const TLS_WANTED = "^posix,sysv,cma";
+/* 2M: more than a part (ucx_transport.c). */
+static const struct setting {
+    const char *name, *variable;
+    const char *as_default; /* a line of UCX's print-out while nobody has set it; NULL: it isn't printed */
+    const char *wanted;
+} tls = { "TLS", "UCX_TLS", "UCX_TLS=all\n", "^posix,sysv,cma" },
+  segment = { "RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", NULL, "256K" },
+  rendezvous = { "RNDV_THRESH", "UCX_RNDV_THRESH", "UCX_RNDV_THRESH=auto\n", "2M" };
 
 enum halay_status halay_ucx_check(const struct halay_host *host, ucs_status_t status, const char *what)
 {
@@ -24,26 +39,89 @@ enum halay_status halay_ucx_check(const struct halay_host *host, ucs_status_t st
     return HALAY_ERR_SYSTEM;
 }
 
-/* Has nobody set UCX_TLS? UCX has read its environment; its own print-out is the way to ask. */
-static int tls_is_default(const ucp_config_t *config)
+/* What one of UCX's print functions says; owned by the caller. NULL: out of memory. */
+static char *text_of(void (*print)(const void *what, FILE *stream), const void *what)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
     if (!stream)
-        return 0;
+        return NULL;
 
-    ucp_config_print(config, stream, NULL, UCS_CONFIG_PRINT_CONFIG);
-    int is_default = 0;
-    if (!fclose(stream)) {
-        const char *line = strstr(text, TLS_DEFAULT);
-        is_default = line && (line == text || line[-1] == '\n') && line[strlen(TLS_DEFAULT)] == '\n';
+    print(what, stream);
+    if (fclose(stream)) {
+        free(text);
+        return NULL;
     }
-    free(text);
-    return is_default;
+    return text;
 }
 
-static enum halay_status context_open(const struct halay_host *host, int size, ucp_context_h *context)
+static void print_config(const void *config, FILE *stream)
+{
+    ucp_config_print(config, stream, NULL, UCS_CONFIG_PRINT_CONFIG);
+}
+
+static void print_context(const void *context, FILE *stream)
+{
+    ucp_context_print_info((ucp_context_h)context, stream);
+}
+
+/* Is there a line that is just that? */
+static int has_line(const char *text, const char *line)
+{
+    const char *at = strstr(text, line);
+
+    return at && (at == text || at[-1] == '\n');
+}
+
+/* Set what nobody else has set. UCX has read its environment and files; its print-out is the way to ask it. An older UCX
+ * that doesn't know a name goes without. */
+static void setting_apply(const struct halay_host *host, ucp_config_t *config, const struct setting *setting)
+{
+    if (host->environment_get(setting->variable))
+        return;
+    char *text = setting->as_default ? text_of(print_config, config) : NULL;
+    int is_default = !setting->as_default || (text && has_line(text, setting->as_default));
+    free(text);
+    if (!is_default)
+        return;
+    ucs_status_t status = ucp_config_modify(config, setting->name, setting->wanted);
+    if (status != UCS_OK)
+        halay_host_info(host, "UCX takes no %s=%s: %s", setting->variable, setting->wanted, ucs_status_string(status));
+}
+
+/* Settings of one network are named without its prefix up to 1.13; later ones warn on standard error about a name that
+ * they don't know. */
+static int names_without_prefix(void)
+{
+    unsigned major = 0, minor = 0, release = 0;
+
+    ucp_get_version(&major, &minor, &release);
+    return major == 1 && minor <= 13;
+}
+
+/* Is TCP the only network? What there is is listed as "... flags -- tcp/eth0". */
+static int is_tcp_only(ucp_context_h context)
+{
+    static const char mark[] = " -- ";
+    int tcp = 0, others = 0;
+    char *text = text_of(print_context, context);
+    if (!text)
+        return 0;
+
+    for (const char *at = strstr(text, mark); at; at = strstr(at, mark)) {
+        at += sizeof mark - 1;
+        if (!strncmp(at, "tcp/", 4))
+            tcp++;
+        else if (strncmp(at, "self/", 5) != 0)
+            others++;
+    }
+    free(text);
+    return tcp && !others;
+}
+
+static enum halay_status context_init(const struct halay_host *host, int size, const ucp_config_t *config,
+                                      ucp_context_h *context)
 {
     const ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME,
@@ -51,16 +129,30 @@ static enum halay_status context_open(const struct halay_host *host, int size, u
         .estimated_num_eps = (size_t)size,
         .name = "halay",
     };
+
+    return halay_ucx_check(host, ucp_init(&params, config, context), "ucp_init");
+}
+
+static enum halay_status context_open(const struct halay_host *host, int size, ucp_context_h *context)
+{
     ucp_config_t *config = NULL;
+    ucp_context_h first = NULL;
 
     enum halay_status status = halay_ucx_check(host, ucp_config_read(NULL, NULL, &config), "ucp_config_read");
     if (status != HALAY_OK)
         return status;
-    if (tls_is_default(config))
-        status = halay_ucx_check(host, ucp_config_modify(config, "TLS", TLS_WANTED), "ucp_config_modify");
-    if (status == HALAY_OK)
-        status = halay_ucx_check(host, ucp_init(&params, config, context), "ucp_init");
+    setting_apply(host, config, &tls);
+    if (names_without_prefix())
+        setting_apply(host, config, &segment);
+    status = context_init(host, size, config, &first);
+    if (status == HALAY_OK && is_tcp_only(first)) {
+        ucp_cleanup(first);
+        first = NULL;
+        setting_apply(host, config, &rendezvous);
+        status = context_init(host, size, config, &first);
+    }
     ucp_config_release(config);
+    *context = first;
     return status;
 }
 

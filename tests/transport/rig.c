@@ -87,6 +87,7 @@ static void rig_init(struct rig *rig, const struct halay_module_api *api)
                                      .log_write = halay_log_write,
                                      .aligned_alloc = halay_aligned_alloc,
                                      .check_peers = check_peers,
+                                     .environment_get = halay_environment_get,
                                      .peer_left = peer_left,
                                      .arg = rig };
     rig->api = api;
