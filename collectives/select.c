@@ -30,7 +30,7 @@ static const struct rule {
       "in shared memory: every byte is read and written once" },
     { HALAY_ALLREDUCE, NULL, 0, 1, ANY_SIZE, 16 * KB, "recursive-doubling",
       "small: the fewest messages one after another" },
-    { HALAY_ALLREDUCE, NULL, 0, 1, 16, 256 * KB, "direct", "of middling size, few ranks: two steps, one rounding" },
+    { HALAY_ALLREDUCE, NULL, 0, 1, 16, 1024 * KB, "direct", "of middling size, few ranks: two steps, one rounding" },
     { HALAY_ALLREDUCE, NULL, 0, 0, ANY_SIZE, SIZE_MAX, "ring", "large: the least bytes a rank, neighbours only" },
     { HALAY_ALLREDUCE, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "direct", "large, and sums must follow the tree over ranks" },
     { HALAY_ALLREDUCE_ADASUM, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "direct", "the only one" },
