@@ -10,7 +10,8 @@
  *
  * Each part goes in segments, and the segments of all parts form one stream: the segments of part r, then of part r - 1, and
  * so on. What a rank sends in its stream is what it received one part before, so that a segment may go on as soon as it is
- * here. WINDOW segments are under way in each direction.
+ * here. WINDOW segments are under way in each direction, with tags of their own: when some are taken back, what was sent
+ * behind them does not meet the wrong receive.
  *
  * Cost: N - 1 steps, S (N - 1) / N bytes sent and received by each rank; no memory but the output. Any number of ranks, any
  * counts, zero included; in and out of place.
@@ -111,14 +112,16 @@ static enum halay_status progress(struct halay_coll *c)
         coll_advanced(c);
     while (s->receiving.step < n - 1 && s->receiving.number < s->received + WINDOW) {
         struct halay_span span = span_of(c, &s->receiving, 1);
-        coll_recv(c, (c->t->rank + n - 1) % n, 0, coll_out(c) + span.start * c->element, span.length * c->element,
+        coll_recv(c, (c->t->rank + n - 1) % n, (uint32_t)(s->receiving.number % WINDOW),
+                  coll_out(c) + span.start * c->element, span.length * c->element,
                   &s->recv[s->receiving.number % WINDOW]);
         advance(c, &s->receiving, 1);
     }
     while (s->sending.step < n - 1 && s->sending.number < s->sent + WINDOW &&
            s->sending.number < s->ahead + s->received) {
         struct halay_span span = span_of(c, &s->sending, 0);
-        coll_send(c, (c->t->rank + 1) % n, 0, coll_out(c) + span.start * c->element, span.length * c->element,
+        coll_send(c, (c->t->rank + 1) % n, (uint32_t)(s->sending.number % WINDOW),
+                  coll_out(c) + span.start * c->element, span.length * c->element,
                   &s->send[s->sending.number % WINDOW]);
         advance(c, &s->sending, 0);
         coll_advanced(c);

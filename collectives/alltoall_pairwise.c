@@ -13,7 +13,8 @@
  *
  * A part goes in segments. The exchanges of a rank form one stream of items: the segments of step 0, then of step 1, and so
  * on; an item sends a segment and receives one. WINDOW items are under way. Both partners count the same items for their
- * step (as many as the longer of the two parts has segments), in the same order, so one tag is enough.
+ * step (as many as the longer of the two parts has segments), in the same order. Those under way have tags of their own: when
+ * some are taken back, what was sent behind them does not meet the wrong receive.
  *
  * In place what comes is kept in scratch memory until what was sent from the same place is gone.
  *
@@ -115,6 +116,7 @@ static void post(struct halay_coll *c)
     struct state *s = c->state;
     struct item *item = &s->items[s->posted % WINDOW];
     int peer = partner(c, s->step);
+    uint32_t tag = (uint32_t)(s->segment % WINDOW);
     const unsigned char *from;
 
     item->in = halay_segment_span(part_of(c->in_starts, peer), s->segment_length, s->segment);
@@ -122,8 +124,8 @@ static void post(struct halay_coll *c)
     item->is_own = peer == c->t->rank;
     from = coll_in(c) + item->in.start * c->element;
     if (!item->is_own) {
-        coll_recv(c, peer, 0, landing(c, item), item->out.length * c->element, &item->recv);
-        coll_send(c, peer, 0, from, item->in.length * c->element, &item->send);
+        coll_recv(c, peer, tag, landing(c, item), item->out.length * c->element, &item->recv);
+        coll_send(c, peer, tag, from, item->in.length * c->element, &item->send);
     } else if (!is_in_place(c)) {
         memcpy(landing(c, item), from, item->in.length * c->element);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Relay: a rank sends a chunk on as soon as it has it, so that the levels of the tree overlap. WINDOW receives are posted
- * ahead, and WINDOW chunks are on their way to the children.
+ * ahead, and WINDOW chunks are on their way to the children, with tags of their own: when some are taken back, what was sent
+ * behind them does not meet the wrong receive.
  */
 #include "collectives/relay.h"
 #include "collectives/channel.h"
@@ -27,8 +28,8 @@ void halay_relay_start(const struct halay_coll *c, struct halay_relay *s)
 static void receive(struct halay_coll *c, struct halay_relay *s)
 {
     for (; s->posted < s->chunks && s->posted < s->received + WINDOW; s->posted++)
-        coll_recv(c, s->parent, 0, coll_out(c) + s->posted * s->chunk, chunk_bytes(s, s->posted),
-                  &s->recv[s->posted % WINDOW]);
+        coll_recv(c, s->parent, (uint32_t)(s->posted % WINDOW), coll_out(c) + s->posted * s->chunk,
+                  chunk_bytes(s, s->posted), &s->recv[s->posted % WINDOW]);
     for (; s->received < s->posted && coll_is_settled(&s->recv[s->received % WINDOW]); s->received++)
         coll_advanced(c);
 }
@@ -47,8 +48,8 @@ static void give(struct halay_coll *c, struct halay_relay *s)
         coll_advanced(c);
     for (; s->giving < s->received && s->giving < s->sent + WINDOW; s->giving++) {
         for (int i = 0; i < s->children; i++)
-            coll_send(c, s->child[i], 0, coll_out(c) + s->giving * s->chunk, chunk_bytes(s, s->giving),
-                      &s->send[s->giving % WINDOW][i]);
+            coll_send(c, s->child[i], (uint32_t)(s->giving % WINDOW), coll_out(c) + s->giving * s->chunk,
+                      chunk_bytes(s, s->giving), &s->send[s->giving % WINDOW][i]);
         coll_advanced(c);
     }
 }
