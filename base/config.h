@@ -20,6 +20,7 @@ struct halay_config {
     enum halay_log_level log_level;  /* HALAY_LOG */
     char *bootstrap;                 /* HALAY_BOOTSTRAP: auto, self, store, mpi */
     char *transport;                 /* HALAY_TRANSPORT: auto, shm, mpi, ucx */
+    char *node;                      /* HALAY_NODE; NULL if absent */
     char *module_path;               /* HALAY_MODULE_PATH: where libhalay-mpi.so and so on are looked for first */
     size_t fusion_threshold;         /* HALAY_FUSION_THRESHOLD, bytes; 0: no fusion */
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */

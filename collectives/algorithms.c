@@ -16,7 +16,7 @@ const struct halay_algorithm halay_algorithms[] = {
       name,                                                                                                            \
       #file,                                                                                                           \
       &halay_##file,                                                                                                   \
-      (shared ? HALAY_ALGORITHM_SHARED : 0u) | (tree ? HALAY_ALGORITHM_TREE : 0u) |                                    \
+      (shared == 1 ? HALAY_ALGORITHM_SHARED : shared == 2 ? HALAY_ALGORITHM_NODES : 0u) | (tree ? HALAY_ALGORITHM_TREE : 0u) |                                    \
           (wide ? HALAY_ALGORITHM_WIDE : 0u) | (pieces ? HALAY_ALGORITHM_PIECES : 0u),                                 \
       what,                                                                                                            \
       cost },

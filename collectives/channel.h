@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 struct halay_area; /* shared.h */
+struct halay_nodes; /* nodes.h */
 
 /* How far a channel has counted; equal on all ranks between two collectives. */
 struct halay_channel_numbers {
@@ -44,10 +45,12 @@ struct halay_group {
     struct halay_group *next;  /* on world->groups */
     int id;
     int *members;              /* owned, [rank]: its number in the world; NULL: all ranks in order */
-    struct halay_transport *t; /* world->data, or an owned view of it */
-    /* Memory that is shared with members, flags about the group's end in it: world->data or world->control; NULL if there is
-     * none. It has the world's ranks. */
+    struct halay_transport *t; /* world->data, or an owned view of it, or of world->node */
+    /* Memory that is shared with members, flags about the group's end in it: halay_world_shared; NULL if there is none. Its
+     * numbers are halay_world_shared_rank's. */
     struct halay_transport *shared;
+    struct halay_nodes *nodes; /* owned; NULL: not several nodes, or none that shares memory */
+    unsigned caps;             /* of t, and HALAY_TRANSPORT_NODES if there are nodes */
     _Atomic uint32_t **closed; /* owned, [rank]: each rank's flag there; NULL for who shares none, and without `shared` */
     struct halay_group_end *end; /* owned: who else has to close it before its id is used again; NULL: all ranks' group */
     const struct halay_reducer *reducer;

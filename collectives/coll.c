@@ -13,8 +13,9 @@
  * A wait drives all collectives of all groups of its world, not only its own: a peer may be waiting for another one first
  * (three ranks that each wait for another one of the groups {0,1}, {1,2}, {2,0}).
  *
- * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory, where
- * there is some: the transport's own "has left" tells the others when the group is closed), everything under way is taken
+ * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory; a farewell
+ * by message to those who share none, in a group of some ranks: of all ranks, the transport's own "has left" tells them when
+ * the world is closed), everything under way is taken
  * back, and then we wait for peers that are writing into our memory at this moment: they finish one bounded piece and see
  * the flag before the next (shared.h). Who only reads there is not waited for: it looks at the flag after its copy, and
  * does not take what may have changed meanwhile (shared_copy.c). So a buffer is its owner's again when end returns.
@@ -144,7 +145,7 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
                                                               .bytes = c->bytes,
                                                               .size = c->t->size,
                                                               .transport = c->t->ops->name,
-                                                              .caps = c->t->caps,
+                                                              .caps = group->caps,
                                                               .deterministic = group->deterministic,
                                                               .forced = group->forced[c->operation] },
                                 &why);
@@ -213,17 +214,28 @@ static void wait_until_quiet(struct halay_group *group)
             }
 }
 
-static void publish_end(struct halay_group *group, enum halay_status status, int culprit)
+static void publish_flag(struct halay_group *group, const struct halay_last_words *words)
 {
     struct halay_area *area = flags_area(group, group->t->rank);
 
-    area->culprit = culprit;
-    area->started = group->started;
-    atomic_store_explicit(&area->closed, (uint32_t)status, memory_order_seq_cst);
+    area->culprit = words->culprit;
+    area->started = words->started;
+    atomic_store_explicit(&area->closed, words->status, memory_order_seq_cst);
     halay_full_fence(); /* before the owner writes into its buffers again: shared_copy.c looks at closed after a copy */
     for (int r = 0; r < group->t->size; r++)
         if (r != group->t->rank && group->closed[r])
             group->shared->ops->notify(group->shared, halay_world_shared_rank(group->world, number_of(group, r)));
+}
+
+/* Where peers look: a flag in shared memory, a message to those that share none. */
+static void publish_end(struct halay_group *group, enum halay_status status, int culprit)
+{
+    const struct halay_last_words words = { (uint32_t)status, culprit, group->started };
+
+    if (group->shared)
+        publish_flag(group, &words);
+    if (group->end)
+        halay_group_end_say(group->end, group->world->data, &words);
 }
 
 static void close_group(struct halay_group *group, enum halay_status status, int culprit)
@@ -234,8 +246,7 @@ static void close_group(struct halay_group *group, enum halay_status status, int
         return;
     group->status = status;
     group->failed_rank = culprit;
-    if (group->shared)
-        publish_end(group, status, culprit >= 0 ? culprit : group->t->rank);
+    publish_end(group, status, culprit >= 0 ? culprit : group->t->rank);
     for (int k = 0; k < HALAY_CHANNELS; k++) {
         struct halay_coll *c = &group->channels[k].coll;
         if (!is_under_way(group, k))
@@ -260,7 +271,7 @@ void halay_group_leave(struct halay_group *group)
 {
     if (group->under_way)
         close_group(group, HALAY_ERR_CANCELED, -1);
-    if (group->status == HALAY_OK && group->shared)
+    if (group->status == HALAY_OK)
         publish_end(group, HALAY_ERR_CLOSED, -1);
 }
 
@@ -275,28 +286,41 @@ static int is_missed(const struct halay_group *group, uint64_t started)
     return 0;
 }
 
-/* Has anybody given up, or left while something is expected of it? */
-static void check_flags(struct halay_group *group)
+/* Has that member closed the group, and how? */
+static int has_ended(const struct halay_group *group, int rank, struct halay_last_words *words)
 {
+    if (!group->shared || !group->closed[rank])
+        return group->end && halay_group_end_heard(group->end, rank, words);
+    uint32_t closed = atomic_load_explicit(group->closed[rank], memory_order_acquire);
+    if (!closed)
+        return 0;
+    const struct halay_area *area = flags_area(group, rank);
+    *words = (struct halay_last_words){ closed, area->culprit, area->started };
+    return 1;
+}
+
+/* Has anybody given up, or left while something is expected of it? */
+static void check_ends(struct halay_group *group)
+{
+    struct halay_last_words words;
+
+    if (group->end)
+        halay_group_end_listen(group->end, group->world->data);
     for (int r = 0; r < group->t->size && group->status == HALAY_OK; r++) {
-        if (r == group->t->rank || !group->closed[r])
+        if (r == group->t->rank || !has_ended(group, r, &words))
             continue;
-        uint32_t closed = atomic_load_explicit(group->closed[r], memory_order_acquire);
-        if (!closed)
-            continue;
-        const struct halay_area *area = flags_area(group, r);
-        if (closed != HALAY_ERR_CLOSED) {
-            int culprit = area->culprit;
+        if (words.status != HALAY_ERR_CLOSED) {
+            int culprit = words.culprit;
             if (culprit == r)
                 halay_error(group->world->log, "rank %d has given up: %s", number_of(group, r),
-                            halay_status_string(closed));
+                            halay_status_string((enum halay_status)words.status));
             else
                 halay_error(group->world->log, "rank %d is lost, says rank %d", number_of(group, culprit),
                             number_of(group, r));
             close_group(group, HALAY_ERR_PEER, culprit);
-        } else if (is_missed(group, area->started)) {
+        } else if (is_missed(group, words.started)) {
             halay_error(group->world->log, "rank %d has left after %llu collectives", number_of(group, r),
-                        (unsigned long long)area->started);
+                        (unsigned long long)words.started);
             close_group(group, HALAY_ERR_PEER, r);
         }
     }
@@ -305,16 +329,16 @@ static void check_flags(struct halay_group *group)
 /* The transport's error. Whom it names may have gone because of somebody else: its flag says so. */
 static void transport_failed(struct halay_group *group, enum halay_status status)
 {
-    if (status == HALAY_ERR_PEER && group->shared)
-        check_flags(group);
+    if (status == HALAY_ERR_PEER)
+        check_ends(group);
     close_group(group, status, status == HALAY_ERR_PEER ? group->t->failed_peer : -1); /* unless it is closed now */
 }
 
 static int has_left_in_peace(const struct halay_group *group, int rank)
 {
-    return group->shared && group->closed[rank] &&
-           atomic_load_explicit(group->closed[rank], memory_order_acquire) == HALAY_ERR_CLOSED &&
-           !is_missed(group, flags_area(group, rank)->started);
+    struct halay_last_words words;
+
+    return has_ended(group, rank, &words) && words.status == HALAY_ERR_CLOSED && !is_missed(group, words.started);
 }
 
 void halay_group_check(struct halay_group *group)
@@ -323,8 +347,7 @@ void halay_group_check(struct halay_group *group)
 
     if (group->status != HALAY_OK)
         return;
-    if (group->shared)
-        check_flags(group);
+    check_ends(group);
     if (group->status != HALAY_OK)
         return;
     enum halay_status status = group->t->ops->progress(group->t);
@@ -410,6 +433,20 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
 
 /* ---- wait ---- */
 
+/* One bell ends a sleep: the transport's. Over several nodes shared memory has another one than the messages have. */
+static int can_sleep(const struct halay_group *group)
+{
+    if (!(group->t->caps & HALAY_TRANSPORT_SLEEPS))
+        return 0;
+    if (!group->world->node)
+        return 1;
+    for (const struct halay_group *g = group->world->groups; g; g = g->next)
+        for (unsigned left = g->under_way; left; left &= left - 1)
+            if (g != group || g->channels[__builtin_ctz(left)].coll.algorithm->flags & HALAY_ALGORITHM_NODES)
+                return 0;
+    return 1;
+}
+
 /* Nothing happens: let the processor go, until something does or for `left_us` at most. */
 static void rest(struct halay_group *group, const struct halay_coll *c, int64_t left_us)
 {
@@ -417,7 +454,7 @@ static void rest(struct halay_group *group, const struct halay_coll *c, int64_t 
     long most = left_us < SLEEP_US ? (long)left_us : SLEEP_US;
     unsigned long before = all_work(group);
 
-    if (!(t->caps & HALAY_TRANSPORT_SLEEPS)) {
+    if (!can_sleep(group)) {
         struct timespec nap = { .tv_nsec = (most < NAP_US ? most : NAP_US) * 1000 };
         nanosleep(&nap, NULL);
         return;

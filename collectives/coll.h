@@ -27,6 +27,7 @@ enum halay_algorithm_flags {
     HALAY_ALGORITHM_TREE = 2,   /* sums along the tree over ranks: bits independent of count, pieces and algorithm */
     HALAY_ALGORITHM_WIDE = 4,   /* f16 and bf16 are rounded once */
     HALAY_ALGORITHM_PIECES = 8, /* takes a list of pieces as it is; the others are given one array */
+    HALAY_ALGORITHM_NODES = 16, /* needs several nodes that share memory inside: by messages between them */
 };
 
 struct halay_algorithm {

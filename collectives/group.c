@@ -5,6 +5,7 @@
  * Cleanup: zero-initialised; halay_group_free_all accepts a half-built group.
  */
 #include "base/memory.h"
+#include "collectives/nodes.h"
 #include "collectives/select.h"
 #include "collectives/shared.h"
 #include <stdint.h>
@@ -25,6 +26,14 @@ static void unlink_group(struct halay_group *group)
         *link = group->next;
 }
 
+/* Where user data can be reached by as many as possible. */
+static struct halay_transport *memory_of(const struct halay_group *group)
+{
+    struct halay_transport *node = group->world->node;
+
+    return node && !(group->t->caps & HALAY_TRANSPORT_SHARED) ? node : group->t;
+}
+
 void halay_group_free_all(struct halay_group *group)
 {
     if (!group)
@@ -33,7 +42,7 @@ void halay_group_free_all(struct halay_group *group)
     unlink_group(group);
     for (struct halay_block *b = group->blocks, *next; b; b = next) {
         next = b->next;
-        group->t->ops->free(group->t, b->ptr);
+        memory_of(group)->ops->free(memory_of(group), b->ptr);
         free(b);
     }
     for (int k = 0; k < HALAY_CHANNELS; k++) {
@@ -44,7 +53,8 @@ void halay_group_free_all(struct halay_group *group)
     }
     free(group->closed);
     free(group->members);
-    free(group->end);
+    halay_group_end_destroy(group->end, world->data);
+    halay_nodes_destroy(group->nodes);
     if (group->t != world->data)
         group->t->ops->close(group->t);
     pthread_mutex_destroy(&group->lock);
@@ -167,8 +177,9 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
             goto err_free;
         memcpy(group->members, members, (size_t)t->size * sizeof *members);
     }
-    if (allocate_areas(group) != HALAY_OK)
+    if (allocate_areas(group) != HALAY_OK || halay_nodes_create(group, &group->nodes) != HALAY_OK)
         goto err_free;
+    group->caps = t->caps | (group->nodes ? HALAY_TRANSPORT_NODES : 0u);
     *out = group;
     return HALAY_OK;
 
@@ -206,13 +217,17 @@ enum halay_status halay_group_create(struct halay_world *world, struct halay_gro
 }
 
 /* What has to be known before the id of an ended group is used again. After a failure its messages may still be on their
- * way, and peers may still write where they did: then the id stays taken. */
+ * way, and peers may still write where they did. */
 static void keep_end(struct halay_group *group)
 {
-    if (!group->end || group->status != HALAY_OK)
+    struct halay_world *world = group->world;
+
+    if (!group->end)
         return;
-    halay_group_ids_close(&group->world->ids, group->end);
+    group->end->is_spoilt = group->status != HALAY_OK;
+    halay_group_ids_close(&world->ids, group->end);
     group->end = NULL;
+    halay_group_ids_sweep(&world->ids, world->data, halay_world_shared(world));
 }
 
 void halay_group_destroy(struct halay_group *group)
@@ -292,7 +307,7 @@ enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, voi
 
     if (!block)
         return HALAY_ERR_NO_MEMORY;
-    enum halay_status status = group->t->ops->alloc(group->t, bytes, &block->ptr);
+    enum halay_status status = memory_of(group)->ops->alloc(memory_of(group), bytes, &block->ptr);
     if (status != HALAY_OK) {
         free(block);
         return status;
@@ -321,7 +336,7 @@ void halay_group_free(struct halay_group *group, void *ptr)
         halay_warning(group->world->log, "not freed: %p is not from halay_group_alloc of this group", ptr);
         return;
     }
-    group->t->ops->free(group->t, ptr);
+    memory_of(group)->ops->free(memory_of(group), ptr);
     free(block);
 }
 
@@ -334,7 +349,7 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
     group->deterministic = mode;
     for (int i = 0; i < HALAY_OPERATION_COUNT; i++) {
         const struct halay_algorithm *forced = group->forced[i];
-        if (!forced || halay_select_allows(forced, group->t->caps, mode, &why) == HALAY_OK)
+        if (!forced || halay_select_allows(forced, group->caps, mode, &why) == HALAY_OK)
             continue;
         halay_warning(group->world->log, "algorithm '%s' is not used: %s", forced->name, why);
         group->forced[i] = NULL;
@@ -383,7 +398,7 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
                     algorithm ? algorithm : "(null)", operation, list);
         return HALAY_ERR_ARGUMENT;
     }
-    enum halay_status status = halay_select_allows(found, group->t->caps, group->deterministic, &why);
+    enum halay_status status = halay_select_allows(found, group->caps, group->deterministic, &why);
     if (status != HALAY_OK) {
         halay_error(group->world->log, "algorithm '%s' for %s is not possible over '%s': %s", algorithm, operation,
                     group->t->ops->name, why);
@@ -398,7 +413,7 @@ const char *halay_group_explain(struct halay_group *group, const char *operation
 {
     struct halay_select_query query = { .size = group->t->size,
                                         .transport = group->t->ops->name,
-                                        .caps = group->t->caps,
+                                        .caps = group->caps,
                                         .deterministic = group->deterministic };
     const char *why, *data = "";
 

@@ -7,12 +7,15 @@
  * same id as long as no rank is in both. An id is free again at a rank
  *
  *     when it has closed the group after collectives that were all complete (so none of its messages is under way), and
- *     when each member that shares memory with it has closed it too, and so looks at its areas no more.
+ *     when all other members have closed it too: those that share memory with it then look at its areas no more.
  *
- * After a failure neither can be known: such an id stays taken. The second is seen in the areas themselves: a peer's
+ * After a failure the first can't be known: such an id stays taken. The second is seen in the areas themselves: a peer's
  * `closed` is set, or its `generation`, which counts how often the peer has given the id up, is another one than it was.
  * A rank clears its areas when it gives an id up, and stores the next generation: they are clean before the id is
  * proposed again. What a peer sees in between (both zero) says "not closed yet" or "closed", both of which are right.
+ *
+ * Members that share no memory say farewell in a message, the last one of the group between these two. It also tells who
+ * still waits there that the peer has given up. Receives are posted when somebody has reason to look.
  *
  * Driver only. Zero-initialised storage.
  */
@@ -29,12 +32,29 @@ struct halay_group_witness {
     uint32_t generation;
 };
 
-/* What is kept of a closed group until all witnesses have closed it. */
+/* How a member's group ended: a status, HALAY_ERR_CLOSED: in peace. */
+struct halay_last_words {
+    uint32_t status;
+    int32_t culprit;  /* the member that is to blame, or -1 */
+    uint64_t started; /* how many collectives it has taken part in */
+};
+
+/* One that does not. */
+struct halay_farewell {
+    int rank, peer; /* its number in the group, and in the world */
+    struct halay_last_words said, heard;
+    struct halay_transfer saying, hearing; /* over world->data */
+    int is_listening;
+};
+
+/* What is kept of a group until all members have closed it. */
 struct halay_group_end {
     struct halay_group_end *next;
     int id;
-    int count;
-    struct halay_group_witness witness[];
+    int is_spoilt; /* it failed: the id is not used again */
+    int witnesses, farewells;
+    struct halay_group_witness *witness; /* owned */
+    struct halay_farewell *farewell;     /* owned */
 };
 
 struct halay_group_ids {
@@ -51,12 +71,26 @@ enum halay_status halay_group_ids_take(struct halay_group_ids *ids, struct halay
 /* The next id after `last` that `taken` does not have; -1 if there is none. */
 int halay_group_ids_choose(uint32_t taken, int last);
 
-/* The group with end->id is closed here, after collectives that were all complete. Keeps end. */
+/* For a group of at most so many members, without any yet. */
+enum halay_status halay_group_end_create(int members, struct halay_group_end **out);
+/* Takes back what is posted over data. NULL is allowed. */
+void halay_group_end_destroy(struct halay_group_end *end, struct halay_transport *data);
+/* Farewells: say them, post receives for them, and look: nonzero with *words if that member's has come. Never block. */
+void halay_group_end_say(struct halay_group_end *end, struct halay_transport *data,
+                         const struct halay_last_words *words);
+void halay_group_end_listen(struct halay_group_end *end, struct halay_transport *data);
+int halay_group_end_heard(struct halay_group_end *end, int rank, struct halay_last_words *words);
+
+/* The group with end->id is closed here. Keeps end. */
 void halay_group_ids_close(struct halay_group_ids *ids, struct halay_group_end *end);
 
-/* Give up the ids that may be used again. shared: where this rank's areas are; NULL if it has none. */
-void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *shared);
+/* Give up the ids that may be used again. data: the world's; shared: where this rank's areas are, NULL if it has none. */
+void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *data, struct halay_transport *shared);
 
-void halay_group_ids_fini(struct halay_group_ids *ids);
+/* data: NULL if no group has ever been closed. */
+/* Closed groups whose ids will be free once the other members have closed them too. */
+int halay_group_ids_waiting(const struct halay_group_ids *ids);
+
+void halay_group_ids_fini(struct halay_group_ids *ids, struct halay_transport *data);
 
 #endif

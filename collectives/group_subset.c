@@ -7,6 +7,7 @@
  *       | my generation of each          --------->|  same list? some id free at all?
  *       |                                           |
  *       |<--------- the id, and everybody's generation of it
+ *       |           or: none yet, since some groups are closed here and not yet there; again
  *
  * Who could not prepare says so in its place, and everybody gets the first such status. The messages go under a group id
  * of their own, over the new group's view of the transport: they meet in the order of the calls, which is the same at the
@@ -15,6 +16,7 @@
  *
  * Cleanup: zero-initialised; agreement_fini accepts any state.
  */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/relax.h"
 #include "collectives/shared.h"
@@ -30,11 +32,12 @@ enum { SPINS = 200, YIELDS = 2000, CHECK_EVERY = 128, NAP_US = 50 };
 struct proposal {
     uint64_t members; /* hash of the list */
     int32_t status;
+    int32_t waiting; /* ids that will be free once others have closed their groups */
     uint32_t taken;
     uint32_t generation[HALAY_GROUPS_MAX];
 };
 
-/* The generations follow, if the status is HALAY_OK: members that disagree about their list disagree about the length. */
+/* HALAY_IN_PROGRESS: no id is free, but some will be: everybody proposes again. The generations follow, if the status is HALAY_OK: members that disagree about their list disagree about the length. */
 struct decision {
     int32_t status;
     int32_t id;
@@ -45,6 +48,7 @@ struct agreement {
     struct halay_world *world;
     struct halay_transport *t;
     int leader;
+    int64_t deadline_us;        /* of waiting for an id */
     struct proposal *proposals; /* owned: the leader has all, others their own at [rank] */
     struct decision decision;
     uint32_t *generations;            /* owned: of the new id, of each member */
@@ -135,10 +139,12 @@ static void receive_from(struct agreement *a, int peer, uint32_t what, void *dat
 static void decide(struct agreement *a)
 {
     uint32_t taken = 0;
+    int waiting = 0;
     enum halay_status status = HALAY_OK;
 
     for (int r = 0; r < a->t->size; r++) {
         taken |= a->proposals[r].taken;
+        waiting += a->proposals[r].waiting;
         if (status == HALAY_OK)
             status = (enum halay_status)a->proposals[r].status;
     }
@@ -147,7 +153,7 @@ static void decide(struct agreement *a)
             status = HALAY_ERR_ARGUMENT;
     a->decision.id = halay_group_ids_choose(taken, a->world->ids.last);
     if (status == HALAY_OK && a->decision.id < 0)
-        status = HALAY_ERR_UNSUPPORTED;
+        status = waiting && !halay_deadline_passed(a->deadline_us) ? HALAY_IN_PROGRESS : HALAY_ERR_UNSUPPORTED;
     a->decision.status = (int32_t)status;
     for (int r = 0; r < a->t->size && status == HALAY_OK; r++)
         a->generations[r] = a->proposals[r].generation[a->decision.id];
@@ -201,14 +207,21 @@ static enum halay_status agree(struct agreement *a, const int *members, enum hal
 {
     struct halay_group_ids *ids = &a->world->ids;
     struct proposal *p = &a->proposals[a->t->rank];
+    enum halay_status status;
 
-    halay_group_ids_sweep(ids, halay_world_shared(a->world));
-    *p = (struct proposal){ .members = hash_of(members, a->t->size), .status = (int32_t)mine, .taken = ids->taken };
-    memcpy(p->generation, ids->generation, sizeof p->generation);
-    enum halay_status status = a->t->rank == a->leader ? lead(a) : follow(a);
-    if (status != HALAY_OK)
-        return status;
-    status = (enum halay_status)a->decision.status;
+    a->deadline_us = halay_deadline_us(a->world->config.start_timeout_ms);
+    do {
+        halay_group_ids_sweep(ids, a->world->data, halay_world_shared(a->world));
+        *p = (struct proposal){ .members = hash_of(members, a->t->size),
+                                .status = (int32_t)mine,
+                                .waiting = halay_group_ids_waiting(ids),
+                                .taken = ids->taken };
+        memcpy(p->generation, ids->generation, sizeof p->generation);
+        status = a->t->rank == a->leader ? lead(a) : follow(a);
+        if (status != HALAY_OK)
+            return status;
+        status = (enum halay_status)a->decision.status;
+    } while (status == HALAY_IN_PROGRESS);
     if (status == HALAY_ERR_ARGUMENT)
         halay_error(a->world->log, "no new group: its members gave different lists of ranks");
     else if (status == HALAY_ERR_UNSUPPORTED)
@@ -219,20 +232,26 @@ static enum halay_status agree(struct agreement *a, const int *members, enum hal
     return status;
 }
 
-/* The group has its id from now on; everybody who shares memory with us will have to close it before the id is free. */
+/* The group has its id from now on; all others will have to close it before the id is free. */
 static void settle_id(struct halay_group *group, const struct agreement *a)
 {
     struct halay_group_ids *ids = &a->world->ids;
+    struct halay_group_end *end = group->end;
 
     group->id = a->decision.id;
     ids->taken |= 1u << group->id;
     ids->last = group->id;
-    group->end->id = group->id;
-    for (int r = 0; r < a->t->size && group->shared; r++) {
+    end->id = group->id;
+    for (int r = 0; r < a->t->size; r++) {
         int number = halay_world_shared_rank(a->world, halay_group_world_rank(group, r));
-        if (r == a->t->rank || number < 0)
+        if (r == a->t->rank)
             continue;
-        group->end->witness[group->end->count++] = (struct halay_group_witness){
+        if (number < 0) {
+            end->farewell[end->farewells].rank = r;
+            end->farewell[end->farewells++].peer = halay_group_world_rank(group, r);
+            continue;
+        }
+        end->witness[end->witnesses++] = (struct halay_group_witness){
             .area = group->shared->ops->area(group->shared, number, group->id * HALAY_CHANNELS),
             .generation = a->generations[r],
         };
@@ -245,15 +264,33 @@ static enum halay_status prepare(struct halay_world *world, const int *members, 
     enum halay_status status = halay_group_make(world, members, t, out);
     if (status != HALAY_OK)
         return status;
-    struct halay_group_end *end = calloc(1, sizeof *end + (size_t)t->size * sizeof *end->witness);
-    if (!end) {
+    status = halay_group_end_create(t->size, &(*out)->end);
+    if (status != HALAY_OK) {
         (*out)->t = world->data; /* t is the caller's still */
         halay_group_free_all(*out);
         *out = NULL;
-        return HALAY_ERR_NO_MEMORY;
     }
-    (*out)->end = end;
-    return HALAY_OK;
+    return status;
+}
+
+/* What the group's data go over: the memory of a node where all members are on it, else what the world's do. */
+static enum halay_status open_transport(struct halay_world *world, const int *members, int count, int rank,
+                                        struct halay_transport **t)
+{
+    int *numbers, is_one_node = world->node != NULL;
+
+    for (int r = 0; r < count; r++)
+        is_one_node &= world->node_of[members[r]] == world->node_of[world->rank];
+    if (!is_one_node)
+        return halay_subset_open(world->data, members, count, rank, ~0u, t);
+    numbers = malloc((size_t)count * sizeof *numbers);
+    if (!numbers)
+        return HALAY_ERR_NO_MEMORY;
+    for (int r = 0; r < count; r++)
+        numbers[r] = world->node_rank[members[r]];
+    enum halay_status status = halay_subset_open(world->node, numbers, count, rank, ~0u, t);
+    free(numbers);
+    return status;
 }
 
 /* members: the world's numbers, of which this rank's is number `rank`. */
@@ -262,26 +299,29 @@ static enum halay_status create(struct halay_group *parent, const int *members, 
 {
     struct halay_world *world = parent->world;
     struct halay_group *group = NULL;
-    struct halay_transport *t;
-    struct agreement a;
+    struct halay_transport *t = NULL, *talk = NULL;
+    struct agreement a = { 0 };
 
-    enum halay_status status = halay_subset_open(world->data, members, count, rank, ~0u, &t);
-    if (status != HALAY_OK)
-        return status;
-    status = agreement_init(&a, parent, t, members);
+    enum halay_status status = halay_subset_open(world->data, members, count, rank, 0, &talk);
+    if (status == HALAY_OK)
+        status = agreement_init(&a, parent, talk, members);
     if (status != HALAY_OK) {
         halay_group_fail(parent, status); /* the other members would wait for us */
-        goto out_fini;
+        goto out_close;
     }
-    enum halay_status mine = prepare(world, members, t, &group);
+    enum halay_status mine = open_transport(world, members, count, rank, &t);
+    if (mine == HALAY_OK)
+        mine = prepare(world, members, t, &group);
+    if (mine != HALAY_OK && t)
+        t->ops->close(t);
     status = agree(&a, members, mine);
     if (status == HALAY_OK)
         settle_id(group, &a);
 
-out_fini:
+out_close:
     agreement_fini(&a);
-    if (!group)
-        t->ops->close(t);
+    if (talk)
+        talk->ops->close(talk);
     if (status == HALAY_OK) {
         halay_group_set_deterministic(group, parent->deterministic);
         status = halay_group_enter(group);

@@ -11,12 +11,12 @@
 
 #define KB ((size_t)1 << 10)
 
-enum { ANY_SIZE = INT32_MAX };
+enum { ANY_SIZE = INT32_MAX, NODES = HALAY_TRANSPORT_NODES };
 
 static const struct rule {
     enum halay_operation operation;
     const char *transport; /* NULL: any */
-    int shared;            /* needs shared memory */
+    unsigned caps;         /* what it needs: 1 (shared memory), NODES, or 0 */
     int tree;              /* 1: also under HALAY_DETERMINISTIC=ranks */
     int ranks_most;
     size_t bytes_most;
@@ -28,6 +28,7 @@ static const struct rule {
     { HALAY_ALLREDUCE, NULL, 1, 1, ANY_SIZE, KB / 2, "one-shot", "small, in shared memory: one exchange beats two" },
     { HALAY_ALLREDUCE, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "two-shot",
       "in shared memory: every byte is read and written once" },
+    { HALAY_ALLREDUCE, NULL, NODES, 0, ANY_SIZE, SIZE_MAX, "hierarchical", "several nodes: the least bytes between them" },
     { HALAY_ALLREDUCE, NULL, 0, 1, ANY_SIZE, 16 * KB, "recursive-doubling",
       "small: the fewest messages one after another" },
     { HALAY_ALLREDUCE, NULL, 0, 1, 16, 1024 * KB, "direct", "of middling size, few ranks: two steps, one rounding" },
@@ -56,7 +57,7 @@ static const struct rule {
 static int rule_fits(const struct rule *rule, const struct halay_select_query *q)
 {
     return rule->operation == q->operation && (!rule->transport || !strcmp(rule->transport, q->transport)) &&
-           (!rule->shared || q->caps & HALAY_TRANSPORT_SHARED) &&
+           (rule->caps & q->caps) == rule->caps &&
            (rule->tree || q->deterministic != HALAY_DETERMINISTIC_RANKS) && q->size <= rule->ranks_most &&
            q->bytes <= rule->bytes_most;
 }
@@ -84,6 +85,10 @@ enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, u
 {
     if (algorithm->flags & HALAY_ALGORITHM_SHARED && !(caps & HALAY_TRANSPORT_SHARED)) {
         *why = "the transport shares no memory";
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (algorithm->flags & HALAY_ALGORITHM_NODES && !(caps & HALAY_TRANSPORT_NODES)) {
+        *why = "it takes several nodes, and shared memory inside one of several ranks";
         return HALAY_ERR_UNSUPPORTED;
     }
     if (adds(algorithm->operation) && deterministic == HALAY_DETERMINISTIC_RANKS &&

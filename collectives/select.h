@@ -12,7 +12,7 @@ struct halay_select_query {
     size_t bytes; /* of the longer of in and out; all-to-all with splits: SIZE_MAX, no rank knows everybody's */
     int size;
     const char *transport; /* its name */
-    unsigned caps;         /* of the transport */
+    unsigned caps;         /* of the transport, and HALAY_TRANSPORT_NODES */
     enum halay_deterministic deterministic;
     const struct halay_algorithm *forced; /* by configuration or call; NULL: by table */
 };

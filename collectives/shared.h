@@ -10,6 +10,7 @@
  *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left
  *     640      busy: this rank is touching memory of others
  *     768      generation (channel 0's area): how often this rank has given up the group's id (group_ids.h)
+ *     896      taken: chunks of results that this rank has copied out of everybody's slots (hierarchical)
  *     4096     one-shot: two slots, each a number and right behind it the data
  *     36 K     offsets of the pieces of a list, TABLE_MAX of them; all-to-all: offset and length of each rank's part
  *     256 K    slots: what goes through here because it lies in private memory; others read it and write results back
@@ -49,6 +50,7 @@ struct halay_area {
     uint64_t started;                      /* left in peace: after that many collectives */
     _Alignas(128) _Atomic uint32_t busy;
     _Alignas(128) _Atomic uint32_t generation;
+    _Alignas(128) _Atomic uint64_t taken;
     _Alignas(4096) struct halay_oneshot_slot oneshot[2];
     _Alignas(4096) uint64_t table[HALAY_TABLE_MAX];
 };

@@ -2,13 +2,14 @@
  *
  * World: all ranks of this job and how they are reached.
  *
- *     configuration -> bootstrap -> peers -> shared memory, if all are on one host -> the transport for data
+ *     configuration -> bootstrap -> peers -> shared memory among the ranks of each host -> the transport for data
  *
  * What can be used is decided by trying it, in the order shm, ucx, mpi, and by all ranks together: after each step they
  * exchange how it went, so that a rank that cannot go on takes the others with it at once, and all end up with the same
  * transport. Steps that only the bootstrap can have broken (somebody is missing) are not followed by such an exchange.
  *
- * The engine's messages need a transport that sleeps; that is shared memory, also where data go over another one.
+ * The engine's messages need a transport that sleeps; that is shared memory, also where data go over another one. Several
+ * hosts have no such transport among all ranks yet; there the shared memory of each host is for collectives only.
  *
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
@@ -222,28 +223,47 @@ static enum halay_status share_processors(struct halay_world *world)
     return status;
 }
 
+enum halay_status halay_world_place(struct halay_world *world)
+{
+    int n = world->size, me = world->rank, hosts = 0;
+    int *count = calloc((size_t)n, sizeof *count); /* of each host */
+
+    world->node_rank = calloc((size_t)n, sizeof *world->node_rank);
+    if (!count || !world->node_rank) {
+        free(count);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (int r = 0; r < n; r++) {
+        world->node_rank[r] = count[world->node_of[r]]++;
+        hosts = world->node_of[r] < hosts ? hosts : world->node_of[r] + 1;
+    }
+    world->local_rank = world->node_rank[me];
+    world->local_size = count[world->node_of[me]];
+    world->cross_rank = world->node_of[me];
+    world->cross_size = hosts;
+    world->is_homogeneous = 1;
+    for (int h = 0; h < hosts; h++)
+        if (count[h] != count[0])
+            world->is_homogeneous = 0;
+    free(count);
+    return HALAY_OK;
+}
+
 static enum halay_status find_peers(struct halay_world *world)
 {
-    struct halay_peers_place place;
-
-    enum halay_status status =
-        halay_peers_create(world->log, world->boot, world->config.start_timeout_ms, &world->peers);
+    enum halay_status status = halay_peers_create(world->log, world->boot, world->config.node,
+                                                  world->config.start_timeout_ms, &world->peers);
     if (is_broken_boot(status))
         return status;
     status = agree(world, status);
     if (status != HALAY_OK)
         return status;
-    halay_peers_place(world->peers, &place);
-    world->local_rank = place.local_rank;
-    world->local_size = place.local_size;
-    world->cross_rank = place.cross_rank;
-    world->cross_size = place.cross_size;
-    world->is_homogeneous = place.is_homogeneous;
     world->node_of = calloc((size_t)world->size, sizeof *world->node_of);
     if (!world->node_of)
         return HALAY_ERR_NO_MEMORY;
     halay_peers_nodes(world->peers, world->node_of);
-    return share_processors(world);
+    status = halay_world_place(world);
+    return status == HALAY_OK ? share_processors(world) : status;
 }
 
 /* ---- transports ---- */
@@ -262,18 +282,19 @@ static int choose_node(struct halay_world *world)
     return node;
 }
 
-/* Shared memory among all ranks, into *out. The ranks of one host agree on whether to try by what they know. */
+/* Shared memory among the ranks of each host, into *out. All ranks know alike whether to try. */
 static enum halay_status open_shm(struct halay_world *world, struct halay_transport **out)
 {
     struct halay_shm_options options = {
         .segment_bytes = world->config.segment_bytes,
         .timeout_ms = world->config.start_timeout_ms,
         .node = choose_node(world),
+        .its_host_only = world->cross_size > 1,
     };
 
     if (!options.segment_bytes)
         options.segment_bytes = world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT;
-    if (world->local_size < world->size)
+    if (world->cross_size == world->size && world->size > 1)
         return HALAY_ERR_UNSUPPORTED;
     enum halay_status status = halay_shm_open(world->log, &options, world->boot, world->peers, out);
     return is_broken_boot(status) ? status : agree(world, status);
@@ -320,15 +341,15 @@ static enum halay_status open_transports(struct halay_world *world)
 {
     const char *which = world->config.transport;
 
-    enum halay_status status = open_shm(world, &world->control);
+    enum halay_status status = open_shm(world, world->cross_size > 1 ? &world->node : &world->control);
     if (status != HALAY_OK && status != HALAY_ERR_UNSUPPORTED)
         return status;
-    if (is_set_to(which, "shm") && status != HALAY_OK) {
+    if (is_set_to(which, "shm") && !world->control) {
         halay_error(world->log, "transport 'shm' takes all ranks on one host: %d of %d are on this one",
                     world->local_size, world->size);
-        return status;
+        return HALAY_ERR_UNSUPPORTED;
     }
-    if (status == HALAY_OK && (is_auto(which) || is_set_to(which, "shm"))) {
+    if (world->control && (is_auto(which) || is_set_to(which, "shm"))) {
         world->data = world->control;
         return HALAY_OK;
     }
@@ -402,22 +423,31 @@ struct halay_transport *halay_world_shared(const struct halay_world *world)
 {
     if (world->data->caps & HALAY_TRANSPORT_SHARED)
         return world->data;
-    return world->control && world->control->caps & HALAY_TRANSPORT_SHARED ? world->control : NULL;
+    if (world->control && world->control->caps & HALAY_TRANSPORT_SHARED)
+        return world->control;
+    return world->node;
 }
 
 int halay_world_shared_rank(const struct halay_world *world, int rank)
 {
-    return halay_world_shared(world) ? rank : -1;
+    if (!world->node)
+        return halay_world_shared(world) ? rank : -1;
+    return world->node_of[rank] == world->node_of[world->rank] ? world->node_rank[rank] : -1;
 }
 
 void halay_world_close(struct halay_world *world)
 {
     if (!world)
         return;
+    halay_group_ids_fini(&world->ids, world->data);
     if (world->data && world->data != world->control)
         world->data->ops->close(world->data);
     if (world->control)
         world->control->ops->close(world->control);
+    if (world->node)
+        world->node->ops->close(world->node);
+    if (world->under)
+        world->under->ops->close(world->under);
     halay_peers_destroy(world->peers);
     if (world->boot)
         world->boot->ops->destroy(world->boot);
@@ -425,7 +455,7 @@ void halay_world_close(struct halay_world *world)
         halay_module_close(world->module[i]);
     free(world->host);
     free(world->node_of);
-    halay_group_ids_fini(&world->ids);
+    free(world->node_rank);
     halay_config_fini(&world->config);
     halay_log_fini(world->log);
     free(world->log);

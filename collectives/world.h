@@ -28,7 +28,12 @@ struct halay_world {
     int cross_rank, cross_size;  /* this host among hosts (in order of their lowest rank); number of hosts */
     int is_homogeneous;          /* every host has the same number of ranks */
     int *node_of;                /* owned, [rank]: the number of its host, in order of their lowest rank */
+    int *node_rank;              /* owned, [rank]: its rank among the ranks of its host */
     struct halay_transport *data;    /* owned: what collectives move data over */
+    /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each has
+     * one rank, or where the ranks of some host can't share. All ranks have it or none. */
+    struct halay_transport *node;
+    struct halay_transport *under; /* owned: what data and node are views of; NULL but over a fake hub of several nodes */
     struct halay_transport *control; /* what the engine's messages go over: SLEEPS. Owned unless it is `data`. NULL if no
                                         transport that can sleep reaches all ranks (several hosts, in this version). */
     struct halay_group_ids ids;
@@ -60,6 +65,9 @@ enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);
 struct halay_transport *halay_world_shared(const struct halay_world *world);
 /* A rank's number in that transport, -1 if it shares no memory with this one. */
 int halay_world_shared_rank(const struct halay_world *world, int rank);
+
+/* Set what follows from node_of: node_rank, local, cross. HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_world_place(struct halay_world *world);
 
 void halay_world_close(struct halay_world *world); /* NULL is allowed */
 

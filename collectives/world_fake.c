@@ -2,12 +2,37 @@
  *
  * World over the fake transport: one rank of a hub whose ranks are threads of this process. For tests.
  *
- * All ranks are on one host, so local and world numbers agree; the one transport carries data and control.
+ * On one node the one transport carries data and control. Where the hub has several, it becomes what it would be there: a
+ * view of all ranks without shared memory for the data, and one of the ranks of this node.
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "collectives/transport/fake.h"
+#include "collectives/transport/subset.h"
 #include "collectives/world.h"
 #include <stdlib.h>
+#include <string.h>
+
+/* Take the transport that was opened as data apart. */
+static enum halay_status split(struct halay_world *world)
+{
+    int *ranks = malloc((size_t)world->size * sizeof *ranks), local = 0;
+
+    if (!ranks)
+        return HALAY_ERR_NO_MEMORY;
+    world->under = world->data;
+    world->data = NULL;
+    for (int r = 0; r < world->size; r++)
+        ranks[r] = r;
+    enum halay_status status = halay_subset_open(world->under, ranks, world->size, world->rank, HALAY_TRANSPORT_SLEEPS,
+                                                 &world->data);
+    for (int r = 0; r < world->size; r++)
+        if (world->node_of[r] == world->node_of[world->rank])
+            ranks[local++] = r;
+    if (status == HALAY_OK && world->cross_size < world->size && world->under->caps & HALAY_TRANSPORT_SHARED)
+        status = halay_subset_open(world->under, ranks, local, world->local_rank, ~0u, &world->node);
+    free(ranks);
+    return status;
+}
 
 static enum halay_status world_fill(struct halay_world *world, int rank)
 {
@@ -25,13 +50,18 @@ static enum halay_status world_fill(struct halay_world *world, int rank)
     status = halay_fake_open(world->hub, rank, world->log, &world->data);
     if (status != HALAY_OK)
         return status;
-    world->rank = world->local_rank = rank;
-    world->size = world->local_size = halay_fake_hub_size(world->hub);
-    world->cross_size = 1;
-    world->is_homogeneous = 1;
+    world->rank = rank;
+    world->size = halay_fake_hub_size(world->hub);
     world->node_of = calloc((size_t)world->size, sizeof *world->node_of);
     if (!world->node_of)
         return HALAY_ERR_NO_MEMORY;
+    if (halay_fake_hub_nodes(world->hub))
+        memcpy(world->node_of, halay_fake_hub_nodes(world->hub), (size_t)world->size * sizeof *world->node_of);
+    status = halay_world_place(world);
+    if (status != HALAY_OK)
+        return status;
+    if (world->cross_size > 1)
+        return split(world);
     world->control = world->data->caps & HALAY_TRANSPORT_SLEEPS ? world->data : NULL;
     return HALAY_OK;
 }

@@ -191,8 +191,8 @@ HALAY_API enum halay_status halay_coll_progress(struct halay_coll *coll);
 HALAY_API enum halay_status halay_coll_wait(struct halay_coll *coll, int timeout_ms);
 
 /* End and free it. One that is still under way is given up: the group is closed with HALAY_ERR_CANCELED, and no rank is
- * left waiting: peers get HALAY_ERR_PEER, at once where the ranks share memory (one host, over any transport), else when
- * this rank closes the group. After return the buffers are the caller's again. NULL is allowed. */
+ * left waiting: peers get HALAY_ERR_PEER, at once where the ranks share memory (one host, over any transport) and in a group
+ * of halay_group_subset, else when this rank closes the group and all that were made of it. After return the buffers are the caller's again. NULL is allowed. */
 HALAY_API void halay_coll_end(struct halay_coll *coll);
 
 /*

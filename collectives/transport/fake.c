@@ -70,6 +70,7 @@ struct halay_fake_hub {
     struct fake_message **sends; /* owned: [sender * size + receiver], oldest first; guarded by lock */
     unsigned char *dropped;      /* owned: [sender * size + receiver]; guarded by lock */
     struct fake_rank *ranks;     /* owned: size of them */
+    int *node;                   /* owned, or NULL; set once before the ranks open */
     int has_topology; /* guarded by lock, as is what follows */
     struct halay_topology topology;
     /* The bootstrap's allgather. */
@@ -348,7 +349,7 @@ static enum halay_status receive_all_locked(struct fake_transport *self)
         if (*link && !(*link)->held) {
             if ((status = receive_locked(self, in, link)) != HALAY_OK)
                 return status;
-        } else if (!*link && fake_has_left(&self->base, in->peer)) {
+        } else if (!*link && !in->is_optional && fake_has_left(&self->base, in->peer)) {
             return peer_left(self, in->peer);
         }
     }
@@ -364,7 +365,7 @@ static enum halay_status check_sends_locked(struct fake_transport *self)
         if (!fake_has_left(&self->base, to))
             continue;
         for (struct fake_message *m = *queue_of(hub, self->base.rank, to); m; m = m->next)
-            if (m->transfer)
+            if (m->transfer && !m->transfer->is_optional)
                 return peer_left(self, to);
     }
     return HALAY_OK;
@@ -741,6 +742,7 @@ void halay_fake_hub_destroy(struct halay_fake_hub *hub)
     for (int r = 0; hub->ranks && r < hub->size; r++)
         rank_fini(&hub->ranks[r]);
     free(hub->gather);
+    free(hub->node);
     free(hub->ranks);
     free(hub->dropped);
     free(hub->sends);
@@ -772,6 +774,20 @@ enum halay_status halay_fake_hub_topology(struct halay_fake_hub *hub, struct hal
 void halay_fake_hub_set_caps(struct halay_fake_hub *hub, unsigned caps)
 {
     hub->caps = caps;
+}
+
+enum halay_status halay_fake_hub_set_nodes(struct halay_fake_hub *hub, const int *node)
+{
+    hub->node = malloc((size_t)hub->size * sizeof *node);
+    if (!hub->node)
+        return HALAY_ERR_NO_MEMORY;
+    memcpy(hub->node, node, (size_t)hub->size * sizeof *node);
+    return HALAY_OK;
+}
+
+const int *halay_fake_hub_nodes(const struct halay_fake_hub *hub)
+{
+    return hub->node;
 }
 
 void halay_fake_hub_set_delay(struct halay_fake_hub *hub, uint64_t seed)

@@ -211,7 +211,7 @@ static void message_finish_if_done(struct halay_parts *parts, struct halay_messa
 
     if (!message->ended || message->in_flight)
         return;
-    parts->peers[x->peer].waiting--;
+    parts->peers[x->peer].waiting -= !x->is_optional;
     x->handle = NULL;
     message_give(parts, message);
     /* Pairs with halay_transfer_is_done: the bytes are in the buffer before the state says so. */
@@ -350,7 +350,7 @@ static void transfer_start(struct halay_parts *parts, int is_send, int peer, uin
     message->x = x;
     message->is_send = is_send;
     x->handle = message;
-    parts->peers[peer].waiting++;
+    parts->peers[peer].waiting += !x->is_optional;
     if (is_blocked(parts, message, NULL) || !message_hand_out(parts, message))
         waiting_append(parts, message);
 }
@@ -383,7 +383,7 @@ void halay_parts_cancel(struct halay_transport *t, struct halay_transfer *x)
             part->message = NULL;
             parts->ops->set_aside(t, part);
         }
-        parts->peers[x->peer].waiting--;
+        parts->peers[x->peer].waiting -= !x->is_optional;
         message_give(parts, message);
     }
     x->handle = NULL;

@@ -80,7 +80,7 @@ struct halay_parts_peer {
     enum halay_parts_presence presence;
     int64_t absent_us; /* since when it isn't here */
     const char *why;   /* it was lost; static storage */
-    size_t waiting;    /* transfers with it that are posted */
+    size_t waiting;    /* transfers with it that are posted and not optional */
     uint64_t sent;     /* parts given to the library, so far */
     uint64_t received; /* parts that arrived, dropped ones included */
 };

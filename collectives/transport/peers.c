@@ -40,6 +40,7 @@ struct identity {
     uint64_t start_time; /* clock ticks since the host was booted */
     int64_t pid;
     char host[64];
+    char node[64]; /* HALAY_NODE */
 };
 
 struct halay_peers {
@@ -99,9 +100,10 @@ static uint64_t start_time_of(int64_t pid)
     return start;
 }
 
-static void identify(struct halay_log *log, struct identity *me)
+static void identify(struct halay_log *log, const char *node, struct identity *me)
 {
     memset(me, 0, sizeof *me);
+    snprintf(me->node, sizeof me->node, "%s", node ? node : "");
     snprintf(me->version, sizeof me->version, "%s", halay_version());
     if (gethostname(me->host, sizeof me->host - 1) < 0)
         snprintf(me->host, sizeof me->host, "?");
@@ -119,7 +121,7 @@ static void identify(struct halay_log *log, struct identity *me)
 static int same_host(const struct identity *a, const struct identity *b)
 {
     return !strncmp(a->boot_id, b->boot_id, sizeof a->boot_id) && a->pid_namespace == b->pid_namespace &&
-           a->net_namespace == b->net_namespace;
+           a->net_namespace == b->net_namespace && !strncmp(a->node, b->node, sizeof a->node);
 }
 
 int halay_peers_is_local(const struct halay_peers *peers, int rank)
@@ -145,33 +147,6 @@ static int host_leader(const struct halay_peers *peers, int rank)
     while (!same_host(&peers->who[r], &peers->who[rank]))
         r++;
     return r;
-}
-
-static int host_size(const struct halay_peers *peers, int rank)
-{
-    int n = 0;
-
-    for (int r = 0; r < peers->size; r++)
-        n += same_host(&peers->who[r], &peers->who[rank]);
-    return n;
-}
-
-void halay_peers_place(const struct halay_peers *peers, struct halay_peers_place *place)
-{
-    struct halay_peers_place p = { .is_homogeneous = 1, .local_size = host_size(peers, peers->rank) };
-    int leader = host_leader(peers, peers->rank);
-
-    for (int r = 0; r < peers->rank; r++)
-        p.local_rank += halay_peers_is_local(peers, r);
-    for (int r = 0; r < peers->size; r++) {
-        if (host_leader(peers, r) != r)
-            continue;
-        p.cross_size++;
-        p.cross_rank += r < leader;
-        if (host_size(peers, r) != p.local_size)
-            p.is_homogeneous = 0;
-    }
-    *place = p;
 }
 
 void halay_peers_nodes(const struct halay_peers *peers, int *node)
@@ -314,11 +289,11 @@ static enum halay_status peers_allocate(struct halay_peers *peers)
     return HALAY_OK;
 }
 
-static enum halay_status exchange(struct halay_peers *peers, struct halay_boot *boot, int timeout_ms)
+static enum halay_status exchange(struct halay_peers *peers, struct halay_boot *boot, const char *node, int timeout_ms)
 {
     struct identity me;
 
-    identify(peers->log, &me);
+    identify(peers->log, node, &me);
     enum halay_status status = boot->ops->allgather(boot, &me, sizeof me, peers->who, timeout_ms);
     if (status != HALAY_OK)
         return status;
@@ -377,7 +352,7 @@ static enum halay_status watch_all(struct halay_peers *peers)
     return HALAY_OK;
 }
 
-enum halay_status halay_peers_create(struct halay_log *log, struct halay_boot *boot, int timeout_ms,
+enum halay_status halay_peers_create(struct halay_log *log, struct halay_boot *boot, const char *node, int timeout_ms,
                                      struct halay_peers **out)
 {
     struct halay_peers *peers = calloc(1, sizeof *peers);
@@ -390,7 +365,7 @@ enum halay_status halay_peers_create(struct halay_log *log, struct halay_boot *b
     peers->dead = -1;
     enum halay_status status = peers_allocate(peers);
     if (status == HALAY_OK)
-        status = exchange(peers, boot, timeout_ms);
+        status = exchange(peers, boot, node, timeout_ms);
     if (status == HALAY_OK)
         status = watch_all(peers);
     if (status != HALAY_OK) {

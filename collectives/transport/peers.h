@@ -2,8 +2,8 @@
  *
  * Peers: where each rank runs, and whether it still does.
  *
- * Ranks exchange who they are (boot id and namespaces of their host, process id and its start time). From that follow the
- * local and cross numbers. Those of this host are watched through descriptors of their processes, so that a death is seen
+ * Ranks exchange who they are (boot id and namespaces of their host, process id and its start time). From that follows who
+ * is on which host. Those of this host are watched through descriptors of their processes, so that a death is seen
  * at once and a process id that was given to somebody else is never mistaken for a peer.
  *
  * Dead and left are two things: who closed its world in order before its process ended has left, and is no failure by
@@ -17,19 +17,13 @@
 
 struct halay_peers;
 
-struct halay_peers_place {
-    int local_rank, local_size;
-    int cross_rank, cross_size;
-    int is_homogeneous;
-};
-
-/* Exchange identities; every rank calls it. boot is borrowed for the call, log until destroy. HALAY_ERR_PEER: a rank of this
+/* Exchange identities; every rank calls it. boot is borrowed for the call, log until destroy. node: ranks that
+ * give different ones (NULL: "") count as being on different hosts. HALAY_ERR_PEER: a rank of this
  * host is gone already; HALAY_ERR_VERSION: ranks are of different releases; what the bootstrap returns. */
-enum halay_status halay_peers_create(struct halay_log *log, struct halay_boot *boot, int timeout_ms,
+enum halay_status halay_peers_create(struct halay_log *log, struct halay_boot *boot, const char *node, int timeout_ms,
                                      struct halay_peers **out);
 void halay_peers_destroy(struct halay_peers *peers); /* NULL is allowed */
 
-void halay_peers_place(const struct halay_peers *peers, struct halay_peers_place *place);
 /* The number of each rank's host, hosts in order of their lowest rank: into node, one a rank. */
 void halay_peers_nodes(const struct halay_peers *peers, int *node);
 /* Does the rank claim to run on this host, in the same namespaces? (Mapping its memory is the proof.) */

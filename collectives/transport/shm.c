@@ -47,6 +47,21 @@ static struct halay_shm_header *header_of(struct shm_transport *self, int rank)
     return self->map.base[rank];
 }
 
+/* What the watch over processes calls a rank, and back. */
+static int world_rank(const struct shm_transport *self, int rank)
+{
+    return self->map.ranks[rank];
+}
+
+static int rank_here(const struct shm_transport *self, int world)
+{
+    int r = self->base.size - 1;
+
+    while (r >= 0 && self->map.ranks[r] != world)
+        r--;
+    return r;
+}
+
 /* ---- messages ---- */
 
 static void transfer_set(struct halay_transfer *x, int peer, uint32_t tag, void *buf, size_t bytes)
@@ -99,10 +114,11 @@ static int who_is_to_blame(struct shm_transport *self, const struct halay_shm_pe
     uint32_t lost = left - HALAY_SHM_LEFT_FOR;
 
     if (left < HALAY_SHM_LEFT_FOR || lost >= (uint32_t)self->base.size || (int)lost == self->base.rank) {
-        halay_error(self->base.log, "rank %d has left", p->rank);
+        halay_error(self->base.log, "rank %d has left", world_rank(self, p->rank));
         return p->rank;
     }
-    halay_error(self->base.log, "rank %u is dead or has left: rank %d says so, which has left for that", lost, p->rank);
+    halay_error(self->base.log, "rank %d is dead or has left: rank %d says so, which has left for that",
+                world_rank(self, (int)lost), world_rank(self, p->rank));
     return (int)lost;
 }
 
@@ -120,7 +136,7 @@ static enum halay_status look(struct shm_transport *self)
         return peer_gone(self, who_is_to_blame(self, p, left));
     }
     if (halay_peers_check(self->peers, &rank) != HALAY_OK)
-        return peer_gone(self, rank);
+        return peer_gone(self, rank_here(self, rank));
     return HALAY_OK;
 }
 
@@ -333,8 +349,8 @@ static void unwatch(struct shm_transport *self)
 {
     for (int r = 0; r < self->base.size; r++) {
         if (shm_has_left(&self->base, r))
-            halay_peers_set_left(self->peers, r);
-        halay_peers_set_left_word(self->peers, r, NULL);
+            halay_peers_set_left(self->peers, world_rank(self, r));
+        halay_peers_set_left_word(self->peers, world_rank(self, r), NULL);
     }
 }
 
@@ -398,7 +414,7 @@ static void peer_set(struct shm_transport *self, int rank)
     p->in.fifo = halay_shm_fifo_of(self->map.base[me], layout, rank);
     p->out.fifo = halay_shm_fifo_of(self->map.base[rank], layout, me);
     p->in.bytes = p->out.bytes = layout->fifo_bytes;
-    halay_peers_set_left_word(self->peers, rank, &p->header->has_left);
+    halay_peers_set_left_word(self->peers, world_rank(self, rank), &p->header->has_left);
 }
 
 /* Everything is mapped: set up what lies on top of it. */
@@ -436,14 +452,14 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
     self->base = (struct halay_transport){
         .ops = &shm_ops,
         .caps = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS,
-        .rank = boot->rank,
-        .size = boot->size,
         .failed_peer = -1,
         .log = log,
     };
     self->peers = peers;
-    enum halay_status status = halay_shm_exchange(log, boot, peers, options->segment_bytes, options->without_barrier,
-                                                  options->timeout_ms, &self->map);
+    enum halay_status status = halay_shm_exchange(log, boot, peers, options->segment_bytes, options->its_host_only,
+                                                  options->without_barrier, options->timeout_ms, &self->map);
+    self->base.rank = self->map.rank;
+    self->base.size = self->map.size;
     if (status == HALAY_OK)
         status = shm_init(self, options->node);
     if (status != HALAY_OK) {

@@ -12,6 +12,7 @@
 struct halay_shm_options {
     size_t segment_bytes; /* address space of a rank's segment */
     int timeout_ms;       /* for the exchange of segments */
+    int its_host_only;    /* of the ranks of this host, numbered in their order; otherwise all ranks are on it */
     int without_barrier;  /* do as if membarrier were not to be had (tests) */
     int node;             /* the NUMA node for this rank's segment; -1: where its pages are touched first */
 };

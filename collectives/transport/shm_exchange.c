@@ -16,6 +16,9 @@
  * said it is. He is dropped, and cannot hold anybody up: nothing here waits for what he sends. A full queue is the one
  * thing that makes a rank wait, and it then empties its own queue meanwhile, so that ranks cannot wait in a circle.
  *
+ * Where there are several hosts each host does this by itself, but all say how it went to all: either every host shares
+ * memory or none does.
+ *
  * Every rank takes part in all three allgathers whatever goes wrong, so that a failure of one is known to all.
  *
  * Cleanup: zero-initialised, fini accepts a half-built state.
@@ -58,7 +61,7 @@ struct exchange {
     struct halay_log *log;
     const struct halay_peers *peers; /* borrowed */
     struct halay_shm_map *map;       /* borrowed: filled here */
-    int rank, size;
+    int rank, size;                  /* the bootstrap's */
     int64_t deadline_us;
     int listener; /* owned, -1 if none */
     struct announcement me;
@@ -112,7 +115,7 @@ static enum halay_status prepare(struct exchange *x, size_t wanted, int without_
 {
     size_t bytes;
 
-    enum halay_status status = halay_shm_fit(x->log, x->size, wanted, &bytes);
+    enum halay_status status = halay_shm_fit(x->log, x->map->size, wanted, &bytes);
     if (status != HALAY_OK)
         return status;
     x->me.bytes = bytes;
@@ -141,25 +144,25 @@ static enum halay_status first_failure(const struct exchange *x, int *rank)
 static enum halay_status segment_create(struct exchange *x)
 {
     struct halay_shm_map *map = x->map;
-    size_t bytes = x->all[0].bytes;
+    size_t bytes = x->me.bytes;
 
-    for (int r = 1; r < x->size; r++)
-        if (x->all[r].bytes < bytes)
-            bytes = x->all[r].bytes;
-    if (bytes < halay_shm_least_bytes(x->size))
+    for (int m = 0; m < map->size; m++)
+        if (x->all[map->ranks[m]].bytes < bytes)
+            bytes = x->all[map->ranks[m]].bytes;
+    if (bytes < halay_shm_least_bytes(map->size))
         return HALAY_ERR_FORMAT;
-    halay_shm_layout(x->size, bytes, &map->layout);
+    halay_shm_layout(map->size, bytes, &map->layout);
     enum halay_status status = halay_segment_create(x->log, "halay", map->layout.bytes, &map->fd);
     if (status != HALAY_OK)
         return status;
-    status = halay_segment_map(x->log, map->fd, map->layout.bytes, &map->base[x->rank]);
+    status = halay_segment_map(x->log, map->fd, map->layout.bytes, &map->base[map->rank]);
     if (status != HALAY_OK)
         return status;
-    struct halay_shm_header *header = map->base[x->rank];
+    struct halay_shm_header *header = map->base[map->rank];
     header->magic = HALAY_SHM_MAGIC;
     header->version = HALAY_SHM_VERSION;
     header->rank = (uint32_t)x->rank;
-    header->size = (uint32_t)x->size;
+    header->size = (uint32_t)map->size;
     header->has_barrier = (uint32_t)x->me.has_barrier;
     header->bytes = map->layout.bytes;
     memcpy(header->nonce, x->me.nonce, sizeof header->nonce);
@@ -264,12 +267,23 @@ static int is_peer(const struct exchange *x, const struct delivery *d, const str
     return who->uid == geteuid() && who->pid == halay_peers_pid(x->peers, (int)d->rank);
 }
 
+/* The number of a rank among the members; -1 if it is none. */
+static int member_of(const struct exchange *x, int rank)
+{
+    int m = x->map->size - 1;
+
+    while (m >= 0 && x->map->ranks[m] != rank)
+        m--;
+    return m;
+}
+
 static void map_segment(struct exchange *x, int peer, int fd)
 {
     struct halay_shm_map *map = x->map;
+    int member = member_of(x, peer);
     void *base;
 
-    if (map->base[peer] || halay_segment_map(x->log, fd, map->layout.bytes, &base) != HALAY_OK)
+    if (member < 0 || map->base[member] || halay_segment_map(x->log, fd, map->layout.bytes, &base) != HALAY_OK)
         return;
     const struct halay_shm_header *header = base;
     if (header->magic != HALAY_SHM_MAGIC || header->rank != (uint32_t)peer || header->bytes != map->layout.bytes ||
@@ -279,7 +293,7 @@ static void map_segment(struct exchange *x, int peer, int fd)
         return;
     }
     madvise(base, map->layout.bytes, MADV_DONTDUMP); /* its owner dumps it */
-    map->base[peer] = base;
+    map->base[member] = base;
 }
 
 /* Nonzero if there was something to take. */
@@ -342,8 +356,9 @@ static void take_deliveries(struct exchange *x)
 
 static enum halay_status check_all_mapped(struct exchange *x)
 {
-    for (int r = 0; r < x->size; r++) {
-        if (x->map->base[r])
+    for (int m = 0; m < x->map->size; m++) {
+        int r = x->map->ranks[m];
+        if (x->map->base[m])
             continue;
         halay_info(x->log, "shared memory of rank %d on '%s' cannot be mapped here: not the same host or container", r,
                    halay_peers_host(x->peers, r));
@@ -354,13 +369,24 @@ static enum halay_status check_all_mapped(struct exchange *x)
 
 /* ---- all ---- */
 
-static enum halay_status allocate(struct exchange *x)
+static enum halay_status allocate(struct exchange *x, int its_host_only)
 {
+    struct halay_shm_map *map = x->map;
     size_t n = (size_t)x->size;
 
     x->all = calloc(n, sizeof *x->all);
-    x->map->base = calloc(n, sizeof *x->map->base);
-    return x->all && x->map->base ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    map->ranks = calloc(n, sizeof *map->ranks);
+    if (!x->all || !map->ranks)
+        return HALAY_ERR_NO_MEMORY;
+    for (int r = 0; r < x->size; r++) {
+        if (its_host_only && !halay_peers_is_local(x->peers, r))
+            continue;
+        if (r == x->rank)
+            map->rank = map->size;
+        map->ranks[map->size++] = r;
+    }
+    map->base = calloc((size_t)map->size, sizeof *map->base);
+    return map->base ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
 /* Agree: the worst status of all, with a line that says whose it is. */
@@ -385,9 +411,9 @@ static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boo
     if (status != HALAY_OK)
         return status;
     status = segment_create(x);
-    for (int r = 0; r < x->size && status == HALAY_OK; r++)
-        if (r != x->rank)
-            deliver(x, r);
+    for (int m = 0; m < x->map->size && status == HALAY_OK; m++)
+        if (m != x->map->rank)
+            deliver(x, x->map->ranks[m]);
     status = agree(x, boot, status);
     if (status != HALAY_OK)
         return status;
@@ -396,7 +422,8 @@ static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boo
 }
 
 enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
-                                     size_t wanted, int without_barrier, int timeout_ms, struct halay_shm_map *map)
+                                     size_t wanted, int its_host_only, int without_barrier, int timeout_ms,
+                                     struct halay_shm_map *map)
 {
     struct exchange x = {
         .log = log,
@@ -409,8 +436,8 @@ enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *b
     };
 
     memset(x.silent, -1, sizeof x.silent);
-    *map = (struct halay_shm_map){ .rank = boot->rank, .size = boot->size, .fd = -1 };
-    enum halay_status status = allocate(&x);
+    *map = (struct halay_shm_map){ .fd = -1 };
+    enum halay_status status = allocate(&x, its_host_only);
     if (status == HALAY_OK)
         status = exchange_all(&x, boot, wanted, without_barrier);
     if (x.listener >= 0)
@@ -427,7 +454,9 @@ void halay_shm_map_fini(struct halay_shm_map *map)
     for (int r = 0; map->base && r < map->size; r++)
         halay_segment_unmap(map->base[r], map->layout.bytes);
     free(map->base);
+    free(map->ranks);
     map->base = NULL;
+    map->ranks = NULL;
     if (map->fd >= 0)
         close(map->fd);
     map->fd = -1;

@@ -524,16 +524,25 @@ enum halay_status halay_shm_pump(struct halay_shm_context *c, struct halay_shm_p
     return status;
 }
 
+static int is_needed(const struct halay_shm_queue *q)
+{
+    const struct halay_transfer *x = q->first;
+
+    while (x && x->is_optional)
+        x = x->next;
+    return x != NULL;
+}
+
 int halay_shm_is_stuck(struct halay_shm_peer *p)
 {
-    if (p->fresh.first || p->begun.first)
+    if (is_needed(&p->fresh) || is_needed(&p->begun))
         return 1;
     if (halay_shm_has_record(&p->in))
         return 0;
     for (struct halay_shm_incoming *m = p->incoming; m; m = m->next)
-        if (m->transfer)
+        if (m->transfer && !m->transfer->is_optional)
             return 1;
-    return p->posted.first != NULL;
+    return is_needed(&p->posted);
 }
 
 /* ---- taking back ---- */

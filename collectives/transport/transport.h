@@ -59,6 +59,7 @@ struct halay_transfer {
     uint32_t tag;
     unsigned char *buf; /* borrowed until DONE or cancelled */
     size_t bytes;
+    int is_optional;             /* set by the owner before it is posted: that the peer leaves first is no error */
     size_t moved;                /* the transport's own: bytes moved so far */
     void *handle;                /* the transport's own: request of the library below */
     struct halay_transfer *next; /* the transport's own: queue of what is posted */
@@ -72,6 +73,8 @@ static inline int halay_transfer_is_done(struct halay_transfer *x)
 enum halay_transport_caps {
     HALAY_TRANSPORT_SHARED = 1, /* area, locate, reach and notify work; alloc gives memory that peers can reach */
     HALAY_TRANSPORT_SLEEPS = 2, /* arm, sleep, disarm and wake work */
+    /* No transport has this by itself: a group over messages whose ranks share memory inside their nodes (nodes.h). */
+    HALAY_TRANSPORT_NODES = 4,
 };
 
 #define HALAY_PRIVATE UINT64_MAX /* the offset of memory that peers cannot reach */
@@ -96,7 +99,7 @@ struct halay_transport_ops {
 
     /* Do what can be done without waiting. HALAY_OK, or an error, the same one from then on: HALAY_ERR_PEER from the
      * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any more
-     * (failed_peer says which), HALAY_ERR_FORMAT if lengths disagree. */
+     * and is not optional (failed_peer says which), HALAY_ERR_FORMAT if lengths disagree. */
     enum halay_status (*progress)(struct halay_transport *t);
 
     /* Take a transfer back, posted or not, done or not: after return neither x nor its buffer is touched again by this

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One rank of a job of processes, for the scripts beside it: usage: job [--spawn N] matrix | quick | subsets | die | huge
+ * One rank of a job of processes, for the scripts beside it: usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | die |
+ * huge
  *
- * matrix, quick: all cases of matrix.h and subsets.h over the transport that HALAY_TRANSPORT names; subsets: the latter. die:
- * the last rank is killed in the middle of an all-reduce, for each algorithm; all others must get HALAY_ERR_PEER and its
- * number. huge: more than 2^31 elements. --spawn N starts N ranks as children, with a store of its own; without it the
- * environment (mpirun, halayrun) says who this is.
+ * matrix, quick: all cases of matrix.h and subsets.h over the transport that HALAY_TRANSPORT names; subsets: the latter.
+ * die: the last rank is killed in the middle of an all-reduce, for each algorithm; all others must get HALAY_ERR_PEER and
+ * its number. huge: more than 2^31 elements. --spawn N starts N ranks as children, on the nodes that LAYOUT names by a
+ * character each (all on one without it), with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/store.h"
 #include "collectives/coll.h"
@@ -143,7 +144,7 @@ static int secret_fd(const unsigned char *secret)
 }
 
 /* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure. */
-static int spawn(int n, const char *what)
+static int spawn(int n, const char *layout, const char *what)
 {
     static const unsigned char secret[HALAY_SECRET_BYTES] = { 3, 1, 4 };
     struct halay_store_server *server;
@@ -160,6 +161,8 @@ static int spawn(int n, const char *what)
             continue;
         set_number("HALAY_RANK", r);
         set_number("HALAY_SIZE", n);
+        if (layout)
+            set_number("HALAY_NODE", layout[r]);
         set_number("HALAY_STORE_SECRET_FD", fd);
         REQUIRE(!setenv("HALAY_STORE_ADDRESS", halay_store_server_address(server), 1));
         exit(be_rank(what));
@@ -185,9 +188,11 @@ int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 4 && !strcmp(argv[1], "--spawn") && atoi(argv[2]) > 0 && atoi(argv[2]) <= RANKS_MAX)
-        return spawn(atoi(argv[2]), argv[3]);
+        return spawn(atoi(argv[2]), NULL, argv[3]);
+    if (argc == 5 && !strcmp(argv[1], "--spawn") && (int)strlen(argv[3]) == atoi(argv[2]))
+        return spawn(atoi(argv[2]), argv[3], argv[4]);
     if (argc == 2)
         return be_rank(argv[1]);
-    fprintf(stderr, "usage: job [--spawn N] matrix | quick | subsets | die | huge\n");
+    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | die | huge\n");
     return 99;
 }

@@ -12,7 +12,7 @@
 #include "tests/coll/matrix.h"
 #include "base/half.h"
 #include "base/memory.h"
-#include "collectives/coll.h"
+#include "collectives/channel.h"
 #include "tests/test.h"
 #include <math.h>
 #include <string.h>
@@ -852,6 +852,14 @@ static void huge_all(struct run *run, const struct halay_algorithm *a)
 
 /* ---- all of an algorithm ---- */
 
+static int is_possible(const struct run *run, const struct halay_algorithm *a)
+{
+    unsigned caps = run->group->caps;
+
+    return (!(a->flags & HALAY_ALGORITHM_SHARED) || caps & HALAY_TRANSPORT_SHARED) &&
+           (!(a->flags & HALAY_ALGORITHM_NODES) || caps & HALAY_TRANSPORT_NODES);
+}
+
 static void algorithm_all(struct run *run, const struct halay_algorithm *a)
 {
     const char *operation = halay_operation_name(a->operation);
@@ -860,10 +868,10 @@ static void algorithm_all(struct run *run, const struct halay_algorithm *a)
 
     const int has_shared = run->is_shared;
 
-    run->is_shared = has_shared && a->flags & HALAY_ALGORITHM_SHARED;
-    if (a->flags & HALAY_ALGORITHM_SHARED && !has_shared) {
+    run->is_shared = has_shared && a->flags & (HALAY_ALGORITHM_SHARED | HALAY_ALGORITHM_NODES);
+    if (!is_possible(run, a)) {
         if (status != HALAY_ERR_UNSUPPORTED)
-            fail(run, "not refused without shared memory", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
+            fail(run, "not refused where it is not possible", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
         return;
     }
     if (status != HALAY_OK)
@@ -1125,7 +1133,7 @@ int matrix_run(struct halay_group *group, int quick)
         bytes = (HUGE_COUNT + 2 * GUARD) * sizeof(float) + 65536;
 
     REQUIRE(run.size <= RANKS_MAX);
-    run.is_shared = (halay_group_world(group)->data->caps & HALAY_TRANSPORT_SHARED) != 0;
+    run.is_shared = (group->caps & (HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_NODES)) != 0;
     for (int i = 0; i < 2; i++) {
         REQUIRE(halay_group_alloc(group, bytes, &shared[i]) == HALAY_OK);
         run.memory[0][i] = shared[i];

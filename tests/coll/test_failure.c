@@ -159,14 +159,17 @@ static void *run_rank(void *arg)
 
 /* Ranks that don't need the victim may complete (a broadcast's first children, a barrier's quick ones): they find out at the
  * next collective, which nobody can complete. */
-static void run(const struct halay_algorithm *a, unsigned caps, enum what what, int progresses)
+static void run(const struct halay_algorithm *a, unsigned caps, const int *node, enum what what, int progresses)
 {
+    const int all_share = caps & HALAY_TRANSPORT_SHARED && !node;
     struct rank ranks[RANKS];
     pthread_t threads[RANKS];
     struct halay_fake_hub *hub;
 
     REQUIRE(halay_fake_hub_create(RANKS, &hub) == HALAY_OK);
     halay_fake_hub_set_caps(hub, caps);
+    if (node)
+        REQUIRE(halay_fake_hub_set_nodes(hub, node) == HALAY_OK);
     for (int r = 0; r < RANKS; r++) {
         ranks[r] = (struct rank){ .hub = hub, .rank = r, .what = what, .progresses = progresses, .algorithm = a };
         REQUIRE(!pthread_create(&threads[r], NULL, run_rank, &ranks[r]));
@@ -187,7 +190,7 @@ static void run(const struct halay_algorithm *a, unsigned caps, enum what what, 
         CHECK(x->later == HALAY_ERR_PEER && x->again == x->status, "rank %d: later '%s', %s %s, rank %d %s", r,
               halay_status_string(x->later), halay_operation_name(a->operation), a->name, VICTIM, what_names[what]);
         /* Over messages alone a rank can only see who stopped talking to it: perhaps one who gave up because of the victim. */
-        CHECK(x->named == VICTIM || (!(caps & HALAY_TRANSPORT_SHARED) && x->named >= 0 && x->named != r),
+        CHECK(x->named == VICTIM || (!all_share && x->named >= 0 && x->named != r),
               "rank %d names rank %d, %s %s, rank %d %s", r, x->named, halay_operation_name(a->operation), a->name,
               VICTIM, what_names[what]);
     }
@@ -287,16 +290,23 @@ static void disagree(unsigned caps)
 
 int main(void)
 {
+    static const int layouts[2][RANKS] = { { 0, 0, 1, 1 }, { 0, 1, 1, 1 } };
     static const unsigned caps[] = { HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, HALAY_TRANSPORT_SLEEPS, 0 };
 
     for (size_t k = 0; k < sizeof caps / sizeof *caps; k++) {
         for (size_t i = 0; i < halay_algorithm_count; i++)
             for (int w = 0; w < WHATS; w++)
-                if (caps[k] & HALAY_TRANSPORT_SHARED || !(halay_algorithms[i].flags & HALAY_ALGORITHM_SHARED))
+                if ((caps[k] & HALAY_TRANSPORT_SHARED || !(halay_algorithms[i].flags & HALAY_ALGORITHM_SHARED)) &&
+                    !(halay_algorithms[i].flags & HALAY_ALGORITHM_NODES))
                     for (int n = 0; n < (w == GIVES_UP ? 3 : 1); n++)
-                        run(&halay_algorithms[i], caps[k], (enum what)w, n * n);
+                        run(&halay_algorithms[i], caps[k], NULL, (enum what)w, n * n);
         time_out(caps[k]);
         disagree(caps[k]);
     }
+    for (size_t i = 0; i < halay_algorithm_count; i++)
+        for (int w = 0; w < WHATS && halay_algorithms[i].flags & HALAY_ALGORITHM_NODES; w++)
+            for (int n = 0; n < (w == GIVES_UP ? 4 : 1); n++)
+                for (int l = 0; l < 2; l++)
+                    run(&halay_algorithms[i], caps[0], layouts[l], (enum what)w, n * n * n);
     return test_end();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Collectives over the fake transport: the whole matrix with ranks as threads; with shared memory and with messages only;
- * in order and delayed and reordered.
+ * in order and delayed and reordered; on one node and on several, with as many ranks on each and not.
  */
 #include "collectives/group.h"
 #include "collectives/transport/fake.h"
@@ -42,7 +42,8 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
-static void run(int size, unsigned caps, uint64_t delay, int quick, int only_subsets)
+/* node: of each rank; NULL: one. */
+static void run(int size, const int *node, unsigned caps, uint64_t delay, int quick, int only_subsets)
 {
     struct rank ranks[RANKS_MAX];
     pthread_t threads[RANKS_MAX];
@@ -52,6 +53,8 @@ static void run(int size, unsigned caps, uint64_t delay, int quick, int only_sub
     REQUIRE(halay_fake_hub_create(size, &hub) == HALAY_OK);
     halay_fake_hub_set_caps(hub, caps);
     halay_fake_hub_set_delay(hub, delay);
+    if (node)
+        REQUIRE(halay_fake_hub_set_nodes(hub, node) == HALAY_OK);
     for (int r = 0; r < size; r++) {
         ranks[r] = (struct rank){ .hub = hub, .rank = r, .quick = quick, .only_subsets = only_subsets };
         REQUIRE(!pthread_create(&threads[r], NULL, run_rank, &ranks[r]));
@@ -60,7 +63,8 @@ static void run(int size, unsigned caps, uint64_t delay, int quick, int only_sub
         pthread_join(threads[r], NULL);
         failed += ranks[r].failed;
     }
-    CHECK(!failed, "%d failures: %d ranks, caps %u, delay %llu", failed, size, caps, (unsigned long long)delay);
+    CHECK(!failed, "%d failures: %d ranks, %s, caps %u, delay %llu", failed, size, node ? "several nodes" : "one node", caps,
+          (unsigned long long)delay);
     halay_fake_hub_destroy(hub);
 }
 
@@ -73,13 +77,22 @@ enum { SLOW_BUILD = 0 };
 int main(int argc, char **argv)
 {
     static const int sizes[] = { 1, 2, 3, 4, 5, 7, 8 };
+    static const struct {
+        int size, node[RANKS_MAX];
+    } layouts[] = { { 4, { 0, 0, 1, 1 } },       { 4, { 0, 0, 0, 1 } },    { 5, { 0, 0, 1, 1, 1 } },
+                    { 5, { 0, 1, 0, 2, 1 } },    { 3, { 0, 1, 1 } },       { 8, { 0, 0, 1, 1, 2, 2, 3, 3 } } };
     int quick = SLOW_BUILD || (argc > 1 && !strcmp(argv[1], "--quick"));
     int only_subsets = argc > 1 && !strcmp(argv[1], "--subsets");
 
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        run(sizes[i], HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, 0, quick, only_subsets);
-        run(sizes[i], HALAY_TRANSPORT_SLEEPS, 0, quick || sizes[i] > 5, only_subsets);
-        run(sizes[i], 0, 1000 + i, 1, only_subsets);
+    int only_nodes = argc > 1 && !strcmp(argv[1], "--nodes");
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !only_nodes; i++) {
+        run(sizes[i], NULL, HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, 0, quick, only_subsets);
+        run(sizes[i], NULL, HALAY_TRANSPORT_SLEEPS, 0, quick || sizes[i] > 5, only_subsets);
+        run(sizes[i], NULL, 0, 1000 + i, 1, only_subsets);
     }
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        run(layouts[i].size, layouts[i].node, HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, i % 2 ? 2000 + i : 0,
+            quick || i, only_subsets);
     return test_end();
 }

@@ -17,6 +17,10 @@ for n in 1 2 3 4 5 7 8; do
     mpirun $over -np $n "$job" $what || exit $?
 done
 if [ -n "$over" ]; then
+    for sizes in '2 2' '3 1' '2 3'; do
+        set -- $sizes
+        mpirun $over -np $1 -x HALAY_NODE=a "$job" quick : -np $2 -x HALAY_NODE=b "$job" quick || exit $?
+    done
     out=$(mpirun $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die 2>&1)
     [ "$(echo "$out" | grep -c 'over mpi: passed')" = 2 ] || { echo "$out"; echo "a death"; exit 1; }
 fi

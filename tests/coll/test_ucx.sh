@@ -12,6 +12,10 @@ for n in 1 2 3 4 5 7 8; do
     case $n in 2|3) what=matrix;; *) what=quick;; esac
     "$job" --spawn $n $what || exit $?
 done
+for layout in 0011 0001 00111; do
+    "$job" --spawn ${#layout} $layout quick || exit $?
+done
+HALAY_ALLREDUCE_ALGORITHM=hierarchical "$job" --spawn 4 0011 die || { echo "a death on one of two nodes"; exit 1; }
 for algorithm in ring halving-doubling recursive-doubling direct; do
     HALAY_ALLREDUCE_ALGORITHM=$algorithm "$job" --spawn 3 die || { echo "a death under $algorithm"; exit 1; }
 done

@@ -95,7 +95,7 @@ static void rig_init(struct rig *rig, const struct halay_module_api *api)
 
 void rig_watch(struct rig *rig)
 {
-    REQUIRE(halay_peers_create(&rig->log, rig->boot, WAIT_MS, &rig->peers) == HALAY_OK);
+    REQUIRE(halay_peers_create(&rig->log, rig->boot, NULL, WAIT_MS, &rig->peers) == HALAY_OK);
     halay_peers_set_grace(rig->peers, GRACE_US);
 }
 

@@ -65,7 +65,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     log.rank = rank;
     log.write = job->is_quiet ? drop_line : NULL;
     c.boot = shared_boot_create(board, rank, &log);
-    if (!CHECK(halay_peers_create(&log, c.boot, 60000, &peers) == HALAY_OK))
+    if (!CHECK(halay_peers_create(&log, c.boot, NULL, 60000, &peers) == HALAY_OK))
         return 1;
     if (CHECK(halay_shm_open(&log, &options, c.boot, peers, &c.t) == HALAY_OK)) {
         job->run(&c, &log);
