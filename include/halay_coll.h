@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-struct halay_group;
+struct halay_group; /* the memory that one can take: docs/algorithms.md, "Memory of a group" */
 struct halay_coll; /* one collective under way */
 
 /* How to start; zero-initialise, set struct_size to sizeof, then what differs from the default. */

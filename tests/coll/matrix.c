@@ -13,6 +13,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "collectives/channel.h"
+#include "collectives/nodes.h"
 #include "tests/test.h"
 #include <math.h>
 #include <string.h>
@@ -1122,6 +1123,28 @@ static void sequence(struct run *run)
     compare_hashes(run, "auto", HALAY_F32);
 }
 
+/* docs/algorithms.md, "Memory of a group". bytes: of the largest data that were reduced. */
+static size_t scratch_bound(const struct run *run, size_t bytes)
+{
+    size_t n = (size_t)run->size, r = run->group->world->config.ring_segment_bytes, most = 0, log2n = 0;
+    size_t segments = run->group->nodes ? (size_t)run->group->nodes->segments : 0;
+
+    r = r > 16384 ? r : 16384;
+    while ((size_t)1 << log2n < n)
+        log2n++;
+    most = 64 * r > 2 * n * (r + 64) ? 64 * r : 2 * n * (r + 64);
+    most = most > (log2n + 4) << 18 ? most : (log2n + 4) << 18;
+    return ((size_t)8 << 20) + 2 * most + (segments << 23) + 4 * bytes;
+}
+
+static void check_memory(struct run *run, size_t bytes)
+{
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        if (run->group->channels[k].scratch_bytes > scratch_bound(run, bytes))
+            fail(run, "a channel holds more memory than documented", "all", HALAY_F32, HALAY_SUM,
+                 run->group->channels[k].scratch_bytes, 0, PRIVATE);
+}
+
 int matrix_run(struct halay_group *group, int quick)
 {
     struct run run = { .group = group, .rank = halay_group_rank(group), .size = halay_group_size(group),
@@ -1148,8 +1171,12 @@ int matrix_run(struct halay_group *group, int quick)
     REQUIRE(run.expected);
 
     wrong_use(&run);
-    for (size_t i = 0; i < halay_algorithm_count && !run.failed; i++)
+    size_t adasum_bytes = 0;
+    for (size_t i = 0; i < halay_algorithm_count && !run.failed; i++) {
         algorithm_all(&run, &halay_algorithms[i]);
+        adasum_bytes = halay_algorithms[i].operation == HALAY_ALLREDUCE_ADASUM ? bytes : adasum_bytes;
+        check_memory(&run, adasum_bytes);
+    }
     in_flight(&run);
     sequence(&run);
     halay_group_barrier(group);
