@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, YIELD_AFTER = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000 };
+enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000 };
 
 void coll_advanced(struct halay_coll *c)
 {
@@ -483,7 +483,7 @@ enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
             polls = 0;
             continue;
         }
-        if (group->may_hog || polls < YIELD_AFTER)
+        if (group->may_hog)
             halay_relax();
         else
             sched_yield();
