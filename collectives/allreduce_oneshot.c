@@ -9,13 +9,19 @@
  *     every rank: write own data and number; for each other rank wait for its number; add a, b, c along the tree
  *
  * Slots alternate: exchange k uses slot k mod 2. A rank writes exchange k + 2 after it has seen everybody's k + 1, and who
- * has written k + 1 had read all of k: nobody is overtaken, without a barrier.
+ * has written k + 1 had read all of k: nobody is overtaken, without a barrier. By the same token the slot of exchange k + 1
+ * is nobody's any more when k is over, and its lines are fetched back then, so that the next write finds them here.
  *
  * Cost: one exchange of N lines and more; each rank reads N S bytes. Any number of ranks, any count (more than a slot
  * holds goes in turns), in and out of place, lists of pieces. Everybody adds the same along the same tree: the same bits
  * on all ranks; f16 and bf16 are rounded once.
  */
+#include "base/memory.h"
+#include "base/prefetch.h"
 #include "collectives/shared.h"
+
+/* Of the next slot: as much as is fetched without holding up the return. */
+enum { FETCHED_MOST = 1024 };
 
 struct state {
     size_t at;       /* elements done */
@@ -65,6 +71,17 @@ static void add_all(struct halay_coll *c)
     s->at += s->count;
 }
 
+/* The peers have read the other slot: they have written this exchange. */
+static void fetch_next_slot(const struct halay_coll *c)
+{
+    const struct state *s = c->state;
+    const unsigned char *slot = (const unsigned char *)&shared_mine(c)->oneshot[(s->number + 1) & 1];
+    size_t bytes = sizeof s->number + s->count * c->element;
+
+    for (size_t at = 0; at < bytes && at < FETCHED_MOST; at += HALAY_CACHE_LINE)
+        halay_prefetch_write(slot + at);
+}
+
 static void start(struct halay_coll *c)
 {
     write_slot(c);
@@ -79,8 +96,10 @@ static enum halay_status progress(struct halay_coll *c)
             return HALAY_IN_PROGRESS;
     add_all(c);
     coll_advanced(c);
-    if (s->at == c->out.count)
+    if (s->at == c->out.count) {
+        fetch_next_slot(c);
         return HALAY_OK;
+    }
     write_slot(c);
     return HALAY_IN_PROGRESS;
 }
