@@ -23,7 +23,8 @@ static const struct rule {
     const char *algorithm;
     const char *why;
 } rules[] = {
-    { HALAY_ALLREDUCE, NULL, 1, 1, 2, 4 * KB, "one-shot", "small, in shared memory: one exchange beats two" },
+    { HALAY_ALLREDUCE, NULL, 1, 1, 2, KB / 2, "one-shot", "small, in shared memory: one exchange beats two" },
+    { HALAY_ALLREDUCE, NULL, 1, 1, 2, SIZE_MAX, "two-shot", "in shared memory: every byte is read and written once" },
     { HALAY_ALLREDUCE, NULL, 1, 1, 8, 2 * KB, "one-shot", "small, in shared memory: one exchange beats two" },
     { HALAY_ALLREDUCE, NULL, 1, 1, ANY_SIZE, KB / 2, "one-shot", "small, in shared memory: one exchange beats two" },
     { HALAY_ALLREDUCE, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "two-shot",
