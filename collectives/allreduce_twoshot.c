@@ -31,9 +31,12 @@
  * the slots. Any number of ranks, any count, in and out of place, lists of pieces (in place).
  */
 #include "base/memory.h"
+#include "base/prefetch.h"
 #include "collectives/shared.h"
+#include <string.h>
 
-enum { SLOTS = 4, CHUNK_BYTES = 1 << 18 };
+/* A ring of slots this small stays in the second-level cache beside the data. Without slots there is nothing to keep. */
+enum { SLOTS = 4, CHUNK_BYTES = 1 << 16, CHUNKS_AT_ONCE = 4, STEP_BYTES = 2048 };
 
 /* What a rank said when it arrived. */
 struct peer {
@@ -175,15 +178,37 @@ static void fill(struct halay_coll *c)
     coll_advanced(c);
 }
 
+/* The owner wrote the sum, so its lines are in the owner's cache. They are fetched for writing: the next fill of this place
+ * then finds them here. */
+static void copy_and_keep(unsigned char *to, const unsigned char *from, size_t bytes)
+{
+    for (size_t at = 0, length; at < bytes; at += length) {
+        length = bytes - at < STEP_BYTES ? bytes - at : STEP_BYTES;
+        for (size_t line = at ? at + STEP_BYTES : 0; line < bytes && line < at + 2 * STEP_BYTES;
+             line += HALAY_CACHE_LINE)
+            halay_prefetch_write(from + line);
+        memcpy(to + at, from + at, length);
+    }
+}
+
+static void drain_span(struct halay_coll *c, struct halay_span span, const unsigned char *from)
+{
+    struct state *s = c->state;
+
+    for (size_t done = 0, length; done < span.length; done += length) {
+        void *to = halay_vector_run(&c->out, &s->draining, span.start + done, span.length - done, &length);
+        copy_and_keep(to, from + done * c->element, length * c->element);
+    }
+}
+
 static void drain(struct halay_coll *c)
 {
     struct state *s = c->state;
 
     for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].out_private; owner++) {
         struct halay_span span = slice_chunk(c, owner, s->drained);
-        if (owner != c->t->rank && span.length)
-            halay_vector_unpack(&c->out, &s->draining, span.start, span.length,
-                                slot_place(c, c->t->rank, owner, s->drained));
+        if (owner != c->t->rank)
+            drain_span(c, span, slot_place(c, c->t->rank, owner, s->drained));
     }
     s->drained++;
     coll_advanced(c);
@@ -243,20 +268,22 @@ static enum halay_status reduce_run(struct halay_coll *c, size_t at, size_t most
     return HALAY_OK;
 }
 
-static enum halay_status reduce_chunk(struct halay_coll *c)
+static enum halay_status reduce_chunks(struct halay_coll *c)
 {
     struct state *s = c->state;
-    struct halay_span span = slice_chunk(c, c->t->rank, s->reduced);
+    size_t left = s->chunks - s->reduced, chunks = s->slotted ? 1 : left < CHUNKS_AT_ONCE ? left : CHUNKS_AT_ONCE;
+    struct halay_span last = slice_chunk(c, c->t->rank, s->reduced + chunks - 1);
+    size_t at = slice_chunk(c, c->t->rank, s->reduced).start, end = last.start + last.length;
     enum halay_status status = HALAY_OK;
 
     if (!shared_enter(c))
         return HALAY_IN_PROGRESS; /* somebody has given up; the next look at the peers finds out who */
-    for (size_t done = 0, length; done < span.length && status == HALAY_OK; done += length)
-        status = reduce_run(c, span.start + done, span.length - done, &length);
+    for (size_t length; at < end && status == HALAY_OK; at += length)
+        status = reduce_run(c, at, end - at, &length);
     shared_leave(c);
     if (status != HALAY_OK)
         return status;
-    s->reduced++;
+    s->reduced += chunks;
     if (s->slotted || s->reduced == s->chunks) /* nobody waits for the others */
         shared_publish(c, &shared_mine(c)->done, s->base + s->reduced);
     coll_advanced(c);
@@ -274,7 +301,7 @@ static enum halay_status progress(struct halay_coll *c)
     if (s->arrived < c->t->size)
         status = meet_all(c);
     if (status == HALAY_OK && s->reduced < s->chunks && all_have_filled(c))
-        status = reduce_chunk(c);
+        status = reduce_chunks(c);
     if (status != HALAY_OK)
         return status;
     if (mine && s->drained < s->chunks && shared_all_have_done(c, s->base + s->drained + 1))
