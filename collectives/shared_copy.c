@@ -8,6 +8,10 @@
  *   take    chunk k of every giver's row, from its memory or its slot, when it is there; then number done
  *   end     a giver waits until everybody has taken everything; one who gives nothing may go, nobody reads from it
  *
+ * Between two ranks of which one gives, the giver would only wait. So (pushes) the taker says where its memory lies, too,
+ * takes the first half of each chunk, and the giver writes the second half there; its done says so, and the taker waits for
+ * it. What bounds a copy is how fast one core gets lines out of the other's cache, and so both do it.
+ *
  * A giver that gives up does not wait: it says so (closed) and may then change its row while it is being copied. So a taker
  * looks at closed after the copy, and counts a chunk as taken only if none of its givers had given up by then:
  *
@@ -37,6 +41,21 @@ static struct halay_span chunk_of(const struct shared_copy *s, const struct shar
     return halay_segment_span((struct halay_span){ .start = 0, .length = g->length }, s->chunk, k);
 }
 
+/* What a rank's arrival speaks of: its row, or with pushes the memory of who has none. */
+static size_t row_of(const struct halay_coll *c, const struct shared_giver *g)
+{
+    return g->length ? g->length : c->out.count;
+}
+
+/* The part of a chunk that a taker takes; the giver writes the rest. */
+static struct halay_span taken_of(const struct shared_copy *s, const struct shared_giver *taker,
+                                  struct halay_span chunk)
+{
+    if (s->pushes && taker->target)
+        chunk.length /= 2;
+    return chunk;
+}
+
 /* ---- give ---- */
 
 static void arrive(struct halay_coll *c, struct shared_giver *me)
@@ -49,8 +68,10 @@ static void arrive(struct halay_coll *c, struct shared_giver *me)
     if (c->in.piece_count > 1)
         area->in_table = (uint32_t)shared_publish_table(c, area);
     else
-        area->in_offset = c->t->ops->locate(c->t, coll_in(c), me->length * c->element);
+        area->in_offset = c->t->ops->locate(c->t, coll_in(c), row_of(c, me) * c->element);
     me->is_private = !area->in_table && area->in_offset == HALAY_PRIVATE;
+    if (s->pushes && !me->is_private)
+        me->target = coll_out(c);
     shared_publish(c, &area->arrived, s->base + 1);
 }
 
@@ -65,7 +86,7 @@ void shared_copy_start(struct halay_coll *c)
     }
     s->base = c->channel->numbers.chunks;
     c->channel->numbers.chunks += s->chunks;
-    if (s->giver[c->t->rank].length)
+    if (s->giver[c->t->rank].length || s->pushes)
         arrive(c, &s->giver[c->t->rank]);
 }
 
@@ -91,7 +112,7 @@ static enum halay_status meet_all(struct halay_coll *c)
     for (; s->met < c->t->size; s->met++) {
         struct shared_giver *g = &s->giver[s->met];
         const struct halay_area *area = shared_area(c, s->met);
-        if (s->met == c->t->rank || !g->length)
+        if (s->met == c->t->rank || !(g->length || s->pushes))
             continue;
         if (!shared_has_reached(&shared_area(c, s->met)->arrived, s->base + 1))
             return HALAY_IN_PROGRESS;
@@ -99,9 +120,13 @@ static enum halay_status meet_all(struct halay_coll *c)
         g->is_private = !g->in_table && area->in_offset == HALAY_PRIVATE;
         if (g->in_table || g->is_private)
             continue;
-        g->data = c->t->ops->reach(c->t, s->met, area->in_offset, g->length * c->element);
-        if (!g->data)
+        unsigned char *row = c->t->ops->reach(c->t, s->met, area->in_offset, row_of(c, g) * c->element);
+        if (!row)
             return shared_reach_failed(c, s->met);
+        if (g->length)
+            g->data = row;
+        else
+            g->target = row;
     }
     return HALAY_OK;
 }
@@ -133,13 +158,31 @@ static int is_there(const struct halay_coll *c, int rank)
            shared_has_reached(&shared_area(c, rank)->filled, s->base + s->taken + 1);
 }
 
+/* The giver's part of a chunk. In progress if the taker has given up. */
+static enum halay_status push(struct halay_coll *c, int taker, struct halay_span chunk)
+{
+    struct shared_copy *s = c->state;
+    unsigned char *target = s->giver[taker].target;
+    size_t skipped = taken_of(s, &s->giver[taker], chunk).length, at = (chunk.start + skipped) * c->element;
+
+    if (!target)
+        return HALAY_OK;
+    if (!shared_enter(c))
+        return HALAY_IN_PROGRESS;
+    memcpy(target + at, coll_in(c) + at, (chunk.length - skipped) * c->element);
+    shared_leave(c);
+    return HALAY_OK;
+}
+
 static enum halay_status take_from(struct halay_coll *c, int rank)
 {
     struct shared_copy *s = c->state;
     const struct shared_giver *g = &s->giver[rank];
-    struct halay_span span = chunk_of(s, g, s->taken);
+    struct halay_span chunk = chunk_of(s, g, s->taken), span = taken_of(s, &s->giver[c->t->rank], chunk);
     size_t at = g->start + span.start;
 
+    if (rank == c->t->rank && s->pushes && chunk.length)
+        return push(c, !rank, chunk);
     if (!span.length)
         return HALAY_OK;
     if (rank == c->t->rank) {
@@ -210,5 +253,7 @@ enum halay_status shared_copy_progress(struct halay_coll *c)
         status = take(c);
     if (status != HALAY_OK)
         return status;
-    return s->taken == s->chunks && (!gives || shared_all_have_done(c, s->base + s->chunks)) ? HALAY_OK : HALAY_IN_PROGRESS;
+    return s->taken == s->chunks && (!(gives || s->pushes) || shared_all_have_done(c, s->base + s->chunks))
+               ? HALAY_OK
+               : HALAY_IN_PROGRESS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Copying through shared memory: what broadcast and all-gather over shared memory have in common. Some ranks give, each a
- * row of elements; everybody takes all rows.
+ * row of elements; everybody takes all rows. Of two ranks a giver who takes nothing may give by half: see `pushes`.
  */
 #ifndef HALAY_SHARED_COPY_H
 #define HALAY_SHARED_COPY_H
@@ -14,6 +14,7 @@ struct shared_giver {
     int is_private;            /* through its slots */
     size_t length;             /* elements; 0: gives nothing */
     size_t start;              /* where its row goes in everybody's out */
+    unsigned char *target;     /* with pushes, of who takes: its out here; NULL: private */
 };
 
 struct shared_copy {
@@ -21,6 +22,7 @@ struct shared_copy {
     size_t chunks, chunk;  /* of the longest row; elements of one */
     int met;               /* givers below have arrived */
     size_t filled, taken;  /* chunks of this rank */
+    int pushes; /* the one giver writes the second half of each chunk into the taker's memory, if that is shared */
     struct halay_cursor filling, taking;
     struct shared_giver giver[]; /* c->t->size of them */
 };

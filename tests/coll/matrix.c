@@ -18,9 +18,10 @@
 #include <math.h>
 #include <string.h>
 
-/* LARGE: several segments and lanes. HUGE_COUNT: slots of shared memory and halves of packed lists are used again and again. */
+/* LARGE: several segments and lanes. CHUNK_AND_ONE: a chunk of shared memory has one less of 8 bytes. HUGE_COUNT: slots of
+ * shared memory and halves of packed lists are used again and again. */
 enum { GUARD = 5, GUARD_BYTES = 128 };
-enum { RANKS_MAX = 8, LARGE = 100003, HUGE_COUNT = 2500007, HUGE_RANKS = 3 };
+enum { RANKS_MAX = 8, LARGE = 100003, CHUNK_AND_ONE = 32769, HUGE_COUNT = 2500007, HUGE_RANKS = 3 };
 
 enum where { SHARED, PRIVATE, MIXED, WHERES };
 
@@ -340,8 +341,10 @@ static void broadcast_all(struct run *run, const struct halay_algorithm *a)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
                 broadcast_case(run, a->name, types[t], counts[k], root, (enum where)((k + t) % (size_t)wheres(run)));
-    for (int w = 0; w < wheres(run); w++)
+    for (int w = 0; w < wheres(run); w++) {
         broadcast_case(run, a->name, HALAY_F64, run->quick ? LARGE / 10 : LARGE, run->size - 1, (enum where)w);
+        broadcast_case(run, a->name, HALAY_F64, CHUNK_AND_ONE, 0, (enum where)w);
+    }
 }
 
 /* ---- all-gather ---- */
