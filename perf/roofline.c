@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Sixteen words that need not be aligned; the compiler cuts them into what the processor has. */
-typedef uint32_t wide __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint32_t wide __attribute__((vector_size(64), aligned(1), may_alias));
 enum { WIDE = sizeof(wide) };
 
 /* to = a + b, word by word. */
