@@ -2,17 +2,19 @@
  *
  * Measuring a collective so that the figure is not flattered:
  *
- *     fill   barriers  [ halay's call ]    check    halay
- *     fill   barriers  [ MPI's call ]      check    MPI, on private memory: it has no other
- *     fill   barriers  [ read and write ]           the memory alone
+ *     fill   barriers  [ halay's call ]    barrier   check    halay
+ *     fill   barriers  [ MPI's call ]      barrier   check    MPI, on private memory: it has no other
+ *     fill   barriers  [ read and write ]  barrier            the memory alone
  *     ... and again, for as many iterations
  *
  * Each rank rewrites its buffers before each iteration, as a program would, so the data lie in its own cache and must
  * come from there; without that small sizes look three times as fast. What others' data must come to is cleared, so that
  * nothing is right because it was right before. Before each measurement all meet in MPI's barrier, if there is MPI, and
- * then in halay's: the same for all three, so that each library has just run and none starts cold. Nothing is sent
- * between an iteration's end and the next one's fill: times are gathered when the size is done. Taking turns in one run
- * matters on machines whose speed changes from run to run: only the ratio then means anything.
+ * then in halay's: the same for all three, so that each library has just run and none starts cold. After it they meet in
+ * halay's, in which ranks without a processor sleep: where there are more ranks than processors, those who are done
+ * would otherwise check, fill and spin in MPI's barrier at the cost of those who are not. Times are gathered when the
+ * size is done. Taking turns in one run matters on machines whose speed changes from run to run: only the ratio then
+ * means anything.
  *
  * The times of all ranks are compared iteration by iteration: the slowest rank's counts, and the median over
  * iterations. So what a rank leaves for others to wait for is counted, as it is their time.
@@ -108,53 +110,41 @@ static enum halay_status meet(struct perf_bench *bench)
     return halay_group_barrier(bench->group);
 }
 
-static enum halay_status time_halay(struct perf_bench *bench, const struct perf_place *place, double *seconds,
-                                    double *wrong)
-{
-    const struct perf_operation *operation = bench->operation;
-
-    operation->fill(&bench->pattern, place);
-    enum halay_status status = meet(bench);
-    if (status != HALAY_OK)
-        return status;
-    double start = perf_now();
-    status = operation->call(bench->group, &place->call);
-    *seconds = perf_now() - start;
-    if (status == HALAY_OK)
-        *wrong += (double)operation->wrong(&bench->pattern, place);
-    return status;
-}
-
-static enum halay_status time_mpi(struct perf_bench *bench, const struct perf_place *place, double *seconds,
-                                  double *wrong)
+/* What is timed. */
+static enum halay_status perform(struct perf_bench *bench, enum perf_row which, const struct perf_place *place)
 {
     char text[512];
 
-    bench->operation->fill(&bench->pattern, place);
-    enum halay_status status = meet(bench);
-    if (status != HALAY_OK)
-        return status;
-    double start = perf_now();
-    int failed = bench->mpi->call(&place->call, text, sizeof text);
-    *seconds = perf_now() - start;
-    if (failed && complain(text))
-        return HALAY_ERR_SYSTEM;
-    *wrong += (double)bench->operation->wrong(&bench->pattern, place);
-    return HALAY_OK;
+    switch (which) {
+    case PERF_HALAY:
+        return bench->operation->call(bench->group, &place->call);
+    case PERF_MPI:
+        if (bench->mpi->call(&place->call, text, sizeof text) && complain(text))
+            return HALAY_ERR_SYSTEM;
+        return HALAY_OK;
+    default:
+        bench->operation->touch(place);
+        return HALAY_OK;
+    }
 }
 
-static enum halay_status time_memory(struct perf_bench *bench, const struct perf_place *place, double *seconds)
+static enum halay_status time_row(struct perf_bench *bench, enum perf_row which, const struct perf_place *place,
+                                  double *seconds, double *wrong)
 {
-    if (place->spare)
+    if (which == PERF_MEMORY && place->spare)
         perf_pattern_fill(&bench->pattern, 0, place->spare, place->total);
     bench->operation->fill(&bench->pattern, place);
     enum halay_status status = meet(bench);
     if (status != HALAY_OK)
         return status;
     double start = perf_now();
-    bench->operation->touch(place);
+    status = perform(bench, which, place);
     *seconds = perf_now() - start;
-    return HALAY_OK;
+    if (status == HALAY_OK)
+        status = halay_group_barrier(bench->group);
+    if (status == HALAY_OK && which != PERF_MEMORY)
+        *wrong += (double)bench->operation->wrong(&bench->pattern, place);
+    return status;
 }
 
 /* ---- all iterations of one size ---------------------------------------------------------------------------------- */
@@ -199,21 +189,6 @@ static double judge(struct perf_bench *bench, enum perf_row which, size_t iterat
     return perf_median(own, iterations);
 }
 
-/* What is measured of row `which`, into its place for iteration `slot`. */
-static enum halay_status time_row(struct perf_bench *bench, enum perf_row which, const struct perf_place *place,
-                                  size_t row, size_t slot)
-{
-    double *times = bench->times + which * row;
-
-    if (!bench->measures[which])
-        return HALAY_OK;
-    if (which == PERF_HALAY)
-        return time_halay(bench, place, &times[slot], &times[row - 1]);
-    if (which == PERF_MPI)
-        return time_mpi(bench, place, &times[slot], &times[row - 1]);
-    return time_memory(bench, place, &times[slot]);
-}
-
 enum halay_status perf_bench_run(struct perf_bench *bench, size_t count, struct perf_result *result)
 {
     const struct perf_operation *operation = bench->operation;
@@ -228,8 +203,12 @@ enum halay_status perf_bench_run(struct perf_bench *bench, size_t count, struct 
     memset(bench->times, 0, PERF_ROWS * row * sizeof *bench->times);
     for (long i = -warmup; i < iterations && status == HALAY_OK; i++) {
         size_t slot = i < 0 ? 0 : (size_t)i; /* of the warm-up only the wrong elements stay */
-        for (int which = 0; which < PERF_ROWS && status == HALAY_OK; which++)
-            status = time_row(bench, (enum perf_row)which, which == PERF_MPI ? &mpi : &own, row, slot);
+        for (int which = 0; which < PERF_ROWS && status == HALAY_OK; which++) {
+            double *times = bench->times + (size_t)which * row;
+            if (bench->measures[which])
+                status = time_row(bench, (enum perf_row)which, which == PERF_MPI ? &mpi : &own, &times[slot],
+                                  &times[row - 1]);
+        }
         if (bench->progress)
             perf_progress_show(bench->progress, "%s %zu bytes: %ld of %ld", operation->command, bytes, i < 0 ? 0 : i,
                                iterations);

@@ -19,7 +19,7 @@ static int fail(int code, const char *what, char *text, size_t text_size)
     return 1;
 }
 
-/* "Open MPI v4.1.4, package: …" is cut at the comma. */
+/* "Open MPI v4.1.4, package: …" is cut at the comma, and "MPICH Version:\t4.0.2" at the end of its line. */
 static const char *describe(char *library, size_t library_size)
 {
     static const struct {
@@ -30,6 +30,8 @@ static const char *describe(char *library, size_t library_size)
 
     MPI_Get_library_version(version, &length);
     version[strcspn(version, ",\r\n")] = '\0';
+    for (char *tab = version; (tab = strchr(tab, '\t')); tab++)
+        *tab = ' ';
     snprintf(library, library_size, "%s", version);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(version, names[i].start, strlen(names[i].start)))
