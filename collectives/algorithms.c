@@ -27,10 +27,14 @@ const struct halay_algorithm halay_algorithms[] = {
 const size_t halay_algorithm_count = sizeof halay_algorithms / sizeof *halay_algorithms;
 
 static const char *const operation_names[HALAY_OPERATION_COUNT] = {
-    [HALAY_ALLREDUCE] = "allreduce", [HALAY_ALLREDUCE_ADASUM] = "adasum",
-    [HALAY_REDUCE] = "reduce",       [HALAY_REDUCE_SCATTER] = "reduce-scatter",
-    [HALAY_BROADCAST] = "broadcast", [HALAY_ALLGATHER] = "allgather",
-    [HALAY_ALLTOALL] = "alltoall",   [HALAY_BARRIER] = "barrier",
+    [HALAY_ALLREDUCE] = "allreduce",
+    [HALAY_ALLREDUCE_ADASUM] = "adasum",
+    [HALAY_REDUCE] = "reduce",
+    [HALAY_REDUCE_SCATTER] = "reduce-scatter",
+    [HALAY_BROADCAST] = "broadcast",
+    [HALAY_ALLGATHER] = "allgather",
+    [HALAY_ALLTOALL] = "alltoall",
+    [HALAY_BARRIER] = "barrier",
 };
 
 const char *halay_operation_name(enum halay_operation operation)

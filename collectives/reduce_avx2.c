@@ -36,6 +36,17 @@ INLINE doubles nan_where_pd(doubles v, doubles a, doubles b)
 {
     return _mm256_blendv_pd(v, _mm256_set1_pd((double)NAN), _mm256_cmp_pd(a, b, _CMP_UNORD_Q));
 }
+INLINE int any_nan(floats a, floats b)
+{
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0;
+}
+/* Add half of the last place that is kept, less one if that place is even. A canonical NaN survives it. */
+INLINE integers bf16_round(floats v)
+{
+    integers odd = _mm256_and_si256(_mm256_srli_epi32((integers)v, 16), _mm256_set1_epi32(1));
+
+    return _mm256_add_epi32(_mm256_add_epi32((integers)v, _mm256_set1_epi32(0x7fff)), odd);
+}
 /* Packs within halves of 128 bits: take the lower half of each. */
 INLINE half_integers pack_words(integers v)
 {

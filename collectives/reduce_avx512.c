@@ -36,6 +36,19 @@ INLINE doubles nan_where_pd(doubles v, doubles a, doubles b)
 {
     return _mm512_mask_mov_pd(v, _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q), _mm512_set1_pd((double)NAN));
 }
+INLINE int any_nan(floats a, floats b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0;
+}
+/* Up from the half on; from just the half, where nothing is left in the lower bits, back to the even one. A canonical NaN
+ * survives it. */
+INLINE integers bf16_round(floats v)
+{
+    integers up = _mm512_add_epi32((integers)v, _mm512_set1_epi32(0x8000));
+    __mmask16 ties = _mm512_testn_epi32_mask(up, _mm512_set1_epi32(0xffff));
+
+    return _mm512_mask_and_epi32(up, ties, up, _mm512_set1_epi32(~0x10000));
+}
 INLINE half_integers pack_words(integers v)
 {
     return _mm512_cvtepi32_epi16(v);

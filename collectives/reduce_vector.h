@@ -10,6 +10,8 @@
  *     floats, doubles, integers, half_integers   the vectors; the last one of half the width
  *     load_half, store_half
  *     nan_where_ps, _pd(v, a, b) v, but NaN where a or b is one
+ *     any_nan(a, b)              is there one in any of the two?
+ *     bf16_round(v)              rounded to nearest even, in the upper 16 bits; the lower ones are anything
  *     pack_words(v)              the lower 16 bits of each 32
  *     blend_words(even, odd)     every second 16 bits from the one, the others from the other
  *     u64_product, i64_min, i64_max(a, b)
@@ -122,14 +124,6 @@ INLINE bf16_vector bf16_load(const uint16_t *p)
     return (bf16_vector){ .even = (floats)MM(slli_epi32)(bits, 16),
                           .odd = (floats)MM_BITS(and)(bits, MM(set1_epi32)((int)0xffff0000)) };
 }
-/* To nearest even, in the upper half: add half of the last place that is kept, less one if that place is even. A canonical
- * NaN survives it. */
-INLINE integers bf16_round(floats v)
-{
-    integers bits = (integers)v, odd = MM_BITS(and)(MM(srli_epi32)(bits, 16), MM(set1_epi32)(1));
-
-    return MM(add_epi32)(MM(add_epi32)(bits, MM(set1_epi32)(0x7fff)), odd);
-}
 INLINE void bf16_store(uint16_t *p, bf16_vector v)
 {
     MM_BITS(storeu)((void *)p, blend_words(MM(srli_epi32)(bf16_round(v.even), 16), bf16_round(v.odd)));
@@ -145,7 +139,14 @@ DEFINE_PAIR(min)
 DEFINE_PAIR(max)
 INLINE bf16_vector bf16_finish(bf16_vector v, int divisor)
 {
-    return (bf16_vector){ .even = f32_finish(v.even, divisor), .odd = f32_finish(v.odd, divisor) };
+    if (divisor > 1) {
+        floats by = MM(set1_ps)((float)divisor);
+        v = (bf16_vector){ .even = MM(div_ps)(v.even, by), .odd = MM(div_ps)(v.odd, by) };
+    }
+    /* One question for both, and seldom more: this loop is bound by arithmetic, not by memory. */
+    if (__builtin_expect(any_nan(v.even, v.odd), 0))
+        v = (bf16_vector){ .even = f32_finish(v.even, 1), .odd = f32_finish(v.odd, 1) };
+    return v;
 }
 
 /* ---- integers and bool ---- */
