@@ -95,7 +95,7 @@ struct halay_tensor_info {
     size_t shape[HALAY_DIMENSIONS_MAX];
     const void *in; /* all-reduce: may be NULL or equal to out (in place); broadcast: ignored */
     void *out;
-    enum halay_op op; /* all-reduce only */
+    enum halay_op op; /* all-reduce only; adasum: of each tensor by itself */
     int root;         /* broadcast only */
 };
 
@@ -103,7 +103,8 @@ struct halay_tensor_info {
  * HALAY_DETERMINISTIC=run and ranks: register in the same order on every rank, neighbours in memory one after the other.
  * A bucket of which not all tensors were submitted runs when the ranks wait or test (any request); a callback alone is no
  * wait in these modes.
- * Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (type with reduction), HALAY_ERR_DUPLICATE, HALAY_ERR_NO_MEMORY. */
+ * Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (type with reduction; adasum under HALAY_DETERMINISTIC=ranks, as its last
+ * bits depend on what is fused), HALAY_ERR_DUPLICATE, HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_register(struct halay_context *ctx, const struct halay_tensor_info *info,
                                            struct halay_tensor **tensor);
 /* Forget it and free the handle; HALAY_ERR_ARGUMENT while it is in flight. NULL is allowed. */
