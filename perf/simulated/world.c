@@ -53,11 +53,14 @@ static enum halay_status world_fill(struct halay_world *world, int node_ranks)
     world->log->level = world->config.log_level;
     world->rank = world->log->rank = world->boot->rank;
     world->size = world->boot->size;
-    world->local_rank = world->rank % node_ranks;
-    world->local_size = node_ranks;
-    world->cross_rank = world->rank / node_ranks;
-    world->cross_size = world->size / node_ranks;
-    world->is_homogeneous = 1;
+    world->node_of = calloc((size_t)world->size, sizeof *world->node_of);
+    if (!world->node_of)
+        return HALAY_ERR_NO_MEMORY;
+    for (int r = 0; r < world->size; r++)
+        world->node_of[r] = r / node_ranks;
+    status = halay_world_place(world);
+    if (status != HALAY_OK)
+        return status;
     return halay_mpi_transport_create(world->host, world->boot, &world->data);
 }
 
