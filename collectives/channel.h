@@ -40,6 +40,14 @@ struct halay_block {
     struct halay_block *next;
 };
 
+/* How long a wait has been in vain: stalled.c. */
+struct halay_stall {
+    unsigned long work; /* the group's, at the last look */
+    int64_t looked_us;  /* when that was */
+    int64_t waited_us;  /* in vain so far */
+    int suspect;        /* who was stopped at the last look, -1: nobody */
+};
+
 struct halay_group {
     struct halay_world *world; /* borrowed; if it closes_with_groups, the last one owns it */
     struct halay_group *next;  /* on world->groups */
@@ -63,6 +71,7 @@ struct halay_group {
     unsigned under_way;       /* bit i: channel i has a collective that is not complete */
     unsigned long work;       /* grows when a collective gets further */
     unsigned idle_polls;      /* since something happened; every so often the peers are looked at */
+    struct halay_stall stall;
     long spin_us;             /* how long a wait may spin before it sleeps */
     int may_hog;              /* there is a processor for every local rank: spinning takes it from nobody */
     struct halay_channel channels[HALAY_CHANNELS];
@@ -82,6 +91,10 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
 /* The group has its id: it can be used from now on. */
 enum halay_status halay_group_enter(struct halay_group *group);
 void halay_group_free_all(struct halay_group *group); /* NULL is allowed */
+
+/* stalled.c: the rank that is stopped while this one has waited in vain for HALAY_PEER_TIMEOUT, -1: none. A line is logged.
+ * Called while nothing gets further; cheap. */
+int halay_group_find_stopped(struct halay_group *group);
 
 /* coll.c */
 

@@ -8,7 +8,7 @@
  *     progress everything under way -> got further? again
  *                                   -> nothing: pause; without a processor for every local rank, yield
  *                                   -> for spin_us: arm, progress once more, sleep (or nap, if the transport cannot sleep)
- *     every CHECK_EVERY polls in vain: is a peer dead, or has it given up?
+ *     every CHECK_EVERY polls in vain: is a peer dead, has it given up, or is it stopped (stalled.c)?
  *
  * A wait drives all collectives of all groups of its world, not only its own: a peer may be waiting for another one first
  * (three ranks that each wait for another one of the groups {0,1}, {1,2}, {2,0}).
@@ -356,8 +356,13 @@ void halay_group_check(struct halay_group *group)
         return;
     }
     status = check_peers(group, &rank);
-    if (status != HALAY_OK && !has_left_in_peace(group, rank))
+    if (status != HALAY_OK && !has_left_in_peace(group, rank)) {
         close_group(group, status, rank);
+        return;
+    }
+    rank = halay_group_find_stopped(group);
+    if (rank >= 0)
+        close_group(group, HALAY_ERR_PEER, rank);
 }
 
 /* ---- progress ---- */

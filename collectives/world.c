@@ -435,6 +435,11 @@ int halay_world_shared_rank(const struct halay_world *world, int rank)
     return world->node_of[rank] == world->node_of[world->rank] ? world->node_rank[rank] : -1;
 }
 
+int halay_world_is_stopped(const struct halay_world *world, int rank)
+{
+    return world->peers && halay_peers_is_stopped(world->peers, rank);
+}
+
 void halay_world_close(struct halay_world *world)
 {
     if (!world)

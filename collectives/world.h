@@ -61,6 +61,9 @@ enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, st
  * every millisecond of `now_us` (base/clock.h). */
 enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);
 
+/* Is that rank's process stopped? Known of ranks of this host only. Reads /proc. */
+int halay_world_is_stopped(const struct halay_world *world, int rank);
+
 /* The transport over which this rank shares memory with others, NULL if it does with none. */
 struct halay_transport *halay_world_shared(const struct halay_world *world);
 /* A rank's number in that transport, -1 if it shares no memory with this one. */

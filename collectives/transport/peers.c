@@ -84,8 +84,9 @@ static uint64_t namespace_of(const char *path)
     return stat(path, &info) == 0 ? info.st_ino : 0;
 }
 
-/* Field 22 of /proc/PID/stat. The second field, the name in parentheses, may hold anything. 0 if there is no process. */
-static uint64_t start_time_of(int64_t pid)
+/* Fields 22 and 3 of /proc/PID/stat. The second field, the name in parentheses, may hold anything. 0 if there is no
+ * process. */
+static uint64_t stat_of(int64_t pid, char *state)
 {
     char path[64], text[1024];
     unsigned long long start = 0;
@@ -94,10 +95,17 @@ static uint64_t start_time_of(int64_t pid)
     if (read_line(NULL, path, text, sizeof text) != HALAY_OK)
         return 0;
     const char *p = strrchr(text, ')');
-    if (!p ||
-        sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &start) != 1)
+    if (!p || sscanf(p + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", state,
+                     &start) != 2)
         return 0;
     return start;
+}
+
+static uint64_t start_time_of(int64_t pid)
+{
+    char state;
+
+    return stat_of(pid, &state);
 }
 
 static void identify(struct halay_log *log, const char *node, struct identity *me)
@@ -254,6 +262,15 @@ enum halay_status halay_peers_check(struct halay_peers *peers, int *rank)
         return HALAY_OK;
     *rank = dead;
     return HALAY_ERR_PEER;
+}
+
+int halay_peers_is_stopped(const struct halay_peers *peers, int rank)
+{
+    const struct identity *who = &peers->who[rank];
+    char state = 0;
+
+    return rank != peers->rank && halay_peers_is_local(peers, rank) && stat_of(who->pid, &state) == who->start_time &&
+           (state == 'T' || state == 't');
 }
 
 void halay_peers_set_left(struct halay_peers *peers, int rank)

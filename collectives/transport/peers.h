@@ -36,6 +36,10 @@ const char *halay_peers_host(const struct halay_peers *peers, int rank); /* for 
  * logged. Looks at the operating system at most once a millisecond. Any thread. */
 enum halay_status halay_peers_check(struct halay_peers *peers, int *rank);
 
+/* Is that local rank's process stopped, by a signal or a debugger? It is alive, and answers nobody. Reads /proc. Any
+ * thread. */
+int halay_peers_is_stopped(const struct halay_peers *peers, int rank);
+
 /* The rank has left: the end of its process is no failure from now on. Any thread. */
 void halay_peers_set_left(struct halay_peers *peers, int rank);
 /* A word in memory that is nonzero (acquire) once the rank has left; looked at before a dead process is called a failure.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One rank of a job of processes, for the scripts beside it: usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | die |
- * huge
+ * stop | huge
  *
  * matrix, quick: all cases of matrix.h and subsets.h over the transport that HALAY_TRANSPORT names; subsets: the latter.
- * die: the last rank is killed in the middle of an all-reduce, for each algorithm; all others must get HALAY_ERR_PEER and
- * its number. huge: more than 2^31 elements. --spawn N starts N ranks as children, on the nodes that LAYOUT names by a
+ * die, stop: the last rank is killed, or stopped, in the middle of an all-reduce, for each algorithm; all others must get
+ * HALAY_ERR_PEER and its number. huge: more than 2^31 elements. --spawn N starts N ranks as children, on the nodes that LAYOUT names by a
  * character each (all on one without it), with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/store.h"
@@ -29,7 +29,8 @@ static void to_stdout(void *arg, enum halay_log_level level, const char *line)
         printf("%s\n", line);
 }
 
-static int die(struct halay_group *group)
+/* The last rank gets the signal in the middle of an all-reduce. */
+static int lose_a_rank(struct halay_group *group, int signal)
 {
     int rank = halay_group_rank(group), victim = halay_group_size(group) - 1, named;
     struct halay_coll *c = NULL;
@@ -44,7 +45,7 @@ static int die(struct halay_group *group)
         CHECK(halay_group_allreduce_start(group, data, data, COUNT, HALAY_F32, HALAY_SUM, &c) == HALAY_OK);
         if (rank == victim) {
             halay_coll_progress(c);
-            raise(SIGKILL);
+            raise(signal);
         }
         status = halay_coll_wait(c, -1);
         halay_coll_end(c);
@@ -53,6 +54,11 @@ static int die(struct halay_group *group)
     CHECK(status == HALAY_ERR_PEER, "%s", halay_status_string(status));
     CHECK(halay_group_status(group, &named) == HALAY_ERR_PEER && named == victim, "names rank %d", named);
     CHECK(halay_group_barrier(group) == HALAY_ERR_PEER);
+    if (signal == SIGSTOP) {
+        char text[256];
+        halay_group_last_error(group, text, sizeof text);
+        CHECK(strstr(text, "is stopped") || strstr(text, "is lost"), "says '%s'", text);
+    }
     return test_failed;
 }
 
@@ -116,7 +122,8 @@ static int be_rank(const char *what)
         return 1;
     REQUIRE(halay_group_create(world, &group) == HALAY_OK);
     wants_log = 0; /* wrong use and deaths are part of the game */
-    int failed = !strcmp(what, "die")       ? die(group)
+    int failed = !strcmp(what, "die")       ? lose_a_rank(group, SIGKILL)
+                 : !strcmp(what, "stop")    ? lose_a_rank(group, SIGSTOP)
                  : !strcmp(what, "huge")    ? huge(group)
                  : !strcmp(what, "subsets") ? subsets_run(group)
                                             : matrix_run(group, !strcmp(what, "quick")) + subsets_run(group);
@@ -143,21 +150,23 @@ static int secret_fd(const unsigned char *secret)
     return fd;
 }
 
-/* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure. */
+/* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure. One that has stopped
+ * itself is killed when all others have ended. */
 static int spawn(int n, const char *layout, const char *what)
 {
     static const unsigned char secret[HALAY_SECRET_BYTES] = { 3, 1, 4 };
     struct halay_store_server *server;
     struct halay_log log;
-    int result = 0, left = n, fd = secret_fd(secret), status;
+    pid_t pids[RANKS_MAX];
+    int loses = !strcmp(what, "die") || !strcmp(what, "stop"), result = 0, left = n, fd = secret_fd(secret), status;
 
     halay_log_init(&log, HALAY_LOG_WARNING);
     REQUIRE(halay_store_server_create(&log, NULL, secret, &server) == HALAY_OK);
     fflush(stdout);
     for (int r = 0; r < n; r++) {
-        pid_t pid = fork();
-        REQUIRE(pid >= 0);
-        if (pid)
+        pids[r] = fork();
+        REQUIRE(pids[r] >= 0);
+        if (pids[r])
             continue;
         set_number("HALAY_RANK", r);
         set_number("HALAY_SIZE", n);
@@ -172,8 +181,10 @@ static int spawn(int n, const char *layout, const char *what)
         poll(&p, 1, 5);
         REQUIRE(halay_store_server_progress(server) == HALAY_OK);
         while (left && waitpid(-1, &status, WNOHANG) > 0) {
-            int failed = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || strcmp(what, "die");
+            int failed = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || !loses;
             left--;
+            if (left == 1 && !strcmp(what, "stop"))
+                kill(pids[n - 1], SIGKILL);
             if (failed && (!result || result == SKIP))
                 result = failed;
         }
@@ -193,6 +204,6 @@ int main(int argc, char **argv)
         return spawn(atoi(argv[2]), argv[3], argv[4]);
     if (argc == 2)
         return be_rank(argv[1]);
-    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | die | huge\n");
+    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | die | stop | huge\n");
     return 99;
 }

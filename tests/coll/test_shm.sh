@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Collectives over shared memory: one job a rank count runs all its cases; then a rank is killed in mid-operation.
+# Collectives over shared memory: one job a rank count runs all its cases; then a rank is killed, and one stopped.
 job=$top_builddir/tests/coll/job
 HALAY_TRANSPORT=shm HALAY_RING_SEGMENT=16K
 export HALAY_TRANSPORT HALAY_RING_SEGMENT
@@ -10,4 +10,6 @@ for n in 1 2 3 4 5 7 8; do
 done
 for algorithm in ring halving-doubling recursive-doubling direct one-shot two-shot; do
     HALAY_ALLREDUCE_ALGORITHM=$algorithm "$job" --spawn 3 die || { echo "a death under $algorithm"; exit 1; }
+    HALAY_PEER_TIMEOUT=0.2 HALAY_ALLREDUCE_ALGORITHM=$algorithm "$job" --spawn 3 stop ||
+        { echo "a stopped rank under $algorithm"; exit 1; }
 done
