@@ -71,8 +71,11 @@ static const struct row table[] = {
     { ROW("HALAY_STALL_CHECK_TIME", "HOROVOD_STALL_CHECK_TIME_SECONDS", "60",
           "seconds after which a tensor that some ranks have not submitted is reported; 0: never"),
       .type = SECONDS, FIELD(stall_check_ms), .least = 0, .most = DAY },
-    { ROW("HALAY_RING_SEGMENT", NULL, "256K", "bytes of one segment of a ring, the piece that is sent while another is added"),
-      .type = SIZE, FIELD(ring_segment_bytes), .least = 1 },
+    { ROW("HALAY_RING_SEGMENT", NULL, "0",
+          "bytes of one segment, the piece that is sent while another is added; 0: by the tuning table"),
+      .type = SIZE, FIELD(ring_segment_bytes) },
+    { ROW("HALAY_TUNING", NULL, "", "file with the tuning table, or builtin; rank 0's holds for all"),
+      .type = NAME, FIELD(tuning) },
     { ROW("HALAY_ALLREDUCE_ALGORITHM", NULL, "auto", "algorithm of all-reduce by name, or auto"),
       .type = NAME, FIELD(allreduce_algorithm) },
     { ROW("HALAY_REDUCE_ALGORITHM", NULL, "auto", "algorithm of reduce by name, or auto"),
@@ -126,11 +129,11 @@ static int find_word(const char *text, const char *const *words)
     return -1;
 }
 
-static enum halay_status store_size(const struct row *row, const char *text, size_t *field)
+static enum halay_status store_size(const char *text, size_t *field)
 {
     size_t value;
 
-    if (halay_parse_size(text, &value) != HALAY_OK || value < (size_t)row->least)
+    if (halay_parse_size(text, &value) != HALAY_OK)
         return HALAY_ERR_CONFIG;
     *field = value;
     return HALAY_OK;
@@ -191,7 +194,7 @@ static enum halay_status store_value(const struct row *row, const char *text, st
 
     switch (row->type) {
     case SIZE:
-        return store_size(row, text, field);
+        return store_size(text, field);
     case LONG:
         return halay_parse_long(text, row->least, row->most, field);
     case INT:
@@ -211,10 +214,7 @@ static void explain(const struct row *row, const char *text, char *why, size_t s
 {
     switch (row->type) {
     case SIZE:
-        if (row->least > 0)
-            snprintf(why, size, "is no size of at least %ld; write for example 262144, 256K or 1M", row->least);
-        else
-            snprintf(why, size, "is no size; write for example 67108864, 64M or 1G");
+        snprintf(why, size, "is no size; write for example 67108864, 64M or 1G");
         return;
     case LONG:
     case INT:

@@ -29,7 +29,8 @@ struct halay_config {
     int start_timeout_ms;            /* HALAY_START_TIMEOUT, given in seconds */
     int peer_timeout_ms;             /* HALAY_PEER_TIMEOUT, given in seconds */
     int stall_check_ms;              /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
-    size_t ring_segment_bytes;       /* HALAY_RING_SEGMENT, at least 1 */
+    size_t ring_segment_bytes;       /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
+    char *tuning;                    /* HALAY_TUNING: a file, or "builtin"; NULL: where tables usually are */
     char *allreduce_algorithm;       /* HALAY_ALLREDUCE_ALGORITHM, "auto" */
     char *reduce_algorithm;
     char *reduce_scatter_algorithm;

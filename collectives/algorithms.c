@@ -10,6 +10,17 @@
 #include "collectives/algorithms.def"
 #undef HALAY_ALGORITHM
 
+/* A function for each formula, whose variables are called there as in algorithms.def. */
+#define TERM(name) const double name __attribute__((unused)) = t->name;
+#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)                                 \
+    static double cost_##file(const struct halay_cost_terms *t)                                                        \
+    {                                                                                                                  \
+        TERM(N) TERM(S) TERM(H) TERM(P) TERM(W) TERM(L) TERM(T) TERM(D) TERM(a) TERM(o) TERM(b) TERM(g) TERM(x) TERM(m)        \
+        return cost;                                                                                                   \
+    }
+#include "collectives/algorithms.def"
+#undef HALAY_ALGORITHM
+
 const struct halay_algorithm halay_algorithms[] = {
 #define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)                                 \
     { HALAY_##operation,                                                                                               \
@@ -19,7 +30,8 @@ const struct halay_algorithm halay_algorithms[] = {
       (shared == 1 ? HALAY_ALGORITHM_SHARED : shared == 2 ? HALAY_ALGORITHM_NODES : 0u) | (tree ? HALAY_ALGORITHM_TREE : 0u) |                                    \
           (wide ? HALAY_ALGORITHM_WIDE : 0u) | (pieces ? HALAY_ALGORITHM_PIECES : 0u),                                 \
       what,                                                                                                            \
-      cost },
+      #cost,                                                                                                           \
+      cost_##file },
 #include "collectives/algorithms.def"
 #undef HALAY_ALGORITHM
 };

@@ -39,7 +39,7 @@
 #include "base/fence.h"
 #include "base/memory.h"
 #include "collectives/nodes.h"
-#include "collectives/select.h"
+#include "collectives/choice.h"
 #include "collectives/shared.h"
 #include <string.h>
 
@@ -200,14 +200,13 @@ static size_t inner_state(const struct halay_coll *c)
 
 static const struct halay_algorithm *inner_algorithm(const struct halay_coll *c, size_t bytes)
 {
-    const char *why;
+    struct halay_select_query query = halay_choice_query(c->group, HALAY_ALLREDUCE, bytes, c->dtype);
 
-    return halay_select(&(struct halay_select_query){ .operation = HALAY_ALLREDUCE,
-                                                      .bytes = bytes,
-                                                      .size = nodes_of(c)->count,
-                                                      .transport = c->t->ops->name,
-                                                      .caps = c->t->caps & ~(unsigned)HALAY_TRANSPORT_SHARED },
-                        &why);
+    query.size = query.hosts = nodes_of(c)->count;
+    query.caps = c->t->caps & ~(unsigned)HALAY_TRANSPORT_SHARED;
+    query.deterministic = HALAY_DETERMINISTIC_OFF;
+    query.forced = NULL;
+    return halay_select(&query, NULL, 0);
 }
 
 /* For a segment of a whole chunk; a shorter last chunk uses the same algorithm. */

@@ -5,6 +5,7 @@
 #ifndef HALAY_CHANNEL_H
 #define HALAY_CHANNEL_H
 
+#include "collectives/choice.h"
 #include "collectives/coll.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -64,6 +65,8 @@ struct halay_group {
     const struct halay_reducer *reducer;
     enum halay_deterministic deterministic;
     const struct halay_algorithm *forced[HALAY_OPERATION_COUNT]; /* NULL: choose by table */
+    int hosts;                                                   /* that the ranks are on */
+    struct halay_choice choices[HALAY_CHOICES];                  /* those made lately */
 
     enum halay_status status; /* the first cause */
     int failed_rank;          /* whom it names, or -1 */

@@ -25,7 +25,7 @@
 #include "base/fence.h"
 #include "base/memory.h"
 #include "base/relax.h"
-#include "collectives/select.h"
+#include "collectives/choice.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,6 @@ static enum halay_status get_storage(struct halay_coll *c)
 enum halay_status halay_coll_launch(struct halay_coll *c)
 {
     struct halay_group *group = c->group;
-    const char *why;
 
     c->channel->is_taken = 1;
     group->started++;
@@ -141,14 +140,7 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
         complete_alone(c);
         return HALAY_OK;
     }
-    c->algorithm = halay_select(&(struct halay_select_query){ .operation = c->operation,
-                                                              .bytes = c->bytes,
-                                                              .size = c->t->size,
-                                                              .transport = c->t->ops->name,
-                                                              .caps = group->caps,
-                                                              .deterministic = group->deterministic,
-                                                              .forced = group->forced[c->operation] },
-                                &why);
+    c->algorithm = halay_choice_make(group, c->operation, c->bytes, c->dtype);
     c->ops = c->algorithm->ops;
     if (!(c->algorithm->flags & HALAY_ALGORITHM_PIECES) && c->out.piece_count > 1)
         c->ops = &halay_packed;

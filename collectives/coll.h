@@ -30,6 +30,12 @@ enum halay_algorithm_flags {
     HALAY_ALGORITHM_NODES = 16, /* needs several nodes that share memory inside: by messages between them */
 };
 
+/* What the formulas of algorithms.def are of; the letters are explained there. */
+struct halay_cost_terms {
+    double N, S, H, P, W, L, T, D;
+    double a, o, b, g, x, m; /* seconds */
+};
+
 struct halay_algorithm {
     enum halay_operation operation;
     const char *name;
@@ -37,7 +43,8 @@ struct halay_algorithm {
     const struct halay_algorithm_ops *ops;
     unsigned flags;
     const char *what; /* for docs/algorithms.md */
-    const char *cost;
+    const char *cost; /* the formula's text, for docs/algorithms.md */
+    double (*seconds)(const struct halay_cost_terms *terms);
 };
 
 /* All algorithms, in the order of algorithms.def. Static storage. */

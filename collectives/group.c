@@ -190,9 +190,25 @@ err_free:
     return HALAY_ERR_NO_MEMORY;
 }
 
+static int count_hosts(const struct halay_group *group)
+{
+    const int *node_of = group->world->node_of;
+    int hosts = 0;
+
+    for (int r = 0; r < group->t->size; r++) {
+        int before = 0;
+        while (before < r &&
+               node_of[halay_group_world_rank(group, before)] != node_of[halay_group_world_rank(group, r)])
+            before++;
+        hosts += before == r;
+    }
+    return hosts;
+}
+
 enum halay_status halay_group_enter(struct halay_group *group)
 {
     map_areas(group);
+    group->hosts = count_hosts(group);
     group->next = group->world->groups;
     group->world->groups = group;
     return apply_config(group);
@@ -347,6 +363,7 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
     const char *why;
 
     group->deterministic = mode;
+    halay_choice_forget(group);
     for (int i = 0; i < HALAY_OPERATION_COUNT; i++) {
         const struct halay_algorithm *forced = group->forced[i];
         if (!forced || halay_select_allows(forced, group->caps, mode, &why) == HALAY_OK)
@@ -387,6 +404,7 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
         halay_error(group->world->log, "unknown operation '%s': there are %s", operation ? operation : "(null)", list);
         return HALAY_ERR_ARGUMENT;
     }
+    halay_choice_forget(group);
     if (algorithm && !strcmp(algorithm, "auto")) {
         group->forced[which] = NULL;
         return HALAY_OK;
@@ -411,26 +429,25 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
 const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count, enum halay_dtype dtype,
                                 int shared, char *text, size_t size)
 {
-    struct halay_select_query query = { .size = group->t->size,
-                                        .transport = group->t->ops->name,
-                                        .caps = group->caps,
-                                        .deterministic = group->deterministic };
-    const char *why, *data = "";
+    enum halay_operation which;
+    const char *data = "";
+    char why[512];
+    size_t bytes;
 
-    if (halay_operation_parse(operation, &query.operation) != HALAY_OK ||
-        halay_mul_overflows(count, halay_dtype_size(dtype), &query.bytes)) {
+    if (halay_operation_parse(operation, &which) != HALAY_OK || !halay_dtype_size(dtype) ||
+        halay_mul_overflows(count, halay_dtype_size(dtype), &bytes)) {
         snprintf(text, size, "no such operation or type");
         return "?";
     }
-    if (query.size == 1) {
+    if (group->t->size == 1) {
         snprintf(text, size, "none: there is one rank only");
         return "none";
     }
-    query.forced = group->forced[query.operation];
-    const struct halay_algorithm *algorithm = halay_select(&query, &why);
-    if (query.operation != HALAY_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED)
+    struct halay_select_query query = halay_choice_query(group, which, bytes, dtype);
+    const struct halay_algorithm *algorithm = halay_select(&query, why, sizeof why);
+    if (which != HALAY_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED)
         data = shared ? "; data in place" : "; private data go through shared slots";
-    snprintf(text, size, "%s for %zu bytes over %s, %d ranks, because: %s%s", algorithm->name, query.bytes,
+    snprintf(text, size, "%s for %zu bytes over %s, %d ranks, because: %s%s", algorithm->name, bytes,
              query.transport, query.size, why, data);
     return algorithm->name;
 }

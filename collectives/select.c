@@ -1,79 +1,159 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Choice of an algorithm. The table is read from the top; the first row that fits is taken. What a row says must follow
- * from what all ranks know alike: never from where a buffer of this rank lies.
+ * Choice of an algorithm. Nothing is decided here: tables say what to use or what things cost, algorithms.def says what an
+ * algorithm costs then, and this file looks it up:
  *
- * Where the limits come from: docs/perf.md.
+ *     what was asked for by name
+ *     for each table, the file's before the built-in one:
+ *         its first rule ("use") that fits and whose algorithm this group may use
+ *         else, if it has costs for the transport and place: the least by the formulas
+ *
+ * What goes in must be known to all ranks alike: never where a buffer of this rank lies.
  */
 #include "collectives/select.h"
+#include "collectives/tree.h"
+#include "collectives/tuning.h"
+#include <float.h>
 #include <stdint.h>
 #include <string.h>
 
-#define KB ((size_t)1 << 10)
-
-enum { ANY_SIZE = INT32_MAX, NODES = HALAY_TRANSPORT_NODES };
-
-static const struct rule {
-    enum halay_operation operation;
-    const char *transport; /* NULL: any */
-    unsigned caps;         /* what it needs: 1 (shared memory), NODES, or 0 */
-    int tree;              /* 1: also under HALAY_DETERMINISTIC=ranks */
-    int ranks_most;
-    size_t bytes_most;
-    const char *algorithm;
-    const char *why;
-} rules[] = {
-    { HALAY_ALLREDUCE, NULL, 1, 1, 2, KB / 2, "one-shot", "small, in shared memory: one exchange beats two" },
-    { HALAY_ALLREDUCE, NULL, 1, 1, 2, SIZE_MAX, "two-shot", "in shared memory: every byte is read and written once" },
-    { HALAY_ALLREDUCE, NULL, 1, 1, 8, 2 * KB, "one-shot", "small, in shared memory: one exchange beats two" },
-    { HALAY_ALLREDUCE, NULL, 1, 1, ANY_SIZE, KB / 2, "one-shot", "small, in shared memory: one exchange beats two" },
-    { HALAY_ALLREDUCE, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "two-shot",
-      "in shared memory: every byte is read and written once" },
-    { HALAY_ALLREDUCE, NULL, NODES, 0, ANY_SIZE, SIZE_MAX, "hierarchical", "several nodes: the least bytes between them" },
-    { HALAY_ALLREDUCE, NULL, 0, 1, ANY_SIZE, 16 * KB, "recursive-doubling",
-      "small: the fewest messages one after another" },
-    { HALAY_ALLREDUCE, NULL, 0, 1, 16, 1024 * KB, "direct", "of middling size, few ranks: two steps, one rounding" },
-    { HALAY_ALLREDUCE, NULL, 0, 0, ANY_SIZE, SIZE_MAX, "ring", "large: the least bytes a rank, neighbours only" },
-    { HALAY_ALLREDUCE, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "direct", "large, and sums must follow the tree over ranks" },
-    { HALAY_ALLREDUCE_ADASUM, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "direct", "the only one" },
-    { HALAY_REDUCE, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "shared", "in shared memory: everybody adds a slice for the root" },
-    { HALAY_REDUCE, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "binomial", "the only one by messages" },
-    { HALAY_REDUCE_SCATTER, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "shared", "in shared memory: nothing is copied" },
-    { HALAY_REDUCE_SCATTER, NULL, 0, 1, 2, SIZE_MAX, "direct", "two ranks: one step, one rounding" },
-    { HALAY_REDUCE_SCATTER, NULL, 0, 1, ANY_SIZE, 256 * KB, "direct", "small: one step, one rounding" },
-    { HALAY_REDUCE_SCATTER, NULL, 0, 0, ANY_SIZE, SIZE_MAX, "ring", "large: neighbours only" },
-    { HALAY_REDUCE_SCATTER, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "direct", "large, and sums must follow the tree over ranks" },
-    { HALAY_BROADCAST, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "shared", "in shared memory: one copy" },
-    { HALAY_BROADCAST, NULL, 0, 1, ANY_SIZE, KB * KB, "binomial", "small: the fewest messages one after another" },
-    { HALAY_BROADCAST, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "chain", "large: every byte is sent once by each rank" },
-    { HALAY_ALLGATHER, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "shared", "in shared memory: one copy" },
-    { HALAY_ALLGATHER, NULL, 0, 1, ANY_SIZE, 16 * KB, "bruck", "small: the fewest messages one after another" },
-    { HALAY_ALLGATHER, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "ring", "large: in segments, to one neighbour only" },
-    { HALAY_ALLTOALL, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "shared", "in shared memory: one copy" },
-    { HALAY_ALLTOALL, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "pairwise", "the only one by messages" },
-    { HALAY_BARRIER, NULL, 1, 1, ANY_SIZE, SIZE_MAX, "shared", "in shared memory: one exchange" },
-    { HALAY_BARRIER, NULL, 0, 1, ANY_SIZE, SIZE_MAX, "dissemination", "the only one by messages" },
-};
-
-static int rule_fits(const struct rule *rule, const struct halay_select_query *q)
+static unsigned place_of(const struct halay_select_query *q)
 {
-    return rule->operation == q->operation && (!rule->transport || !strcmp(rule->transport, q->transport)) &&
-           (rule->caps & q->caps) == rule->caps &&
-           (rule->tree || q->deterministic != HALAY_DETERMINISTIC_RANKS) && q->size <= rule->ranks_most &&
-           q->bytes <= rule->bytes_most;
+    return q->is_local ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE;
 }
 
-const struct halay_algorithm *halay_select(const struct halay_select_query *query, const char **why)
+static int is_allowed(const struct halay_select_query *q, const struct halay_algorithm *algorithm)
 {
+    const char *why;
+
+    return algorithm->operation == q->operation &&
+           halay_select_allows(algorithm, q->caps, q->deterministic, &why) == HALAY_OK;
+}
+
+/* ---- rules ---- */
+
+static const struct halay_tuning_rule *find_rule(const struct halay_select_query *q, const struct halay_tuning *table)
+{
+    for (size_t i = 0; i < table->rule_count; i++) {
+        const struct halay_tuning_rule *rule = &table->rules[i];
+        if (q->bytes <= rule->bytes_most && q->size >= rule->ranks_least && q->size <= rule->ranks_most &&
+            halay_tuning_fits(&rule->scope, q->transport, place_of(q)) &&
+            is_allowed(q, &halay_algorithms[rule->algorithm]))
+            return rule;
+    }
+    return NULL;
+}
+
+/* ---- costs ---- */
+
+static const struct halay_tuning_cost *find_cost(const struct halay_select_query *q, const struct halay_tuning *table)
+{
+    for (size_t i = 0; i < table->cost_count; i++)
+        if (halay_tuning_fits(&table->costs[i].scope, q->transport, place_of(q)))
+            return &table->costs[i];
+    return NULL;
+}
+
+/* What the formulas are of: see algorithms.def. */
+static struct halay_cost_terms terms_of(const struct halay_select_query *q, const struct halay_tuning_cost *cost)
+{
+    unsigned n = (unsigned)q->size, ones = (unsigned)__builtin_popcount(n);
+    int down = q->size ? 31 - __builtin_clz(n) : 0;
+
+    return (struct halay_cost_terms){
+        .N = q->size,
+        .S = q->bytes == SIZE_MAX ? 0 : (double)q->bytes,
+        .H = q->hosts,
+        .P = (double)q->segment,
+        .W = q->is_half ? 2 : 1,
+        .L = down + (ones > 1),
+        .T = down + (int)ones - 1,
+        .D = ones > 1,
+        .a = cost->a,
+        .o = cost->o,
+        .b = cost->b,
+        .g = cost->g,
+        .x = cost->x,
+        .m = cost->m,
+    };
+}
+
+double halay_select_seconds(const struct halay_select_query *query, const struct halay_algorithm *algorithm)
+{
+    for (const struct halay_tuning *table = query->tuning; table; table = table->next) {
+        const struct halay_tuning_cost *cost = find_cost(query, table);
+        if (cost) {
+            struct halay_cost_terms terms = terms_of(query, cost);
+            return algorithm->seconds(&terms);
+        }
+    }
+    return DBL_MAX;
+}
+
+struct ranking {
+    const struct halay_algorithm *first, *second; /* second: NULL if there is one only */
+    double first_seconds, second_seconds;
+};
+
+/* Of equal ones the first of algorithms.def. */
+static struct ranking rank_algorithms(const struct halay_select_query *q, const struct halay_tuning_cost *cost)
+{
+    struct halay_cost_terms terms = terms_of(q, cost);
+    struct ranking r = { .first = NULL };
+
+    for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
+        if (!is_allowed(q, a))
+            continue;
+        double seconds = a->seconds(&terms);
+        if (!r.first || seconds < r.first_seconds) {
+            r.second = r.first;
+            r.second_seconds = r.first_seconds;
+            r.first = a;
+            r.first_seconds = seconds;
+        } else if (!r.second || seconds < r.second_seconds) {
+            r.second = a;
+            r.second_seconds = seconds;
+        }
+    }
+    return r;
+}
+
+/* ---- the choice ---- */
+
+static void explain_costs(const struct ranking *r, const struct halay_tuning *table,
+                          const struct halay_tuning_cost *cost, char *why, size_t size)
+{
+    if (r->second)
+        snprintf(why, size, "%.3g us by the costs of %s, line %d; %s: %.3g us", r->first_seconds * 1e6, table->name,
+                 cost->scope.line, r->second->name, r->second_seconds * 1e6);
+    else
+        snprintf(why, size, "it is the only one");
+}
+
+const struct halay_algorithm *halay_select(const struct halay_select_query *query, char *why, size_t size)
+{
+    const struct halay_tuning *table = query->tuning;
+
     if (query->forced) {
-        *why = "it was asked for";
+        if (why)
+            snprintf(why, size, "it was asked for");
         return query->forced;
     }
-    const struct rule *rule = rules;
-    while (!rule_fits(rule, query)) /* the last row of each operation fits everything */
-        rule++;
-    *why = rule->why;
-    return halay_algorithm_find(rule->operation, rule->algorithm);
+    for (;; table = table->next) { /* the last one has costs for everything */
+        const struct halay_tuning_rule *rule = find_rule(query, table);
+        if (rule) {
+            if (why)
+                snprintf(why, size, "%s, line %d, says so", table->name, rule->scope.line);
+            return &halay_algorithms[rule->algorithm];
+        }
+        const struct halay_tuning_cost *cost = find_cost(query, table);
+        if (!cost)
+            continue;
+        struct ranking r = rank_algorithms(query, cost);
+        if (why)
+            explain_costs(&r, table, cost, why, size);
+        return r.first;
+    }
 }
 
 static int adds(enum halay_operation operation)
@@ -86,6 +166,10 @@ enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, u
 {
     if (algorithm->flags & HALAY_ALGORITHM_SHARED && !(caps & HALAY_TRANSPORT_SHARED)) {
         *why = "the transport shares no memory";
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (algorithm->flags & HALAY_ALGORITHM_NODES && !(caps & HALAY_TRANSPORT_NODES)) {
+        *why = "it takes several nodes, and shared memory inside one of several ranks";
         return HALAY_ERR_UNSUPPORTED;
     }
     if (algorithm->flags & HALAY_ALGORITHM_NODES && !(caps & HALAY_TRANSPORT_NODES)) {

@@ -19,6 +19,7 @@
 #include "collectives/transport/module.h"
 #include "collectives/transport/peers.h"
 #include "collectives/transport/shm.h"
+#include "collectives/tuning_share.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -368,9 +369,12 @@ static enum halay_status world_fill(struct halay_world *world, const struct hala
     if (status == HALAY_OK)
         status = find_peers(world);
     if (status == HALAY_OK)
+        status = halay_tuning_share(world);
+    if (status == HALAY_OK)
         status = open_transports(world);
     if (status != HALAY_OK)
         return status;
+    halay_tuning_settle(world);
     halay_info(world->log, "rank %d of %d on '%s' (%d here, %d hosts), bootstrap %s, data over %s", world->rank,
                world->size, halay_peers_host(world->peers, world->rank), world->local_size, world->cross_size,
                world->boot->ops->name, world->data->ops->name);
@@ -461,6 +465,7 @@ void halay_world_close(struct halay_world *world)
     free(world->host);
     free(world->node_of);
     free(world->node_rank);
+    free(world->tuning);
     halay_config_fini(&world->config);
     halay_log_fini(world->log);
     free(world->log);

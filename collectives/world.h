@@ -15,6 +15,7 @@
 struct halay_fake_hub; /* transport/fake.h */
 struct halay_group;
 struct halay_host;     /* transport/module.h */
+struct halay_tuning;
 struct halay_peers;    /* where each rank runs, and whether it still does: transport/peers.h */
 
 struct halay_world {
@@ -22,6 +23,7 @@ struct halay_world {
     struct halay_config config;  /* owned */
     struct halay_topology topology;
     struct halay_boot *boot;     /* owned */
+    struct halay_tuning *tuning; /* owned: what algorithms are chosen by, the same on all ranks: collectives/tuning.h */
     struct halay_peers *peers;   /* owned; NULL over the fake transport */
     int rank, size;
     int local_rank, local_size;  /* among the ranks of this host, in order of rank */

@@ -8,6 +8,7 @@
  */
 #include "collectives/transport/fake.h"
 #include "collectives/transport/subset.h"
+#include "collectives/tuning_share.h"
 #include "collectives/world.h"
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,10 @@ static enum halay_status world_fill(struct halay_world *world, int rank)
     status = halay_world_place(world);
     if (status != HALAY_OK)
         return status;
+    status = halay_tuning_share(world);
+    if (status != HALAY_OK)
+        return status;
+    halay_tuning_settle(world);
     if (world->cross_size > 1)
         return split(world);
     world->control = world->data->caps & HALAY_TRANSPORT_SLEEPS ? world->data : NULL;

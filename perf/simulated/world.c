@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/mpi_module.h"
+#include "collectives/tuning_share.h"
 #include "perf/simulated/simulated.h"
 #include <stdlib.h>
 
@@ -59,9 +60,13 @@ static enum halay_status world_fill(struct halay_world *world, int node_ranks)
     for (int r = 0; r < world->size; r++)
         world->node_of[r] = r / node_ranks;
     status = halay_world_place(world);
-    if (status != HALAY_OK)
-        return status;
-    return halay_mpi_transport_create(world->host, world->boot, &world->data);
+    if (status == HALAY_OK)
+        status = halay_tuning_share(world);
+    if (status == HALAY_OK)
+        status = halay_mpi_transport_create(world->host, world->boot, &world->data);
+    if (status == HALAY_OK)
+        halay_tuning_settle(world);
+    return status;
 }
 
 enum halay_status simulated_world_open(int node_ranks, struct halay_world **out)

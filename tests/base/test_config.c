@@ -114,7 +114,7 @@ static void check_defaults(void)
     REQUIRE(load(VARIABLES("PATH=/bin"), &config, &lines) == HALAY_OK);
     CHECK(config.log_level == HALAY_LOG_WARNING && config.fusion_threshold == 64 << 20 && config.spin_us == -1);
     CHECK(config.start_timeout_ms == 30000 && config.peer_timeout_ms == 30000 && config.stall_check_ms == 60000);
-    CHECK(config.deterministic == HALAY_DETERMINISTIC_OFF && config.segment_bytes == 0 && config.ring_segment_bytes);
+    CHECK(config.deterministic == HALAY_DETERMINISTIC_OFF && config.segment_bytes == 0 && config.ring_segment_bytes == 0);
     CHECK(!strcmp(config.bootstrap, "auto") && !strcmp(config.transport, "auto") && !config.module_path);
     CHECK(!strcmp(config.allreduce_algorithm, "auto") && !strcmp(config.barrier_algorithm, "auto"));
     CHECK(config.rank == -1 && config.size == -1 && config.local_rank == -1 && config.store_secret_fd == -1);
@@ -171,7 +171,7 @@ static void check_faults(void)
     } cases[] = {
         { "HALAY_FUSION_THRESHOLD=64 MB", "HALAY_FUSION_THRESHOLD: '64 MB' is no size; write for example 67108864, 64M" },
         { "HALAY_FUSION_THRESHOLD=", "HALAY_FUSION_THRESHOLD: '' is no size" },
-        { "HALAY_RING_SEGMENT=0", "HALAY_RING_SEGMENT: '0' is no size of at least 1" },
+        { "HALAY_RING_SEGMENT=-1", "HALAY_RING_SEGMENT: '-1' is no size" },
         { "HALAY_TRANSPORT=smh", "HALAY_TRANSPORT: 'smh' is none of auto, shm, mpi, ucx" },
         { "HALAY_BOOTSTRAP=sotre", "did you mean 'store'?" },
         { "HALAY_DETERMINISTIC=yes", "HALAY_DETERMINISTIC: 'yes' is none of off, run, ranks" },

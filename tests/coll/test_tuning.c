@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tuning tables: what the parser takes and how it complains, and what is chosen by a table.
+ */
+#include "collectives/tuning.h"
+#include "collectives/select.h"
+#include "tests/test.h"
+#include <stdint.h>
+#include <string.h>
+
+static struct halay_tuning builtin, table;
+
+static void check_builtin(void)
+{
+    char why[256] = "";
+
+    REQUIRE(halay_tuning_parse(halay_tuning_builtin, "the built-in table", &builtin, why, sizeof why) == HALAY_OK);
+    CHECK(halay_tuning_segment(&builtin, "ucx", HALAY_TUNING_REMOTE) == 256 << 10);
+    CHECK(builtin.cost_count > 0);
+}
+
+static void check_values(void)
+{
+    static const char text[] = "# made by hand\n"
+                               "\n"
+                               "halay-tuning 1   # the format\n"
+                               "cost ucx remote byte=0.5ns latency=9us message=2.5us add=0 exchange=1ms\r\n";
+    char why[256] = "";
+
+    CHECK(halay_tuning_parse(text, "t", &table, why, sizeof why) == HALAY_ERR_CONFIG &&
+              !strcmp(why, "t:4: '0' is no time; write for example 9.5us or 0.2ns"),
+          "%s", why);
+    REQUIRE(halay_tuning_parse("halay-tuning 1\n"
+                               "cost ucx remote byte=0.5ns latency=9us message=2.5us add=0ns exchange=1ms memory=2s\r\n"
+                               "use shm local allreduce 2-4 4K one-shot\n"
+                               "use * * barrier 9- * dissemination\n"
+                               "use * * barrier 3 0 dissemination\n"
+                               "segment ucx * 1M",
+                               "t", &table, why, sizeof why) == HALAY_OK);
+    const struct halay_tuning_cost *cost = &table.costs[0];
+    CHECK(cost->a == 9 * 1e-6 && cost->o == 2.5 * 1e-6 && cost->b == 0.5 * 1e-9 && cost->g == 0 && cost->x == 1e-3 &&
+          cost->m == 2);
+    CHECK(!strcmp(cost->scope.transport, "ucx") && cost->scope.places == HALAY_TUNING_REMOTE && cost->scope.line == 2);
+    CHECK(table.rule_count == 3 && table.rules[0].ranks_least == 2 && table.rules[0].ranks_most == 4 &&
+          table.rules[0].bytes_most == 4096);
+    CHECK(!strcmp(halay_algorithms[table.rules[0].algorithm].name, "one-shot"));
+    CHECK(table.rules[1].ranks_least == 9 && table.rules[1].ranks_most == INT32_MAX &&
+          table.rules[1].bytes_most == SIZE_MAX);
+    CHECK(table.rules[2].ranks_least == 3 && table.rules[2].ranks_most == 3 && table.rules[2].bytes_most == 0);
+    CHECK(halay_tuning_segment(&table, "ucx", HALAY_TUNING_LOCAL) == 1 << 20);
+    table.next = &builtin;
+    CHECK(halay_tuning_segment(&table, "mpi", HALAY_TUNING_LOCAL) == 256 << 10);
+}
+
+static void check_complaints(void)
+{
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        { "", "t:0: an empty tuning table: the first line is 'halay-tuning 1'" },
+        { "# nothing\n", "t:1: an empty tuning table" },
+        { "cost * * latency=1us byte=1ns\n", "t:1: not a tuning table" },
+        { "halay-tuning\n", "t:1: a tuning table of version ''" },
+        { "halay-tuning 2\n", "t:1: a tuning table of version '2'" },
+        { "halay-tuning 1 2\n", "t:1: a tuning table of version" },
+        { "halay-tuning 1\nwhat * *\n", "t:2: 'what' begins no row" },
+        { "halay-tuning 1\ncost *\n", "t:2: 'cost' begins no row" },
+        { "halay-tuning 1\ncost * here latency=1us byte=1ns\n", "t:2: 'here' is no place" },
+        { "halay-tuning 1\ncost * * latency=1us\n", "t:2: a row of costs gives the latency and the byte at least" },
+        { "halay-tuning 1\ncost * * latency=1us byte\n", "t:2: 'byte' is no cost" },
+        { "halay-tuning 1\ncost * * latency=1us bite=1ns\n", "t:2: unknown cost 'bite'" },
+        { "halay-tuning 1\ncost * * latency=1us latency=1us\n", "t:2: cost 'latency' is given twice" },
+        { "halay-tuning 1\ncost * * latency=-1us byte=1ns\n", "t:2: '-1us' is no time" },
+        { "halay-tuning 1\ncost * * latency=us byte=1ns\n", "t:2: 'us' is no time" },
+        { "halay-tuning 1\ncost * * latency=nanus byte=1ns\n", "t:2: 'nanus' is no time" },
+        { "halay-tuning 1\ncost a-name-that-is-too-long * latency=1us byte=1ns\n", "t:2: 'a-name-that-is-too-long'" },
+        { "halay-tuning 1\nuse * * allreduce 2 4K\n", "t:2: 6 words" },
+        { "halay-tuning 1\nuse * * allreduced 2 4K ring\n", "t:2: unknown operation 'allreduced'" },
+        { "halay-tuning 1\nuse * * barrier 2 4K ring\n", "t:2: unknown algorithm 'ring' for barrier" },
+        { "halay-tuning 1\nuse * * allreduce 0 4K ring\n", "t:2: '0' is no number of ranks" },
+        { "halay-tuning 1\nuse * * allreduce 4-3 4K ring\n", "t:2: '4-3' is no number of ranks" },
+        { "halay-tuning 1\nuse * * allreduce -3 4K ring\n", "t:2: '-3' is no number of ranks" },
+        { "halay-tuning 1\nuse * * allreduce 2 4X ring\n", "t:2: '4X' is no size" },
+        { "halay-tuning 1\nsegment * * 0\n", "t:2: '0' is no size of at least 1" },
+        { "halay-tuning 1\nsegment * *\n", "t:2: 3 words" },
+        { "halay-tuning 1\nuse a b c d e f g h i j k l m n o p q\n", "t:2: more than 16 words" },
+    };
+    char why[256], longer[2000];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        why[0] = 0;
+        CHECK(halay_tuning_parse(cases[i].text, "t", &table, why, sizeof why) == HALAY_ERR_CONFIG &&
+                  !strncmp(why, cases[i].why, strlen(cases[i].why)),
+              "'%s' gives '%s'", cases[i].text, why);
+    }
+    memset(longer, 'x', sizeof longer);
+    longer[sizeof longer - 1] = 0;
+    CHECK(halay_tuning_parse(longer, "t", &table, why, sizeof why) == HALAY_ERR_CONFIG);
+    CHECK(halay_tuning_read("/no/such/file", &table, why, sizeof why) == HALAY_ERR_CONFIG && strstr(why, "cannot be read"));
+    char tiny[8];
+    CHECK(halay_tuning_parse("halay-tuning 2\n", "a long name", &table, tiny, sizeof tiny) == HALAY_ERR_CONFIG);
+}
+
+static const char *choose(const struct halay_select_query *q, const char *words)
+{
+    char why[256] = "";
+    const char *name = halay_select(q, why, sizeof why)->name;
+
+    CHECK(strstr(why, words), "'%s' instead of '%s'", why, words);
+    CHECK(!strcmp(halay_select(q, NULL, 0)->name, name), "another one without a reason");
+    return name;
+}
+
+#define IS(query, name, words)                                                                                         \
+    do {                                                                                                               \
+        const char *is_ = choose(&(query), words);                                                                     \
+        CHECK(!strcmp(is_, name), "%s instead of %s", is_, name);                                                      \
+    } while (0)
+
+/* A rule before the costs; the file before what is built in; what is not allowed is passed over. */
+static void check_order(void)
+{
+    char why[256] = "";
+    struct halay_select_query q = { .operation = HALAY_ALLREDUCE, .bytes = 65536, .size = 4, .is_local = 1,
+                                    .transport = "ucx", .segment = 1 << 18, .tuning = &table };
+
+    REQUIRE(halay_tuning_parse("halay-tuning 1\n"
+                               "use ucx local allreduce 4 64K one-shot\n"
+                               "use ucx local allreduce 4 64K ring\n"
+                               "use ucx local allreduce 4 64K direct\n"
+                               "cost mpi local latency=1us byte=1us\n",
+                               "t", &table, why, sizeof why) == HALAY_OK);
+    table.next = &builtin;
+    IS(q, "ring", "t, line 3, says so");
+    q.deterministic = HALAY_DETERMINISTIC_RANKS;
+    IS(q, "direct", "t, line 4, says so");
+    q.bytes = 4;
+    IS(q, "direct", "t, line 4, says so");
+    q.bytes = 65537;
+    IS(q, choose(&q, "the built-in table"), "the built-in table");
+    q.bytes = 65536;
+    q.size = 5;
+    IS(q, choose(&q, "the built-in table"), "the built-in table");
+    q.size = 4;
+    q.is_local = 0;
+    IS(q, choose(&q, "the built-in table"), "the built-in table");
+    q.is_local = 1;
+    q.caps = HALAY_TRANSPORT_SHARED;
+    IS(q, "one-shot", "t, line 2, says so");
+    q.forced = halay_algorithm_find(HALAY_ALLREDUCE, "two-shot");
+    IS(q, "two-shot", "it was asked for");
+    q.forced = NULL;
+    q.transport = "mpi";
+    IS(q, choose(&q, "by the costs of t, line 5"), "by the costs of t, line 5");
+}
+
+/* The formulas: few steps for small data, few bytes for large ones; f16 costs recursive doubling twice the bytes. */
+static void check_costs(void)
+{
+    char why[256] = "";
+    struct halay_select_query q = { .operation = HALAY_ALLREDUCE, .bytes = 4, .size = 16, .transport = "net",
+                                    .segment = 1 << 18, .tuning = &table };
+
+    REQUIRE(halay_tuning_parse("halay-tuning 1\n"
+                               "cost * * latency=10us message=5us byte=1ns exchange=1us memory=0.1ns\n",
+                               "t", &table, why, sizeof why) == HALAY_OK);
+    IS(q, "recursive-doubling", "us by the costs of t, line 2; ");
+    const struct halay_algorithm *doubling = halay_algorithm_find(HALAY_ALLREDUCE, "recursive-doubling");
+    const struct halay_algorithm *ring = halay_algorithm_find(HALAY_ALLREDUCE, "ring");
+    q.bytes = 1000000;
+    double usual = halay_select_seconds(&q, doubling), want = 4 * (10e-6 + 1e-3);
+    CHECK(usual > want * 0.999 && usual < want * 1.001, "%g", usual);
+    q.is_half = 1;
+    CHECK(halay_select_seconds(&q, doubling) > 1.9 * usual);
+    CHECK(halay_select_seconds(&q, ring) < usual);
+    q.is_half = 0;
+    q.bytes = 64 << 20;
+    IS(q, "ring", "us by the costs");
+    q.bytes = 1000000;
+    IS(q, "halving-doubling", "us by the costs");
+    q.size = 2;
+    q.caps = HALAY_TRANSPORT_SHARED;
+    IS(q, "two-shot", "one-shot: ");
+    q.bytes = 64;
+    IS(q, "one-shot", "two-shot: ");
+    q.operation = HALAY_BARRIER;
+    q.bytes = 0;
+    IS(q, "shared", "dissemination: ");
+    q.caps = 0;
+    IS(q, "dissemination", "it is the only one");
+}
+
+/* Every operation has an answer in every setting, and one that is allowed. */
+static void check_all(void)
+{
+    static const size_t sizes[] = { 0, 1, 4096, 1 << 20, (size_t)1 << 40, SIZE_MAX };
+
+    for (int op = 0; op < HALAY_OPERATION_COUNT; op++)
+        for (int n = 2; n <= 1024; n += n < 20 ? 1 : 251)
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+                for (unsigned bits = 0; bits < 16; bits++) {
+                    const char *why;
+                    struct halay_select_query q = { .operation = (enum halay_operation)op, .bytes = sizes[s], .size = n,
+                                                    .is_local = bits & 1, .is_half = bits >> 1 & 1,
+                                                    .caps = bits & 4 ? HALAY_TRANSPORT_SHARED : 0, .segment = 1 << 18,
+                                                    .deterministic = bits & 8 ? HALAY_DETERMINISTIC_RANKS : 0,
+                                                    .transport = "anything", .tuning = &builtin };
+                    const struct halay_algorithm *a = halay_select(&q, NULL, 0);
+                    CHECK(a && (int)a->operation == op && halay_select_seconds(&q, a) >= 0 &&
+                          halay_select_allows(a, q.caps, q.deterministic, &why) == HALAY_OK);
+                }
+}
+
+int main(void)
+{
+    check_builtin();
+    check_values();
+    check_complaints();
+    check_order();
+    check_costs();
+    check_all();
+    return test_end();
+}
