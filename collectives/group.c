@@ -426,6 +426,34 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
     return HALAY_OK;
 }
 
+const char *halay_group_algorithm(const struct halay_group *group, const char *operation, size_t index, int *is_tree)
+{
+    enum halay_operation which;
+    const char *why;
+
+    if (halay_operation_parse(operation, &which) != HALAY_OK)
+        return NULL;
+    for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
+        if (a->operation != which || halay_select_allows(a, group->t->caps, group->deterministic, &why) != HALAY_OK)
+            continue;
+        if (index--)
+            continue;
+        if (is_tree)
+            *is_tree = halay_select_allows(a, group->t->caps, HALAY_DETERMINISTIC_RANKS, &why) == HALAY_OK;
+        return a->name;
+    }
+    return NULL;
+}
+
+enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes)
+{
+    if (!bytes)
+        return HALAY_ERR_ARGUMENT;
+    group->world->config.ring_segment_bytes = bytes;
+    halay_choice_forget(group);
+    return HALAY_OK;
+}
+
 const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count, enum halay_dtype dtype,
                                 int shared, char *text, size_t size)
 {

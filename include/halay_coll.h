@@ -205,6 +205,18 @@ HALAY_API void halay_coll_end(struct halay_coll *coll);
 HALAY_API enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation,
                                                       const char *algorithm);
 
+/* The algorithms that this group may use for an operation, by number from 0 on: a name (static storage), NULL past the last
+ * one or if there is no such operation. *is_tree (NULL: not wanted): nonzero if HALAY_DETERMINISTIC=ranks allows it. */
+HALAY_API const char *halay_group_algorithm(const struct halay_group *group, const char *operation, size_t index,
+                                            int *is_tree);
+
+/*
+ * Bytes of one segment, the piece that is sent while another one is added, instead of HALAY_RING_SEGMENT's or the tuning
+ * table's: for this group and all that have the same origin. All ranks must do the same, with no collective under way.
+ * HALAY_ERR_ARGUMENT: zero.
+ */
+HALAY_API enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes);
+
 /* What would be chosen for that operation and number of elements on buffers from halay_group_alloc (shared != 0) or of the
  * program's own, and why, as one line of text. Returns the algorithm's name; static storage. */
 HALAY_API const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count,

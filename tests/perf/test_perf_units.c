@@ -7,6 +7,7 @@
 #include "perf/pattern.h"
 #include "perf/roofline.h"
 #include "perf/stats.h"
+#include "perf/tune.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdint.h>
@@ -367,8 +368,101 @@ static void roofline(void)
     free(to);
 }
 
+/* ---- tune ---------------------------------------------------------------------------------------------------------- */
+
+static void get_text(FILE *file, char *text, size_t size)
+{
+    rewind(file);
+    text[fread(text, 1, size - 1, file)] = 0;
+}
+
+/* Three algorithms, the second one not of the tree: limits between sizes, noise, and the rows of the tree. */
+static void tune_rules(void)
+{
+    const struct perf_tune_operation o = {
+        .name = "allreduce",
+        .algorithm_count = 3,
+        .size_count = 4,
+        .algorithms = { "direct", "ring", "halving-doubling" },
+        .is_tree = { 1, 0, 1 },
+        .bytes = { 4, 64, 1024, 16384 },
+        .seconds = { { 1, 2, 30, 400 }, { 2, 1.95, 20, 300 }, { 3, 4, 25, 350 } },
+    };
+    const struct perf_tune_scope scope = { .transport = "ucx", .place = "local", .ranks = 4 };
+    char text[1024];
+    FILE *file = tmpfile();
+
+    REQUIRE(file);
+    perf_tune_write_rules(&scope, &o, file);
+    get_text(file, text, sizeof text);
+    CHECK(!strcmp(text, "use     ucx local allreduce 4 256 direct\n"
+                        "use     ucx local allreduce 4 * ring\n"
+                        "use     ucx local allreduce 4 256 direct\n"
+                        "use     ucx local allreduce 4 * halving-doubling\n"),
+          "%s", text);
+    fclose(file);
+}
+
+/* Times that the formulas give are turned back into the costs that they were made of. */
+static void tune_costs(void)
+{
+    const double n = 4, a = 10e-6, o = 3e-6, b = 0.5e-9, g = 0.25e-9, s = 1e6, segment = 65536;
+    struct perf_tune_operation operations[2] = {
+        { .name = "allreduce", .algorithm_count = 3, .size_count = 2, .bytes = { 4, 1000000 },
+          .algorithms = { "recursive-doubling", "ring", "direct" } },
+        { .name = "broadcast", .algorithm_count = 1, .size_count = 2, .bytes = { 4, 1000000 },
+          .algorithms = { "chain" } },
+    };
+
+    operations[0].seconds[0][0] = 2 * a;
+    operations[0].seconds[1][1] = 2 * (n - 1) * a + 2 * s * (n - 1) / n * b + s * (n - 1) / n * g;
+    operations[0].seconds[2][0] = 2 * (a + (n - 2) * o);
+    operations[1].seconds[0][1] = (n - 1) * a + (s + (n - 2) * segment) * b;
+    struct perf_tune_costs c = perf_tune_fit(operations, 2, 4, (size_t)segment);
+    CHECK(fabs(c.latency - a) < 1e-12 && fabs(c.message - o) < 1e-12 && fabs(c.byte - b) < 1e-15 &&
+              fabs(c.add - g) < 1e-15 && c.exchange < 0 && c.memory < 0,
+          "%g %g %g %g", c.latency, c.message, c.byte, c.add);
+    c = perf_tune_fit(operations, 0, 2, 1);
+    CHECK(c.latency < 0 && c.byte < 0);
+}
+
+static void tune_copy(void)
+{
+    static const char old[] = "halay-tuning 1\n"
+                              "use * * allreduce * * ring # mine\n"
+                              "#tune   ucx local 4 ranks on a\n"
+                              "use     ucx local allreduce 4 * ring\n"
+                              "use ucx local barrier 4 * dissemination\n"
+                              "use ucx local allreduce 2-4 * ring\n"
+                              "use ucx remote allreduce 4 * ring\n"
+                              "cost    ucx local latency=1us byte=1ns\n"
+                              "segment ucx local 4K\n"
+                              "cost mpi local latency=1us byte=1ns";
+    static const char want[] = "halay-tuning 1\n"
+                               "use * * allreduce * * ring # mine\n"
+                               "use ucx local barrier 4 * dissemination\n"
+                               "use ucx local allreduce 2-4 * ring\n"
+                               "use ucx remote allreduce 4 * ring\n"
+                               "cost mpi local latency=1us byte=1ns\n";
+    const struct perf_tune_operation o = { .name = "allreduce", .algorithm_count = 1 };
+    const struct perf_tune_scope scope = { .transport = "ucx", .place = "local", .ranks = 4 };
+    FILE *in = tmpfile(), *out = tmpfile();
+    char text[1024];
+
+    REQUIRE(in && out && fputs(old, in) != EOF);
+    rewind(in);
+    perf_tune_copy_others(&scope, &o, 1, 1, 1, in, out);
+    get_text(out, text, sizeof text);
+    CHECK(!strcmp(text, want), "%s", text);
+    fclose(in);
+    fclose(out);
+}
+
 int main(void)
 {
+    tune_rules();
+    tune_costs();
+    tune_copy();
     accepts();
     refuses();
     statistics();

@@ -16,7 +16,7 @@ says err "unknown command 'alreduce'; did you mean 'allreduce'\?"
 expect 2 "$perf" --verion
 says err "did you mean '--version'\?"
 
-for command in allreduce broadcast barrier roofline engine doctor; do
+for command in allreduce broadcast barrier roofline engine tune doctor; do
     expect 0 "$perf" $command --help
     says out "^usage: halay-perf $command"
     expect 2 "$perf" $command --transprot shm
@@ -33,6 +33,12 @@ expect 2 "$perf" allreduce -d f64 -b 4
 says err 'less than one element of f64'
 expect 2 "$perf" allreduce -d i32 -o average
 says err 'no average of i32'
+expect 2 "$perf" tune
+says err 'one rank has nothing to choose'
+expect 2 "$perf" tune -b 64M
+says err 'the last size, 16777216, is less than the first'
+expect 2 "$perf" tune --only allgather
+says err "no operation 'allgather'"
 expect 2 "$perf" allreduce -n 0
 says err "value '0' of option '-n'"
 expect 2 "$perf" allreduce --algorithm no-such
