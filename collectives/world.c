@@ -423,6 +423,13 @@ enum halay_status halay_world_check_peers(struct halay_world *world, int *rank)
     return world->peers ? halay_peers_check(world->peers, rank) : HALAY_OK;
 }
 
+int halay_world_has_died(const struct halay_world *world, int rank)
+{
+    if (world->hub)
+        return halay_fake_hub_killed(world->hub) == rank;
+    return world->peers && halay_peers_has_died(world->peers, rank);
+}
+
 struct halay_transport *halay_world_shared(const struct halay_world *world)
 {
     if (world->data->caps & HALAY_TRANSPORT_SHARED)

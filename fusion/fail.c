@@ -105,13 +105,12 @@ void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int 
 void halay_engine_fail_peer(struct halay_context *ctx, int rank)
 {
     char text[64];
-    int dead = -1;
 
     if (rank < 0)
         snprintf(text, sizeof text, "a rank is gone");
     else if (ctx->left[rank])
         snprintf(text, sizeof text, "rank %d has left", rank);
-    else if (halay_world_check_peers(ctx->world, &dead) != HALAY_OK && dead == rank)
+    else if (halay_world_has_died(ctx->world, rank))
         snprintf(text, sizeof text, "rank %d has died", rank);
     else
         snprintf(text, sizeof text, "rank %d has closed its connection", rank);

@@ -264,6 +264,14 @@ enum halay_status halay_peers_check(struct halay_peers *peers, int *rank)
     return HALAY_ERR_PEER;
 }
 
+int halay_peers_has_died(const struct halay_peers *peers, int rank)
+{
+    struct pollfd watch = peers->watch[rank];
+    int ended = peers->has_descriptors ? watch.fd >= 0 && poll(&watch, 1, 0) > 0 : has_ended(peers, rank);
+
+    return ended && !has_left(peers, rank);
+}
+
 int halay_peers_is_stopped(const struct halay_peers *peers, int rank)
 {
     const struct identity *who = &peers->who[rank];

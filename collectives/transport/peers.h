@@ -36,6 +36,10 @@ const char *halay_peers_host(const struct halay_peers *peers, int rank); /* for 
  * logged. Looks at the operating system at most once a millisecond. Any thread. */
 enum halay_status halay_peers_check(struct halay_peers *peers, int *rank);
 
+/* Has that local rank's process ended without leaving? Unlike check it looks at once: for a rank that others have lost
+ * already. Any thread. */
+int halay_peers_has_died(const struct halay_peers *peers, int rank);
+
 /* Is that local rank's process stopped, by a signal or a debugger? It is alive, and answers nobody. Reads /proc. Any
  * thread. */
 int halay_peers_is_stopped(const struct halay_peers *peers, int rank);
