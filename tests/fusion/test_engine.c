@@ -310,26 +310,35 @@ static void body_names(struct rank_run *run)
 
 /* ---- leaving and dying ---- */
 
+/* A third rank that heard of it may have closed its group before the leaver's own word comes: then nobody knows why. */
+static int says_left(const char *text, int leaver)
+{
+    char left[40], closed[60];
+
+    snprintf(left, sizeof left, "rank %d has left", leaver);
+    snprintf(closed, sizeof closed, "rank %d has closed its connection", leaver);
+    return !strcmp(text, left) || !strcmp(text, closed);
+}
+
 static void body_leave_early(struct rank_run *run)
 {
     int leaver = *(int *)run->arg;
     float data[4] = { 1, 2, 3, 4 };
-    char want[40], text[100];
+    char text[100];
 
     CHECK(halay_allreduce(run->ctx, "all", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_OK);
     if (run->rank == leaver)
         return;
     struct halay_request *request;
-    snprintf(want, sizeof want, "rank %d has left", leaver);
     enum halay_status status = halay_allreduce_async(run->ctx, "left", NULL, data, 4, HALAY_F32, HALAY_SUM, &request);
     if (status == HALAY_OK) {
         CHECK(halay_wait(request, 20000) == HALAY_ERR_PEER);
-        CHECK(!strcmp(halay_request_text(request), want), "'%s'", halay_request_text(request));
+        CHECK(says_left(halay_request_text(request), leaver), "'%s'", halay_request_text(request));
         halay_request_free(request);
     } else {
         CHECK(status == HALAY_ERR_PEER);
     }
-    CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && !strcmp(text, want), "'%s'", text);
+    CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && says_left(text, leaver), "'%s'", text);
     CHECK(halay_allreduce(run->ctx, "later", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
 }
 
