@@ -90,6 +90,11 @@ static enum halay_status host_check_peers(const struct halay_host *host, int *ra
     return halay_world_check_peers(world, rank);
 }
 
+static int host_has_died(const struct halay_host *host, int rank)
+{
+    return halay_world_has_died(host->arg, rank);
+}
+
 static void host_peer_left(const struct halay_host *host, int rank)
 {
     struct halay_world *world = host->arg;
@@ -111,6 +116,7 @@ static enum halay_status host_create(struct halay_world *world)
         .log_write = halay_log_write,
         .aligned_alloc = halay_aligned_alloc,
         .check_peers = host_check_peers,
+        .has_died = host_has_died,
         .environment_get = halay_environment_get,
         .peer_left = host_peer_left,
         .arg = world,

@@ -38,6 +38,8 @@ struct halay_host {
      * millisecond, so it may be called in every progress. HALAY_OK while the bootstrap runs (nobody is known yet) and for
      * peers on other hosts. The thread that drives the transport. */
     enum halay_status (*check_peers)(const struct halay_host *host, int *rank);
+    /* Has that co-located peer died? Looks at the operating system at once. The thread that drives the transport. */
+    int (*has_died)(const struct halay_host *host, int rank);
     /* halay_environment_get: for what belongs to the library below. Any thread. */
     const char *(*environment_get)(const char *name);
     /* A transport tells that a peer has said goodbye: the end of its process is no failure from now on. */

@@ -311,12 +311,23 @@ static int remains_sweep(struct halay_mpi_remains *remains, int last)
     return 0;
 }
 
+/* Lost a peer that MPI_Finalize would wait for? It may be known to others only: who heard of a death over another transport
+ * closes this one without having used it since. */
+static int has_lost_a_peer(const struct mpi_transport *self)
+{
+    for (int r = 0; r < self->parts.t.size; r++)
+        if (self->parts.peers[r].presence != HALAY_PARTS_LEFT &&
+            (r == self->parts.t.failed_peer || self->parts.host->has_died(self->parts.host, r)))
+            return 1;
+    return 0;
+}
+
 /* Whatever can't be freed yet stays behind; nothing is waited for. */
 static void mpi_close(struct halay_transport *t)
 {
     struct mpi_transport *self = self_of(t);
 
-    if (t->failed_peer >= 0 && self->parts.peers[t->failed_peer].presence != HALAY_PARTS_LEFT)
+    if (has_lost_a_peer(self))
         halay_mpi_count_failure();
     halay_mpi_count_open(-1);
     goodbyes_say(self);

@@ -18,6 +18,12 @@ static enum halay_status check_nobody(const struct halay_host *host, int *rank)
     return HALAY_OK;
 }
 
+static int nobody_died(const struct halay_host *host, int rank)
+{
+    (void)host, (void)rank;
+    return 0;
+}
+
 static void note_nobody(const struct halay_host *host, int rank)
 {
     (void)host, (void)rank;
@@ -36,6 +42,7 @@ static enum halay_status host_create(struct halay_world *world)
         .log_write = halay_log_write,
         .aligned_alloc = halay_aligned_alloc,
         .check_peers = check_nobody,
+        .has_died = nobody_died,
         .peer_left = note_nobody,
         .arg = world,
     };

@@ -18,6 +18,7 @@ HALAY_DETERMINISTIC=run HALAY_FUSION_THRESHOLD=20K mpirun $over -np 2 "$job" det
 mpirun $over -np 2 "$job" again $seed || exit $?
 mpirun $over -np 2 "$job" leave || exit $?
 if [ -n "$over" ]; then
-    out=$(mpirun $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die 2>&1)
+    out=$(timeout 120 mpirun $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die 2>&1)
+    [ $? -ne 124 ] || { echo "$out"; echo "a death: the others did not end"; exit 1; }
     [ "$(echo "$out" | grep -c 'die passed')" = 2 ] || { echo "$out"; echo "a death"; exit 1; }
 fi
