@@ -6,7 +6,7 @@
  *     inner      4     0     7
  *
  * A transfer is the inner transport's from the moment it is posted (x->peer is the inner number), so taking it back needs
- * no translation. The table is the view's own, since it carries the inner transport's name.
+ * no translation. The table is the view's own, since it carries the inner transport's name and has no more slots than it.
  */
 #include "collectives/transport/subset.h"
 #include <stdlib.h>
@@ -77,6 +77,20 @@ static void subset_free(struct halay_transport *t, void *ptr)
     struct subset *self = self_of(t);
 
     self->inner->ops->free(self->inner, ptr);
+}
+
+static enum halay_status subset_hold(struct halay_transport *t, size_t bytes, void **out)
+{
+    struct subset *self = self_of(t);
+
+    return self->inner->ops->hold(self->inner, bytes, out);
+}
+
+static void subset_release(struct halay_transport *t, void *ptr)
+{
+    struct subset *self = self_of(t);
+
+    self->inner->ops->release(self->inner, ptr);
 }
 
 static void *subset_area(struct halay_transport *t, int peer, int index)
@@ -183,6 +197,10 @@ enum halay_status halay_subset_open(struct halay_transport *inner, const int *ra
         return HALAY_ERR_NO_MEMORY;
     self->ops = subset_ops;
     self->ops.name = inner->ops->name;
+    if (inner->ops->hold) { /* NULL there means that any memory is as good */
+        self->ops.hold = subset_hold;
+        self->ops.release = subset_release;
+    }
     self->base = (struct halay_transport){
         .ops = &self->ops,
         .caps = inner->caps & caps,
