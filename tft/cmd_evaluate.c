@@ -3,7 +3,6 @@
  * halay-tft evaluate: scores of a checkpoint on a split, beside the naive forecasts'; a table for people, JSON for
  * programs.
  */
-#include "base/config.h"
 #include "tft/commands.h"
 #include "tft/options.h"
 #include "tft/paths.h"
@@ -85,15 +84,16 @@ static enum halay_status write_json(struct halay_log *log, const char *path, con
     return tft_output_commit(&out);
 }
 
-static enum halay_status evaluate(struct halay_log *log, const char *checkpoint, const char *data, int split,
-                                  size_t stride, const char *json)
+static enum halay_status evaluate(struct halay_log *log, const char *checkpoint, const char *data,
+                                  const struct tft_selection *windows, const char *json)
 {
     struct tft_scoring s = { 0 };
     json_t *result = NULL;
     enum halay_status status = tft_scoring_init(log, checkpoint, data, &s);
 
     if (!status)
-        status = tft_scoring_evaluate(&s, (enum tft_split)split, stride ? stride : s.data.schema.stride, &result);
+        status =
+            tft_scoring_evaluate(&s, windows->split, windows->stride ? windows->stride : s.data.schema.stride, &result);
     if (!status && s.rank == 0) {
         const struct tft_list *q = &s.checkpoint.config.quantiles;
         char median[32];
@@ -120,25 +120,16 @@ int tft_cmd_evaluate(struct halay_log *log, int argc, char **argv)
         { "stride", 0, &stride, NULL },         { "json", 0, &json, NULL }, { NULL, 0, NULL, NULL }
     };
     const struct tft_options options = { .log = log, .command = "halay-tft evaluate", .help = help, .list = list };
-    int rest, status = tft_options_parse(&options, argc, argv, &rest), number_of_split;
-    long steps = 0;
+    int status = tft_options_parse(&options, argc, argv, NULL);
+    struct tft_selection windows;
 
     if (status >= 0)
         return status;
-    if (rest) {
-        halay_error(log, "'%s' is no option", argv[0]);
-        return TFT_EXIT_USAGE;
-    }
     if (!checkpoint)
         return tft_options_missing(&options, "--checkpoint");
     if (!data)
         return tft_options_missing(&options, "--data");
-    number_of_split = tft_split_number(log, split);
-    if (number_of_split < 0)
+    if (tft_selection_parse(log, split, stride, &windows))
         return TFT_EXIT_USAGE;
-    if (stride && halay_parse_long(stride, 1, TFT_WINDOW_MAX, &steps)) {
-        halay_error(log, "'--stride' must be a whole number of steps, 1 or more, not '%s'", stride);
-        return TFT_EXIT_USAGE;
-    }
-    return evaluate(log, checkpoint, data, number_of_split, (size_t)steps, json) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    return evaluate(log, checkpoint, data, &windows, json) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
 }

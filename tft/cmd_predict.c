@@ -6,7 +6,6 @@
  * horizon, whose calendar inputs are known. With --split the windows of that split are forecast, as evaluate does.
  * Ranks share the windows, rank 0 writes, in order of entity, origin, horizon.
  */
-#include "base/config.h"
 #include "tft/commands.h"
 #include "tft/options.h"
 #include "tft/paths.h"
@@ -34,8 +33,8 @@ struct request {
     const char *checkpoint, *out;
     const char *const *files;
     size_t file_count;
-    int split; /* -1: the end */
-    size_t stride;
+    int from_end; /* one forecast an entity from the last row, windows unused */
+    struct tft_selection windows;
     int json;
 };
 
@@ -156,13 +155,13 @@ static enum halay_status read_files(const struct request *r, struct tft_scoring 
 
     if (!status)
         status = tft_encoding_init(r->log, "encoding", &schema, s->checkpoint.encoding.document, &encoding);
-    if (!status && r->split < 0) {
+    if (!status && r->from_end) {
         schema.span[1] = INT64_MAX; /* new rows lie after the span that was trained on */
         status = check_known(r->log, &schema);
     }
     if (!status)
         status = tft_table_read(r->log, &schema, r->files, r->file_count, &table);
-    if (!status && r->split < 0)
+    if (!status && r->from_end)
         status = tft_table_extend(r->log, schema.horizon, &table);
     if (!status)
         status = tft_data_init(r->log, &schema, &encoding, &table, &s->data);
@@ -177,12 +176,12 @@ static enum halay_status choose_windows(const struct request *r, struct tft_scor
     const struct tft_data *d = &s->data;
     enum halay_status status;
 
-    if (r->split >= 0)
-        status =
-            tft_windows_init(r->log, d, (enum tft_split)r->split, r->stride ? r->stride : d->schema.stride, windows);
+    if (!r->from_end)
+        status = tft_windows_init(r->log, d, r->windows.split, r->windows.stride ? r->windows.stride : d->schema.stride,
+                                  windows);
     else
         status = tft_windows_init_last(r->log, d, windows);
-    for (size_t e = 0; e < d->entity_count && !status && r->split < 0 && s->rank == 0; e++)
+    for (size_t e = 0; e < d->entity_count && !status && r->from_end && s->rank == 0; e++)
         if (windows->before[e] == windows->before[e + 1])
             halay_warning(r->log, "'%s' is not forecast: it has %zu rows, the model looks back over %zu",
                           d->entities[e].id, d->entities[e].rows - d->schema.horizon, d->schema.encoder);
@@ -236,7 +235,7 @@ static int is_json(const char *format, const char *out)
 
 int tft_cmd_predict(struct halay_log *log, int argc, char **argv)
 {
-    struct request r = { .log = log, .split = -1 };
+    struct request r = { .log = log };
     const char *split = NULL, *stride = NULL, *format = NULL, *future = NULL;
     const struct tft_option list[] = { { "checkpoint", 0, &r.checkpoint, NULL },
                                        { "out", 'o', &r.out, NULL },
@@ -247,7 +246,6 @@ int tft_cmd_predict(struct halay_log *log, int argc, char **argv)
                                        { NULL, 0, NULL, NULL } };
     const struct tft_options options = { .log = log, .command = "halay-tft predict", .help = help, .list = list };
     int files, status = tft_options_parse(&options, argc, argv, &files);
-    long steps = 0;
 
     if (status >= 0)
         return status;
@@ -261,18 +259,15 @@ int tft_cmd_predict(struct halay_log *log, int argc, char **argv)
         halay_error(log, "'--future' is not offered by this version");
         return TFT_EXIT_USAGE;
     }
-    r.split = split ? tft_split_number(log, split) : -1;
+    r.from_end = !split;
     r.json = is_json(format, r.out);
     if (r.json < 0)
         halay_error(log, "'--format' must be csv or jsonl, not '%s'", format);
-    if (stride && (!split || halay_parse_long(stride, 1, TFT_WINDOW_MAX, &steps))) {
-        halay_error(log, "'--stride' must be a whole number of steps, 1 or more, and goes with --split");
-        return TFT_EXIT_USAGE;
-    }
-    if (r.json < 0 || (split && r.split < 0))
+    if (stride && !split)
+        halay_error(log, "'--stride' goes with --split");
+    if (r.json < 0 || (stride && !split) || (split && tft_selection_parse(log, split, stride, &r.windows)))
         return TFT_EXIT_USAGE;
     r.files = (const char *const *)argv;
     r.file_count = (size_t)files;
-    r.stride = (size_t)steps;
     return predict(&r) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
 }

@@ -3,7 +3,6 @@
  * halay-tft report: gathers what a run left, and with data its scores and some forecasts, for the page. Cleanup:
  * zero-initialised, everything accepts being half-built.
  */
-#include "base/config.h"
 #include "tft/commands.h"
 #include "tft/document.h"
 #include "tft/options.h"
@@ -167,8 +166,8 @@ static enum halay_status write_page(struct halay_log *log, const char *path, con
     return tft_output_commit(&out);
 }
 
-static enum halay_status report(struct halay_log *log, const char *run, const char *data, int split, size_t stride,
-                                const char *out)
+static enum halay_status report(struct halay_log *log, const char *run, const char *data,
+                                const struct tft_selection *windows, const char *out)
 {
     struct tft_scoring s = { 0 };
     struct tft_report r = { 0 };
@@ -179,11 +178,11 @@ static enum halay_status report(struct halay_log *log, const char *run, const ch
         status = read_metrics(log, run, &r.metrics);
     if (!status && data) {
         status = tft_scoring_init(log, run, data, &s);
-        stride = stride ? stride : s.data.schema.horizon;
+        size_t stride = windows->stride ? windows->stride : s.data.schema.horizon;
         if (!status)
-            status = tft_scoring_evaluate(&s, (enum tft_split)split, stride, &r.scores);
+            status = tft_scoring_evaluate(&s, windows->split, stride, &r.scores);
         if (!status)
-            status = make_forecasts(&s, (enum tft_split)split, stride, &r);
+            status = make_forecasts(&s, windows->split, stride, &r);
     }
     if (!status && s.rank == 0)
         status = write_page(log, out, &r);
@@ -200,25 +199,16 @@ int tft_cmd_report(struct halay_log *log, int argc, char **argv)
                                        { "split", 0, &split, NULL }, { "stride", 0, &stride, NULL },
                                        { "out", 'o', &out, NULL },   { NULL, 0, NULL, NULL } };
     const struct tft_options options = { .log = log, .command = "halay-tft report", .help = help, .list = list };
-    int rest, status = tft_options_parse(&options, argc, argv, &rest), number;
-    long steps = 0;
+    int status = tft_options_parse(&options, argc, argv, NULL);
+    struct tft_selection windows;
 
     if (status >= 0)
         return status;
-    if (rest) {
-        halay_error(log, "'%s' is no option", argv[0]);
-        return TFT_EXIT_USAGE;
-    }
     if (!run)
         return tft_options_missing(&options, "--run");
     if (!out)
         return tft_options_missing(&options, "-o");
-    number = tft_split_number(log, split);
-    if (number < 0)
+    if (tft_selection_parse(log, split, stride, &windows))
         return TFT_EXIT_USAGE;
-    if (stride && halay_parse_long(stride, 1, TFT_WINDOW_MAX, &steps)) {
-        halay_error(log, "'--stride' must be a whole number of steps, 1 or more, not '%s'", stride);
-        return TFT_EXIT_USAGE;
-    }
-    return report(log, run, data, number, (size_t)steps, out) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    return report(log, run, data, &windows, out) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
 }

@@ -111,16 +111,12 @@ int tft_cmd_train(struct halay_log *log, int argc, char **argv)
                                          .other = keep_option,
                                          .arg = &given,
                                          .more_help = print_keys };
-    int rest, status = tft_options_parse(&options, argc, argv, &rest);
+    int status = tft_options_parse(&options, argc, argv, NULL);
 
     if (status >= 0)
         return status;
     if (resume) {
         halay_error(log, "'--resume' is not offered by this version");
-        return TFT_EXIT_USAGE;
-    }
-    if (rest) {
-        halay_error(log, "'%s' is no option", argv[0]);
         return TFT_EXIT_USAGE;
     }
     enum halay_status resolved = resolve(log, file, &given, &config);

@@ -79,20 +79,25 @@ static int take(const struct tft_options *o, int argc, char **argv, int *i)
 
 int tft_options_parse(const struct tft_options *o, int argc, char **argv, int *rest)
 {
-    int only_rest = 0;
+    int only_rest = 0, count = 0;
 
-    *rest = 0;
     for (int i = 1; i < argc; i++) {
         if (!only_rest && !strcmp(argv[i], "--")) {
             only_rest = 1;
         } else if (only_rest || argv[i][0] != '-' || !argv[i][1]) {
-            argv[(*rest)++] = argv[i];
+            argv[count++] = argv[i];
         } else {
             int status = take(o, argc, argv, &i);
             if (status >= 0)
                 return status;
         }
     }
+    if (!rest && count) {
+        halay_error(o->log, "'%s' is no option", argv[0]);
+        return TFT_EXIT_USAGE;
+    }
+    if (rest)
+        *rest = count;
     return -1;
 }
 

@@ -30,8 +30,8 @@ struct tft_options {
 };
 
 /*
- * Parse argv[1 ..]; what is no option is moved to the front: argv[0 .. *rest). "--" ends the options. Returns a status
- * to exit with, or -1 to go on. Values are borrowed from argv.
+ * Parse argv[1 ..]; what is no option is moved to the front: argv[0 .. *rest). rest NULL: there may be none, the first is
+ * an error. "--" ends the options. Returns a status to exit with, or -1 to go on. Values are borrowed from argv.
  */
 int tft_options_parse(const struct tft_options *options, int argc, char **argv, int *rest);
 

@@ -13,13 +13,30 @@
 static const size_t naive_lags[] = { 24, 168 };
 enum { NAIVE_LAGS = sizeof naive_lags / sizeof *naive_lags };
 
-int tft_split_number(struct halay_log *log, const char *name)
+static enum halay_status parse_split(struct halay_log *log, const char *name, enum tft_split *split)
 {
-    for (int i = 0; i < TFT_SPLIT_COUNT; i++)
-        if (!strcmp(name, tft_split_names[i]))
-            return i;
+    for (int i = 0; i < TFT_SPLIT_COUNT; i++) {
+        if (!strcmp(name, tft_split_names[i])) {
+            *split = (enum tft_split)i;
+            return HALAY_OK;
+        }
+    }
     halay_error(log, "unknown split '%s'; there are train, valid and test", name);
-    return -1;
+    return HALAY_ERR_CONFIG;
+}
+
+enum halay_status tft_selection_parse(struct halay_log *log, const char *split, const char *stride,
+                                      struct tft_selection *selection)
+{
+    long steps = 0;
+    enum halay_status status = parse_split(log, split, &selection->split);
+
+    if (!status && stride && halay_parse_long(stride, 1, TFT_WINDOW_MAX, &steps)) {
+        halay_error(log, "'--stride' must be a whole number of steps, 1 or more, not '%s'", stride);
+        status = HALAY_ERR_CONFIG;
+    }
+    selection->stride = (size_t)steps;
+    return status;
 }
 
 static int thread_count(const struct tft_scoring *s)

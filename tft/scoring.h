@@ -33,7 +33,14 @@ enum halay_status tft_scoring_forecaster(struct tft_scoring *scoring, const stru
 enum halay_status tft_scoring_evaluate(struct tft_scoring *scoring, enum tft_split split, size_t stride,
                                        json_t **result);
 
-/* The number of a split's name, -1 (logged) if there is none. */
-int tft_split_number(struct halay_log *log, const char *name);
+/* Which windows: those of a split, every stride-th (0: the default). */
+struct tft_selection {
+    enum tft_split split;
+    size_t stride; /* steps */
+};
+
+/* From the values of --split and --stride (NULL: not given). HALAY_ERR_CONFIG (logged) if one says nothing. */
+enum halay_status tft_selection_parse(struct halay_log *log, const char *split, const char *stride,
+                                      struct tft_selection *selection);
 
 #endif
