@@ -82,20 +82,29 @@ static struct list read_all(void)
     return list;
 }
 
-/* Marks what descends from this process; more rounds than the tree is deep are not needed. */
+static int by_pid(const void *a, const void *b)
+{
+    const struct process *x = a, *y = b;
+
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Marks what descends from this process: each round the children of what is marked, so as many rounds as the tree is deep. */
 static void mark_ours(struct list *list)
 {
     int self = getpid();
 
+    if (list->count)
+        qsort(list->at, list->count, sizeof *list->at, by_pid);
     for (int more = 1; more;) {
         more = 0;
         for (size_t i = 0; i < list->count; i++) {
-            struct process *p = &list->at[i];
-            int is_ours = p->parent == self;
-            for (size_t j = 0; j < list->count && !is_ours && !p->is_ours; j++)
-                is_ours = list->at[j].is_ours && list->at[j].pid == p->parent;
-            more |= is_ours && !p->is_ours;
-            p->is_ours |= is_ours;
+            struct process *p = &list->at[i], key = { .pid = p->parent };
+            if (p->is_ours)
+                continue;
+            const struct process *parent = bsearch(&key, list->at, list->count, sizeof *list->at, by_pid);
+            p->is_ours = p->parent == self || (parent && parent->is_ours);
+            more |= p->is_ours;
         }
     }
 }
