@@ -218,7 +218,8 @@ HALAY_API const char *halay_group_algorithm(const struct halay_group *group, con
 HALAY_API enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes);
 
 /* What would be chosen for that operation and number of elements on buffers from halay_group_alloc (shared != 0) or of the
- * program's own, and why, as one line of text. Returns the algorithm's name; static storage. */
+ * program's own, and why, as one line of text. count: of the longer of in and out (all-gather: of out, reduce-scatter: of in,
+ * all-to-all: of either). Returns the algorithm's name; static storage. */
 HALAY_API const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count,
                                           enum halay_dtype dtype, int shared, char *text, size_t size);
 
