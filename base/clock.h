@@ -23,6 +23,15 @@ static inline int64_t halay_now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
+/* The same clock in nanoseconds, for spells that are shorter than a few microseconds. */
+static inline int64_t halay_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 /* The deadline that lies timeout_ms ahead; HALAY_NEVER if that is negative. */
 static inline int64_t halay_deadline_us(int timeout_ms)
 {

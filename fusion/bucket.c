@@ -81,6 +81,7 @@ enum halay_status halay_bucket_add(struct halay_context *ctx, const struct halay
     struct halay_bucket *b = bucket_get(ctx, tensors);
     if (!b)
         return HALAY_ERR_NO_MEMORY;
+    size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < ranges[i].count; k++) {
             struct halay_entry *entry = halay_cache_find(ctx, ranges[i].first + k);
@@ -91,7 +92,10 @@ enum halay_status halay_bucket_add(struct halay_context *ctx, const struct halay
             }
             request->is_running = 1;
             b->requests[b->count++] = request;
+            bytes += request->bytes;
         }
+    halay_count(&ctx->tally.bytes, bytes);
+    halay_count(&ctx->tally.fused_tensors, tensors > 1 ? tensors : 0);
     *ctx->waiting_last = b;
     ctx->waiting_last = &b->next;
     return HALAY_OK;
@@ -169,7 +173,9 @@ static void start_first(struct halay_context *ctx)
     if (!ctx->waiting)
         ctx->waiting_last = &ctx->waiting;
     b->next = NULL;
-    ctx->buckets_run++;
+    halay_count(&ctx->tally.collectives, 1);
+    if (!ctx->running_count)
+        halay_tally_busy(&ctx->tally);
     if (b->count == 1) {
         if (b->requests[0]->count)
             status = start_alone(ctx, b);
@@ -189,6 +195,8 @@ static void start_first(struct halay_context *ctx)
         bucket_put(ctx, b);
         fail_group(ctx, status);
     }
+    if (!ctx->running_count)
+        halay_tally_idle(&ctx->tally);
 }
 
 size_t halay_buckets_progress(struct halay_context *ctx)
@@ -211,7 +219,8 @@ size_t halay_buckets_progress(struct halay_context *ctx)
             return did;
         }
         *at = b->next;
-        ctx->running_count--;
+        if (!--ctx->running_count)
+            halay_tally_idle(&ctx->tally);
         bucket_end(ctx, b, HALAY_OK);
     }
     if (ctx->is_draining && !ctx->running && !ctx->waiting)
@@ -234,6 +243,7 @@ void halay_buckets_abandon(struct halay_context *ctx)
     ctx->running = ctx->waiting = NULL;
     ctx->waiting_last = &ctx->waiting;
     ctx->running_count = 0;
+    halay_tally_idle(&ctx->tally);
 }
 
 void halay_buckets_free_all(struct halay_context *ctx)

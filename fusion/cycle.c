@@ -123,6 +123,8 @@ int halay_engine_step(struct halay_context *ctx)
     if (status != HALAY_OK)
         fail_link(ctx, status, rank);
     did += (size_t)messages;
+    halay_count(&ctx->tally.messages_received, (uint64_t)messages);
+    halay_count(&ctx->tally.steps, 1);
     did += (size_t)decide(ctx);
     halay_negotiate_leave(ctx);
     halay_link_flush(ctx->link);
@@ -219,6 +221,7 @@ static void drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, 
                 continue;
             }
         }
+        halay_count(&ctx->tally.sleeps, 1);
         sleep_once(ctx, done, arg, is_thread, deadline_us);
         idle_since = 0;
     }

@@ -11,6 +11,7 @@
 #include "collectives/group.h"
 #include "collectives/world.h"
 #include "fusion/coordinator.h"
+#include "fusion/counters.h"
 #include "fusion/link.h"
 #include "fusion/table.h"
 #include "halay.h"
@@ -144,8 +145,8 @@ struct halay_context {
     unsigned char *left; /* owned: [rank], who said BYE */
     int is_draining; /* failed because somebody left: what is under way still completes */
     int said_bye, is_done, said_fail; /* BYE, FAIL was sent; DONE has come */
-    uint64_t buckets_run; /* counter, for tests */
     long spin_thread_us, spin_waiter_us; /* set once before start */
+    struct halay_tally tally; /* counters.h says who writes what */
 };
 
 /* ---- context.c ---- */

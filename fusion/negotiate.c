@@ -63,6 +63,7 @@ static void tell_submitted(struct halay_context *ctx, const struct halay_request
     }
     if (e->id != (uint32_t)HALAY_NO_ID && halay_signature_equal(&e->agreed, &r->signature))
         item = (struct halay_item){ .kind = HALAY_ITEM_READY, .range = { e->id, 1 } };
+    halay_count(item.kind == HALAY_ITEM_READY ? &ctx->tally.cache_hits : &ctx->tally.negotiations, 1);
     to_coordinator(ctx, &item);
 }
 

@@ -24,6 +24,7 @@
 #define HALAY_H
 
 #include "halay_types.h"
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -150,6 +151,45 @@ HALAY_API enum halay_status halay_allreduce(struct halay_context *ctx, const cha
                                             size_t count, enum halay_dtype dtype, enum halay_op op);
 HALAY_API enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
                                             enum halay_dtype dtype, int root);
+
+/* ---- counters --------------------------------------------------------------------------------------------------- */
+
+enum { HALAY_COUNTERS_STATUSES = 32 };
+
+/* What this rank's engine has done since halay_init. Zero-initialise and set struct_size to sizeof. */
+struct halay_counters {
+    size_t struct_size;
+    uint64_t submissions;      /* that were accepted */
+    uint64_t completions;      /* that ended with HALAY_OK */
+    uint64_t errors;           /* that ended otherwise */
+    uint64_t errors_by_status[HALAY_COUNTERS_STATUSES]; /* [enum halay_status] */
+    uint64_t in_flight;        /* submitted and not ended */
+    uint64_t negotiations;     /* submissions told by name: the tensor was new to the ranks, or not as it was before */
+    uint64_t cache_hits;       /* submissions told by the number that the ranks had agreed on */
+    uint64_t collectives;      /* buckets started, of one tensor or of several */
+    uint64_t fused_tensors;    /* tensors that shared their bucket with others */
+    uint64_t bytes;            /* of all tensors in these buckets, this rank's side */
+    uint64_t communication_ns; /* time during which at least one collective was under way */
+    uint64_t messages_sent;    /* control messages, data apart */
+    uint64_t messages_received;
+    uint64_t steps;            /* times that a thread looked whether there is anything to do */
+    uint64_t sleeps;           /* times that it found nothing and went to sleep */
+};
+
+/*
+ * Read the counters. Never blocks, may be called at any time, also while the engine works: each value is exact, the values
+ * among each other are of slightly different moments. counters->struct_size says how much is filled in, so that a program
+ * built against a later version finds zeros in what this one does not have. HALAY_ERR_ARGUMENT: struct_size is too small.
+ */
+HALAY_API enum halay_status halay_counters_read(struct halay_context *ctx, struct halay_counters *counters);
+
+/*
+ * The same as text in the format that Prometheus reads (version 0.0.4), each sample with the label rank: to be served, or
+ * written to a file for the node exporter. text gets at most size bytes with the ending zero; *length (may be NULL) is the
+ * length without it that the whole text has. text may be NULL with size 0. HALAY_ERR_ARGUMENT: size is too small; text
+ * holds the beginning. Never blocks.
+ */
+HALAY_API enum halay_status halay_counters_write(struct halay_context *ctx, char *text, size_t size, size_t *length);
 
 #ifdef __cplusplus
 }

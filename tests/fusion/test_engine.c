@@ -538,11 +538,11 @@ static void body_many(struct rank_run *run)
         CHECK(is_sum(data, TENSORS * COUNT, run->size));
         if (step == 0) {
             messages = halay_link_sent(run->ctx->link);
-            buckets = run->ctx->buckets_run;
+            buckets = run->ctx->tally.collectives;
         }
     }
     messages = halay_link_sent(run->ctx->link) - messages;
-    buckets = run->ctx->buckets_run - buckets;
+    buckets = run->ctx->tally.collectives - buckets;
     if (run->rank == 0)
         printf("%d ranks, %d tensors a step: %.1f messages, %.1f buckets a step\n", run->size, TENSORS,
                (double)messages / (STEPS - 1), (double)buckets / (STEPS - 1));
