@@ -7,11 +7,12 @@
  *     progress   until the collective has ended
  *
  * A bucket of one tensor runs on its own buffers. Several run as a list of pieces in place; a tensor whose result goes
- * elsewhere is copied there first. Whether pieces are reduced where they lie or go through scratch memory is the group's
+ * elsewhere, or that is scaled first, is copied there first. Whether pieces are reduced where they lie or go through scratch memory is the group's
  * business: it knows who can reach them. The storage of a bucket is kept and grows to the largest it has seen.
  */
 #include "base/memory.h"
 #include "fusion/engine.h"
+#include "fusion/scale.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,14 +104,26 @@ enum halay_status halay_bucket_add(struct halay_context *ctx, const struct halay
 
 /* ---- running ---- */
 
+static void prescale(const struct halay_request *r)
+{
+    halay_scale(r->out, r->in, r->count, (enum halay_dtype)r->signature.dtype, r->signature.prescale);
+}
+
 static enum halay_status start_alone(struct halay_context *ctx, struct halay_bucket *b)
 {
     const struct halay_request *r = b->requests[0];
     enum halay_dtype dtype = (enum halay_dtype)r->signature.dtype;
+    const void *in = r->in;
+
+    if (r->signature.prescale != 1) {
+        prescale(r);
+        in = r->out;
+    }
 
     if (r->signature.operation == HALAY_BROADCAST)
         return halay_group_broadcast_start(ctx->group, r->out, r->count, dtype, r->signature.root, &b->coll);
-    return halay_group_allreduce_start(ctx->group, r->in, r->out, r->count, dtype, (enum halay_op)r->signature.op, &b->coll);
+    return halay_group_allreduce_start(ctx->group, in, r->out, r->count, dtype, (enum halay_op)r->signature.op,
+                                       &b->coll);
 }
 
 /* Several tensors as pieces. Empty ones have none; that depends on the shape only, so all ranks give the same pieces. */
@@ -132,7 +145,9 @@ static size_t make_pieces(struct halay_bucket *b)
         const struct halay_request *r = b->requests[i];
         if (!r->count)
             continue;
-        if (r->in != r->out)
+        if (r->signature.prescale != 1)
+            prescale(r);
+        else if (r->in != r->out)
             memcpy(r->out, r->in, r->bytes);
         b->pieces[pieces++] =
             (struct halay_piece){ r->out, r->signature.operation == HALAY_BROADCAST ? r->bytes : r->count };
@@ -145,8 +160,12 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b, enum h
     if (b->coll)
         halay_coll_end(b->coll);
     b->coll = NULL;
-    for (size_t i = 0; i < b->count; i++)
+    for (size_t i = 0; i < b->count; i++) {
+        const struct halay_request *r = b->requests[i];
+        if (status == HALAY_OK && r->signature.postscale != 1)
+            halay_scale(r->out, r->out, r->count, (enum halay_dtype)r->signature.dtype, r->signature.postscale);
         halay_request_end(b->requests[i], status, status == HALAY_OK ? NULL : halay_status_string(status));
+    }
     bucket_put(ctx, b);
 }
 

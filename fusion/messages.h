@@ -10,8 +10,8 @@
  *
  *     items: byte 0 is the kind, bytes 1-3 as said here, 0 where nothing is said
  *       READY     4 first u32 | 8 count u32                                  these ids have been submitted
- *       ANNOUNCE  1 name length | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32 | 16 shape u64 each
- *                 | name, padded to 4                                        a name that has no id, or another signature
+ *       ANNOUNCE  1 name length | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32 | 16 prescale f64
+ *                 | 24 postscale f64 | 32 shape u64 each | name, padded to 4  a name that has no id, or another signature
  *       WAITED                                                               the program waits (deterministic modes)
  *       FLUSH                                                                somebody waits: don't accumulate
  *       AGREE     as ANNOUNCE, 12 id u32                                     all ranks have announced it; its id from now on

@@ -4,10 +4,12 @@
  */
 #include "fusion/signature.h"
 #include "base/memory.h"
+#include "fusion/scale.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct halay_signature) == 8 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
+_Static_assert(sizeof(struct halay_signature) == 24 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
 
 static const char *const operation_names[] = { "allreduce", "broadcast" };
 
@@ -28,10 +30,17 @@ static size_t count_elements(const uint64_t *shape, int dimensions, size_t eleme
     return count;
 }
 
+static int scales_are_valid(const struct halay_signature *s)
+{
+    if (!isfinite(s->prescale) || !isfinite(s->postscale) || s->prescale == 0 || s->postscale == 0)
+        return 0;
+    return (s->prescale == 1 && s->postscale == 1) || halay_scale_takes((enum halay_dtype)s->dtype);
+}
+
 enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size, struct halay_signature *signature,
                                        size_t *count, const char **why)
 {
-    struct halay_signature made = { 0 };
+    struct halay_signature made = { .prescale = 1, .postscale = 1 };
     int fits;
 
 #define REFUSE(status, text)                                                                                            \
@@ -58,6 +67,10 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
         if (!halay_op_takes(info->op, info->dtype))
             REFUSE(HALAY_ERR_UNSUPPORTED, "the reduction does not take the type");
         made.op = (uint8_t)info->op;
+        made.prescale = info->prescale == 0 ? 1 : info->prescale;
+        made.postscale = info->postscale == 0 ? 1 : info->postscale;
+        if (!scales_are_valid(&made))
+            REFUSE(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool");
     } else {
         if (info->root < 0 || info->root >= size)
             REFUSE(HALAY_ERR_ARGUMENT, "root is no rank");
@@ -87,8 +100,9 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
     if (!fits)
         return 0;
     if (s->operation == HALAY_BROADCAST)
-        return s->op == 0 && s->root >= 0 && s->root < size;
-    return s->root == 0 && s->op < HALAY_OP_COUNT && halay_op_takes((enum halay_op)s->op, (enum halay_dtype)s->dtype);
+        return s->op == 0 && s->root >= 0 && s->root < size && s->prescale == 1 && s->postscale == 1;
+    return s->root == 0 && scales_are_valid(s) && s->op < HALAY_OP_COUNT &&
+           halay_op_takes((enum halay_op)s->op, (enum halay_dtype)s->dtype);
 }
 
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b)
@@ -143,6 +157,9 @@ int halay_signature_difference(const struct halay_signature *a, const struct hal
     } else if (a->op != b->op) {
         snprintf(a_text, size, "reduction %s", halay_op_name((enum halay_op)a->op));
         snprintf(b_text, size, "%s", halay_op_name((enum halay_op)b->op));
+    } else if (a->prescale != b->prescale || a->postscale != b->postscale) {
+        snprintf(a_text, size, "scale factors %.17g, %.17g", a->prescale, a->postscale);
+        snprintf(b_text, size, "%.17g, %.17g", b->prescale, b->postscale);
     } else if (a->root != b->root) {
         snprintf(a_text, size, "root %d", (int)a->root);
         snprintf(b_text, size, "%d", (int)b->root);

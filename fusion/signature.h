@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signature: what all ranks must agree on about a tensor of one name: operation, type, shape, reduction, root.
+ * Signature: what all ranks must agree on about a tensor of one name: operation, type, shape, reduction, root, scale
+ * factors.
  *
  * Plain values without padding, so that two of them are equal exactly when their bytes are. What an operation does not use
- * (the root of an all-reduce, dimensions that are not there) is zero.
+ * (the root of an all-reduce, dimensions that are not there) is zero; factors that don't scale are 1.
  */
 #ifndef HALAY_SIGNATURE_H
 #define HALAY_SIGNATURE_H
@@ -18,6 +19,7 @@ struct halay_signature {
     uint8_t op;        /* enum halay_op; 0 for a broadcast */
     uint8_t dimensions;
     int32_t root; /* 0 for an all-reduce */
+    double prescale, postscale; /* finite; all-reduce only */
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };
 

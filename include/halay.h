@@ -8,10 +8,10 @@
  * there is nothing to do. A tensor that is submitted again and again (a gradient) is cheapest *registered* once and
  * submitted by handle. Data in memory from halay_alloc are reduced in place by all ranks of the host, without a copy.
  *
- * What must agree: for each name, all ranks submit the same operation, type, shape, reduction and root, once each. When
- * they don't, the requests end with HALAY_ERR_MISMATCH on every rank, their text names the tensor, the ranks and both
- * values, no data are touched, and the engine lives on. When a rank dies, requests in flight and later ones end with
- * HALAY_ERR_PEER within 5 seconds, and their text names the rank.
+ * What must agree: for each name, all ranks submit the same operation, type, shape, reduction, root and scale factors,
+ * once each. When they don't, the requests end with HALAY_ERR_MISMATCH on every rank, their text names the tensor, the
+ * ranks and both values, no data are touched, and the engine lives on. When a rank dies, requests in flight and later ones
+ * end with HALAY_ERR_PEER within 5 seconds, and their text names the rank.
  *
  * Ownership. Data pointers are borrowed from submission to completion: the caller keeps them alive and neither reads nor
  * writes them. Strings and structs passed in are copied. Completion happens exactly once for each submission.
@@ -98,6 +98,12 @@ struct halay_tensor_info {
     void *out;
     enum halay_op op; /* all-reduce only; adasum: of each tensor by itself */
     int root;         /* broadcast only */
+    /*
+     * All-reduce only: each rank's elements are multiplied by prescale before the reduction, the result by postscale after
+     * it; 0 stands for 1. Any reduction, all types but bool: f16, bf16 and f32 in f32 (halves are rounded once each time),
+     * integers in f64, cut towards zero and kept within their type. Finite numbers, equal on all ranks.
+     */
+    double prescale, postscale;
 };
 
 /* Register a tensor; local, nothing is sent. The order of registration is the order of the buckets under

@@ -126,18 +126,25 @@ static double combine(enum halay_op op, double a, double b)
     }
 }
 
+/* What scaling does: integers are cut. */
+static double scaled(enum halay_dtype dtype, double v, double factor)
+{
+    v *= factor == 0 ? 1 : factor;
+    return dtype == HALAY_F32 || dtype == HALAY_F64 || dtype == HALAY_F16 || dtype == HALAY_BF16 ? v : trunc(v);
+}
+
 static double reference(const struct program *p, size_t t, size_t i)
 {
     const struct halay_tensor_info *info = &p->tensors[t].info;
-    double all = given(p, 0, t, i);
+    double all = scaled(info->dtype, given(p, 0, t, i), info->prescale);
 
     if (info->operation == HALAY_BROADCAST)
         return given(p, info->root, t, i);
     for (int r = 1; r < p->size; r++)
-        all = combine(info->op, all, given(p, r, t, i));
+        all = combine(info->op, all, scaled(info->dtype, given(p, r, t, i), info->prescale));
     if (info->dtype == HALAY_BOOL)
         return all > 0;
-    return info->op == HALAY_AVERAGE ? all / p->size : all;
+    return scaled(info->dtype, info->op == HALAY_AVERAGE ? all / p->size : all, info->postscale);
 }
 
 static unsigned char *buffer(struct program *p, size_t bytes, int is_shared)
@@ -179,6 +186,11 @@ static void make_tensors(struct program *p, struct random *common, struct random
             info.op = (enum halay_op)random_below(common, HALAY_ADASUM);
         if (!halay_op_takes(info.op, info.dtype))
             info.op = HALAY_SUM;
+        if (info.operation == HALAY_ALLREDUCE && info.dtype != HALAY_BOOL && info.op <= HALAY_MAX &&
+            !random_below(common, 3)) {
+            info.prescale = random_below(common, 2) ? 2 : 0;
+            info.postscale = random_below(common, 2) ? 0.5 : 0;
+        }
         size_t bytes = c->count * halay_dtype_size(info.dtype);
         int is_registered = random_below(common, 3) != 0;
         c->is_shared = random_below(own, 2) != 0;

@@ -111,6 +111,93 @@ static void body_basics(struct rank_run *run)
     halay_request_free(request);
 }
 
+/* ---- scale factors ---- */
+
+/* One element of each type, the same on every rank: what it becomes times prescale, maximum, times postscale. */
+struct scaling {
+    enum halay_dtype dtype;
+    double prescale, postscale;
+    union {
+        float f32;
+        double f64;
+        uint16_t half;
+        int32_t i32;
+        int64_t i64;
+        int16_t i16;
+        uint16_t u16;
+        int8_t i8;
+        uint8_t u8;
+    } in, want;
+};
+
+static void body_scaling(struct rank_run *run)
+{
+    enum { COUNT = 1500 }; /* more than halves are widened at a time */
+    static const struct scaling cases[] = {
+        { HALAY_F32, 0.5, 0, { .f32 = 3 }, { .f32 = 1.5f } },
+        { HALAY_F32, 0, 1.0 / 3, { .f32 = 5 }, { .f32 = 5 * (1 / 3.0f) } },
+        { HALAY_F32, 0.25, 4, { .f32 = 3e38f }, { .f32 = 3e38f } },
+        { HALAY_F64, 1.0 / 3, 3, { .f64 = 0.1 }, { .f64 = 0.1 * (1.0 / 3) * 3 } },
+        { HALAY_F16, 0.5, 0, { .half = 0x4200 }, { .half = 0x3e00 } },     /* 3, 1.5 */
+        { HALAY_F16, 1, 1.0 / 3, { .half = 0x3c00 }, { .half = 0x3555 } }, /* rounded to nearest */
+        { HALAY_F16, 4, 0.25, { .half = 0x7bff }, { .half = 0x7c00 } },    /* 65504: too large in between */
+        { HALAY_BF16, 1.0 / 3, 0, { .half = 0x3f80 }, { .half = 0x3eab } },
+        { HALAY_I32, 0.5, 0, { .i32 = -7 }, { .i32 = -3 } }, /* cut towards zero, once each */
+        { HALAY_I32, 0.5, 2, { .i32 = 7 }, { .i32 = 6 } },
+        { HALAY_I32, 2, 0, { .i32 = 2000000000 }, { .i32 = INT32_MAX } },
+        { HALAY_I64, 1e10, 0, { .i64 = -3000000000 }, { .i64 = INT64_MIN } },
+        { HALAY_I64, 0, 1e19, { .i64 = 1 }, { .i64 = INT64_MAX } },
+        { HALAY_I64, -1, 0, { .i64 = 1000000007 }, { .i64 = -1000000007 } },
+        { HALAY_I16, 1.5, 0, { .i16 = 101 }, { .i16 = 151 } },
+        { HALAY_U16, 10, 0, { .u16 = 7000 }, { .u16 = 65535 } },
+        { HALAY_I8, 1.5, 0, { .i8 = -100 }, { .i8 = -128 } },
+        { HALAY_U8, -1, 0, { .u8 = 9 }, { .u8 = 0 } },
+    };
+    unsigned char in[COUNT * 8], out[COUNT * 8];
+    struct halay_request *requests[2];
+
+    for (const struct scaling *c = cases; c < cases + sizeof cases / sizeof *cases; c++) {
+        size_t element = halay_dtype_size(c->dtype);
+        /* alone, then beside another in one bucket; in place and out of place */
+        for (int k = 0; k < 4; k++) {
+            unsigned char *from = k & 1 ? in : out;
+            for (size_t i = 0; i < COUNT; i++)
+                memcpy(from + i * element, &c->in, element);
+            struct halay_tensor_info info = { .struct_size = sizeof info,
+                                              .name = "scaled",
+                                              .dtype = c->dtype,
+                                              .dimensions = 1,
+                                              .shape = { COUNT },
+                                              .in = from,
+                                              .out = out,
+                                              .op = HALAY_MAX,
+                                              .prescale = c->prescale,
+                                              .postscale = c->postscale };
+            unsigned char beside[8] = { 0 };
+            struct halay_tensor_info other = { .struct_size = sizeof info,
+                                               .name = "beside",
+                                               .dtype = c->dtype,
+                                               .dimensions = 1,
+                                               .shape = { 1 },
+                                               .out = beside,
+                                               .op = HALAY_MAX };
+            CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &requests[0]) == HALAY_OK);
+            if (k & 2)
+                CHECK(halay_submit_named(run->ctx, &other, NULL, NULL, &requests[1]) == HALAY_OK);
+            for (int i = 0; i <= k >> 1; i++) {
+                CHECK(halay_wait(requests[i], -1) == HALAY_OK);
+                halay_request_free(requests[i]);
+            }
+            size_t right = 0;
+            for (size_t i = 0; i < COUNT; i++)
+                right += !memcmp(out + i * element, &c->want, element);
+            CHECK(right == COUNT, "case %d, %s, %g, %g: %zu of %d are right", (int)(c - cases),
+                  halay_dtype_name(c->dtype), c->prescale, c->postscale, right, COUNT);
+            CHECK(beside[0] == 0 && !memcmp(beside, beside + 1, 7));
+        }
+    }
+}
+
 /* ---- arguments ---- */
 
 static void body_arguments(struct rank_run *run)
@@ -139,6 +226,12 @@ static void body_arguments(struct rank_run *run)
     CHECK(halay_allreduce(ctx, "i", NULL, a, (size_t)-1, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
     CHECK(halay_broadcast(ctx, "i", a, 4, HALAY_F32, run->size) == HALAY_ERR_ARGUMENT);
     CHECK(halay_broadcast(ctx, "i", a, 4, HALAY_F32, -1) == HALAY_ERR_ARGUMENT);
+    info.prescale = (double)INFINITY;
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
+    info.prescale = 2;
+    info.dtype = HALAY_BOOL;
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT, "bool has no scale");
+    info = float_info("w", a, 4);
     info.struct_size = 8;
     CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
     info = float_info("w", a, 4);
@@ -215,12 +308,15 @@ static void body_mismatch(struct rank_run *run)
     int odd = run->size - 1;
     struct halay_tensor_info plain = { .struct_size = sizeof plain, .name = "vsn.w", .dimensions = 2, .shape = { 4, 8 },
                                        .out = data };
-    struct difference kinds[] = { { "tensor 'vsn.w': rank %d has shape [4,4], rank 0 has [4,8]", { plain, plain } },
-                                  { "tensor 'vsn.w': rank %d has shape [32], rank 0 has [4,8]", { plain, plain } },
-                                  { "tensor 'vsn.w': rank %d has type f16, rank 0 has f32", { plain, plain } },
-                                  { "tensor 'vsn.w': rank %d has reduction max, rank 0 has sum", { plain, plain } },
-                                  { "tensor 'vsn.w': rank %d has operation broadcast, rank 0 has allreduce", { plain, plain } },
-                                  { "tensor 'vsn.w': rank %d has root 1, rank 0 has 0", { plain, plain } } };
+    struct difference kinds[] = {
+        { "tensor 'vsn.w': rank %d has shape [4,4], rank 0 has [4,8]", { plain, plain } },
+        { "tensor 'vsn.w': rank %d has shape [32], rank 0 has [4,8]", { plain, plain } },
+        { "tensor 'vsn.w': rank %d has type f16, rank 0 has f32", { plain, plain } },
+        { "tensor 'vsn.w': rank %d has reduction max, rank 0 has sum", { plain, plain } },
+        { "tensor 'vsn.w': rank %d has operation broadcast, rank 0 has allreduce", { plain, plain } },
+        { "tensor 'vsn.w': rank %d has root 1, rank 0 has 0", { plain, plain } },
+        { "tensor 'vsn.w': rank %d has scale factors 0.5, 1, rank 0 has 1, 2", { plain, plain } }
+    };
     char want[200];
 
     kinds[0].info[1].shape[1] = 4;
@@ -231,6 +327,8 @@ static void body_mismatch(struct rank_run *run)
     kinds[4].info[1].operation = HALAY_BROADCAST;
     kinds[5].info[0].operation = kinds[5].info[1].operation = HALAY_BROADCAST;
     kinds[5].info[1].root = 1;
+    kinds[6].info[1].prescale = 0.5;
+    kinds[6].info[0].postscale = 2;
 
     /* once as a new name, then after the ranks had agreed on it */
     for (int round = 0; round < 2; round++)
@@ -568,6 +666,7 @@ int main(void)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (uint64_t delay = 0; delay < 2; delay++) {
             run_case("basics", sizes[s], delay * 77, &(struct rank_run){ .body = body_basics });
+            run_case("scaling", sizes[s], delay * 87, &(struct rank_run){ .body = body_scaling });
             run_case("arguments", sizes[s], delay * 78, &(struct rank_run){ .body = body_arguments, .expected = "tensor" });
             run_case("buffers", sizes[s], delay * 86, &(struct rank_run){ .body = body_buffers, .expected = "tensor" });
             run_case("names", sizes[s], delay * 79, &(struct rank_run){ .body = body_names });

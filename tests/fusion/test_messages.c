@@ -35,6 +35,9 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         s->dimensions = (uint8_t)random_below(r, HALAY_DIMENSIONS_MAX + 1);
         for (int d = 0; d < s->dimensions; d++)
             s->shape[d] = random_below(r, 30);
+        s->prescale = s->postscale = 1;
+        if (s->operation == HALAY_ALLREDUCE && s->dtype != HALAY_BOOL)
+            s->prescale = 1 + (double)random_below(r, 5) / 7;
         item.id = (uint32_t)random_next(r);
         break;
     case HALAY_ITEM_BUCKET:
@@ -104,7 +107,7 @@ static void check_round_trip(struct random *r)
         REQUIRE(copy);
         memcpy(copy, items.data, items.used);
         for (size_t n = 1 + random_below(r, 4); n; n--)
-            copy[random_below(r, items.used < 16 ? items.used : 16)] = (unsigned char)random_next(r);
+            copy[random_below(r, items.used < 48 ? items.used : 48)] = (unsigned char)random_next(r);
         at = 0;
         enum halay_status status = halay_item_read(copy, items.used, &at, SIZE, &read);
         CHECK(status == HALAY_ERR_FORMAT ||
