@@ -15,6 +15,8 @@
 
 enum halay_deterministic { HALAY_DETERMINISTIC_OFF, HALAY_DETERMINISTIC_RUN, HALAY_DETERMINISTIC_RANKS };
 
+enum { HALAY_UCX_ENDPOINTS_MAX = 8 };
+
 /* Values after parsing; strings are owned by the struct. */
 struct halay_config {
     enum halay_log_level log_level;  /* HALAY_LOG */
@@ -30,6 +32,7 @@ struct halay_config {
     int peer_timeout_ms;             /* HALAY_PEER_TIMEOUT, given in seconds */
     int stall_check_ms;              /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
     size_t ring_segment_bytes;       /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
+    int ucx_endpoints;               /* HALAY_UCX_ENDPOINTS: connections with each peer */
     char *tuning;                    /* HALAY_TUNING: a file, or "builtin"; NULL: where tables usually are */
     char *allreduce_algorithm;       /* HALAY_ALLREDUCE_ALGORITHM, "auto" */
     char *reduce_algorithm;

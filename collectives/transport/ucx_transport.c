@@ -7,6 +7,10 @@
  *     63        62 ........ 32  31 30  29 ........ 0
  *     goodbye   sender's rank    0  0  tag
  *
+ * There are HALAY_UCX_ENDPOINTS endpoints a peer, each with connections of its own. Messages of one tag all take the same
+ * one, so their order stays; the lanes of a collective have tags that follow each other, so its segments take all in
+ * turn. Ranks need not agree on the number: the sender chooses.
+ *
  * Endpoints are in PEER error mode: one that fails calls on_endpoint_error, and the peer is lost (parts.h). UCX's
  * keep-alive takes too long to be relied on: a connection that was never used tells nothing, the watch over co-located
  * peers does.
@@ -57,13 +61,14 @@ struct ucx_transport;
 struct ucx_peer {
     struct ucx_transport *transport; /* borrowed */
     int rank;
-    ucp_ep_h ep; /* owned */
+    ucp_ep_h eps[HALAY_UCX_ENDPOINTS_MAX]; /* owned: as many as the transport says; NULL: not open */
     int is_broken;
 };
 
 struct ucx_transport {
     struct halay_parts parts; /* first */
     struct halay_ucx_worker worker;
+    int endpoints;               /* a peer */
     struct ucx_peer *peers;      /* owned: size of them */
     struct halay_part *finished; /* parts that callbacks reported, in no order */
     int32_t heard, said;         /* a goodbye is the rank that leaves: UCX 1.13 doesn't always tell the tag */
@@ -81,6 +86,14 @@ static struct ucx_transport *self_of(struct halay_transport *t)
 static ucp_tag_t ucx_tag(int sender, uint32_t tag)
 {
     return (ucp_tag_t)sender << 32 | tag;
+}
+
+/* The endpoint for messages of that tag: see the top of the file. */
+static ucp_ep_h endpoint_of(const struct ucx_transport *self, int peer, uint32_t tag)
+{
+    uint32_t own = tag & ((1u << HALAY_TAG_BITS) - 1), channel = tag >> HALAY_TAG_BITS;
+
+    return self->peers[peer].eps[(own + channel) % (uint32_t)self->endpoints];
 }
 
 /* --- parts */
@@ -141,8 +154,8 @@ static enum halay_status part_post(struct halay_transport *t, struct halay_part 
     part->index = 0;
     if (part->is_send) {
         param.cb.send = on_sent;
-        request = ucp_tag_send_nbx(self->peers[part->peer].ep, part->memory, part->bytes, ucx_tag(t->rank, part->tag),
-                                   &param);
+        request = ucp_tag_send_nbx(endpoint_of(self, part->peer, part->tag), part->memory, part->bytes,
+                                   ucx_tag(t->rank, part->tag), &param);
     } else {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
         param.cb.recv = on_received;
@@ -219,7 +232,7 @@ static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     halay_parts_peer_lost(&peer->transport->parts, peer->rank, ucs_status_string(status));
 }
 
-static enum halay_status endpoint_open(struct ucx_transport *self, int rank, const unsigned char *address)
+static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int index, const unsigned char *address)
 {
     struct ucx_peer *peer = &self->peers[rank];
     const ucp_ep_params_t params = {
@@ -230,10 +243,10 @@ static enum halay_status endpoint_open(struct ucx_transport *self, int rank, con
         .err_handler = { .cb = on_endpoint_error, .arg = peer },
     };
 
-    ucs_status_t status = ucp_ep_create(self->worker.worker, &params, &peer->ep);
+    ucs_status_t status = ucp_ep_create(self->worker.worker, &params, &peer->eps[index]);
     if (status == UCS_OK)
         return HALAY_OK;
-    peer->ep = NULL;
+    peer->eps[index] = NULL;
     halay_host_error(self->parts.host, "rank %d can't be reached over UCX: %s", rank, ucs_status_string(status));
     return HALAY_ERR_SYSTEM;
 }
@@ -349,12 +362,13 @@ static void say_goodbye(struct ucx_transport *self, size_t *pending)
 
     self->said = self->parts.t.rank;
     for (int r = 0; r < self->parts.t.size; r++) {
-        ucp_ep_h ep = self->peers[r].ep;
-        if (!ep || self->peers[r].is_broken)
+        const struct ucx_peer *peer = &self->peers[r];
+        if (!peer->eps[0] || peer->is_broken)
             continue;
-        count(pending, ucp_tag_send_nbx(ep, &self->said, sizeof self->said,
+        count(pending, ucp_tag_send_nbx(peer->eps[0], &self->said, sizeof self->said,
                                         GOODBYE_BIT | ucx_tag(self->parts.t.rank, 0), &param));
-        count(pending, ucp_ep_flush_nbx(ep, &param));
+        for (int i = 0; i < self->endpoints && peer->eps[i]; i++)
+            count(pending, ucp_ep_flush_nbx(peer->eps[i], &param));
     }
     drive(self, pending, self->parts.status == HALAY_OK ? PUSH_MS : PUSH_FAILED_MS);
 }
@@ -376,10 +390,11 @@ static void close_endpoints(struct ucx_transport *self, size_t *pending)
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     for (int r = 0; r < self->parts.t.size; r++)
-        if (self->peers[r].ep) {
-            count(pending, ucp_ep_close_nbx(self->peers[r].ep, &param));
-            self->peers[r].ep = NULL;
-        }
+        for (int i = 0; i < HALAY_UCX_ENDPOINTS_MAX; i++)
+            if (self->peers[r].eps[i]) {
+                count(pending, ucp_ep_close_nbx(self->peers[r].eps[i], &param));
+                self->peers[r].eps[i] = NULL;
+            }
     drive(self, pending, CLOSE_MS);
 }
 
@@ -442,6 +457,7 @@ static enum halay_status transport_init(struct ucx_transport *self, const struct
         halay_host_error(host, "out of memory: transport 'ucx' of %d ranks", boot->size);
         return HALAY_ERR_NO_MEMORY;
     }
+    self->endpoints = host->config->ucx_endpoints;
     for (int r = 0; r < boot->size; r++)
         self->peers[r] = (struct ucx_peer){ .transport = self, .rank = r };
     self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -454,12 +470,12 @@ static enum halay_status transport_init(struct ucx_transport *self, const struct
 
 static enum halay_status connect_all(struct ucx_transport *self, const unsigned char *addresses, size_t stride)
 {
-    for (int r = 0; r < self->parts.t.size; r++) {
-        enum halay_status status =
-            r == self->parts.t.rank ? HALAY_OK : endpoint_open(self, r, addresses + (size_t)r * stride);
-        if (status != HALAY_OK)
-            return status;
-    }
+    for (int r = 0; r < self->parts.t.size; r++)
+        for (int i = 0; i < self->endpoints && r != self->parts.t.rank; i++) {
+            enum halay_status status = endpoint_open(self, r, i, addresses + (size_t)r * stride);
+            if (status != HALAY_OK)
+                return status;
+        }
     return HALAY_OK;
 }
 

@@ -171,6 +171,7 @@ static void check_faults(void)
     } cases[] = {
         { "HALAY_FUSION_THRESHOLD=64 MB", "HALAY_FUSION_THRESHOLD: '64 MB' is no size; write for example 67108864, 64M" },
         { "HALAY_FUSION_THRESHOLD=", "HALAY_FUSION_THRESHOLD: '' is no size" },
+        { "HALAY_UCX_ENDPOINTS=9", "HALAY_UCX_ENDPOINTS: " },
         { "HALAY_RING_SEGMENT=-1", "HALAY_RING_SEGMENT: '-1' is no size" },
         { "HALAY_TRANSPORT=smh", "HALAY_TRANSPORT: 'smh' is none of auto, shm, mpi, ucx" },
         { "HALAY_BOOTSTRAP=sotre", "did you mean 'store'?" },

@@ -9,7 +9,9 @@ HALAY_TRANSPORT=ucx HALAY_RING_SEGMENT=16K
 HALAY_MODULE_PATH=$top_builddir/.libs
 export HALAY_TRANSPORT HALAY_RING_SEGMENT HALAY_MODULE_PATH
 for n in 1 2 3 4 5 7 8; do
-    "$job" --spawn $n matrix || exit $?
+    endpoints=1
+    [ $n -ne 4 ] || endpoints=3
+    HALAY_UCX_ENDPOINTS=$endpoints "$job" --spawn $n matrix || exit $?
 done
 for layout in 0011 0001 00111; do
     "$job" --spawn ${#layout} $layout quick || exit $?

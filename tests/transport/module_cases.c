@@ -6,7 +6,7 @@
  *
  *     test_ucx              ranks are forked here
  *     mpirun test_mpi       ranks are mpirun's
- *     test_ucx_parts, ...   the module's sources with parts of a few hundred bytes
+ *     test_ucx_parts, ...   the module's sources with parts of a few hundred bytes; over UCX with three endpoints a peer
  *
  * Under mpirun the argument says what: nothing (the cases of this file), "conform", or "die": one rank kills itself.
  */
@@ -448,6 +448,9 @@ int main(void)
     static const int sizes[] = { 1, 2, 3, 4, 5, 7, 8 };
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+#ifdef UCX_ENDPOINTS
+    REQUIRE(!setenv("HALAY_UCX_ENDPOINTS", UCX_ENDPOINTS, 1));
+#endif
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         CHECK(!rig_fork(api, sizes[i], -1, 100, run_conformance, NULL), "%d ranks", sizes[i]);
         if (sizes[i] <= 4)
