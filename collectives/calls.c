@@ -149,6 +149,7 @@ enum halay_status halay_group_allreduce_adasum_start(struct halay_group *group, 
             return refuse(group, "the counts are too large for the address space");
     c->counts = counts;
     c->tensors = tensors;
+    c->has_counts = 1;
     return launch_allreduce(c, in, out, count, coll);
 }
 
@@ -251,6 +252,7 @@ static enum halay_status allgather_start(struct halay_group *group, const void *
         status = set_starts(c, counts, count, 0, &c->starts);
     if (status != HALAY_OK)
         return status;
+    c->has_counts = counts != NULL;
     size_t mine = c->starts[c->t->rank + 1] - c->starts[c->t->rank], all = c->starts[c->t->size];
     status = set_array(c, out, all, &c->out, &c->out_piece);
     if (status == HALAY_OK)
@@ -308,6 +310,7 @@ static enum halay_status reduce_scatter_start(struct halay_group *group, const v
         status = set_starts(c, counts, count, 0, &c->starts);
     if (status != HALAY_OK)
         return status;
+    c->has_counts = counts != NULL;
     size_t mine = c->starts[c->t->rank + 1] - c->starts[c->t->rank], all = c->starts[c->t->size];
     status = set_array(c, (void *)in, all, &c->in, &c->in_piece);
     if (status == HALAY_OK)
@@ -368,7 +371,10 @@ static enum halay_status alltoall_start(struct halay_group *group, const void *i
         status = set_array(c, out, c->starts[c->t->size], &c->out, &c->out_piece);
     if (status == HALAY_OK)
         status = check_exchange(c, in, out);
-    return status == HALAY_OK ? launch(c, in_counts ? SIZE_MAX : c->out.count * c->element, coll) : status;
+    if (status != HALAY_OK)
+        return status;
+    c->has_counts = in_counts != NULL;
+    return launch(c, in_counts ? SIZE_MAX : c->out.count * c->element, coll);
 }
 
 enum halay_status halay_group_alltoall_start(struct halay_group *group, const void *in, void *out, size_t count,

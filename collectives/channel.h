@@ -64,6 +64,7 @@ struct halay_group {
     struct halay_group_end *end; /* owned: who else has to close it before its id is used again; NULL: all ranks' group */
     const struct halay_reducer *reducer;
     enum halay_deterministic deterministic;
+    int is_checked;            /* ranks compare what they call first (check.h) */
     const struct halay_algorithm *forced[HALAY_OPERATION_COUNT]; /* NULL: choose by table */
     int hosts;                                                   /* that the ranks are on */
     struct halay_choice choices[HALAY_CHOICES];                  /* those made lately */
@@ -108,6 +109,11 @@ void halay_world_drive(struct halay_world *world);
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out);
 /* Start what the caller has filled in: chooses the algorithm, gets the storage. Gives the channel back on error. */
 enum halay_status halay_coll_launch(struct halay_coll *c);
+/* The algorithm for it, or NULL if nothing has to be moved. */
+const struct halay_algorithm *halay_coll_choose(const struct halay_coll *c);
+/* What launch starts but for the check, which then calls this: HALAY_IN_PROGRESS, HALAY_OK if it is complete, or
+ * HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_coll_begin(struct halay_coll *c);
 /* Give the channel's scratch back. */
 void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t);
 /* Wait for it, end it, return its status. */

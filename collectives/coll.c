@@ -25,6 +25,7 @@
 #include "base/fence.h"
 #include "base/memory.h"
 #include "base/relax.h"
+#include "collectives/check.h"
 #include "collectives/choice.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -111,14 +112,22 @@ void halay_channel_scratch_put(struct halay_channel *channel, struct halay_trans
     channel->scratch_bytes = 0;
 }
 
+/* Of any algorithm and of the check. */
+static size_t most_state(int size)
+{
+    size_t packed = halay_packed_state(size), check = halay_check.ops->state_bytes(size);
+
+    return packed > check ? packed : check;
+}
+
 /* Storage of the channel: grows to the largest that was needed, and stays. */
-static enum halay_status get_storage(struct halay_coll *c)
+static enum halay_status get_storage(struct halay_coll *c, const struct halay_algorithm_ops *ops)
 {
     struct halay_channel *channel = c->channel;
-    size_t bytes = c->ops->scratch_bytes ? c->ops->scratch_bytes(c) : 0;
+    size_t bytes = ops->scratch_bytes ? ops->scratch_bytes(c) : 0;
 
     if (!channel->state) {
-        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, halay_packed_state(c->t->size));
+        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, most_state(c->t->size));
         if (!channel->state)
             return HALAY_ERR_NO_MEMORY;
     }
@@ -126,34 +135,60 @@ static enum halay_status get_storage(struct halay_coll *c)
         return HALAY_ERR_NO_MEMORY;
     c->state = channel->state;
     c->scratch = channel->scratch;
-    memset(c->state, 0, c->ops->state_bytes(c->t->size));
+    memset(c->state, 0, ops->state_bytes(c->t->size));
     return HALAY_OK;
+}
+
+const struct halay_algorithm *halay_coll_choose(const struct halay_coll *c)
+{
+    if (c->t->size == 1 || (!c->bytes && c->operation != HALAY_BARRIER))
+        return NULL;
+    return halay_choice_make(c->group, c->operation, c->bytes, c->dtype);
+}
+
+static enum halay_status set_going(struct halay_coll *c, const struct halay_algorithm *algorithm,
+                                   const struct halay_algorithm_ops *ops)
+{
+    c->algorithm = algorithm;
+    if (get_storage(c, ops) != HALAY_OK) {
+        halay_error(c->group->world->log, "no memory for a collective of %zu bytes", c->bytes);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    c->ops = ops;
+    c->ops->start(c);
+    return HALAY_IN_PROGRESS;
+}
+
+enum halay_status halay_coll_begin(struct halay_coll *c)
+{
+    const struct halay_algorithm *algorithm = halay_coll_choose(c);
+
+    if (!algorithm) {
+        complete_alone(c);
+        return HALAY_OK;
+    }
+    int is_packed = !(algorithm->flags & HALAY_ALGORITHM_PIECES) && c->out.piece_count > 1;
+    return set_going(c, algorithm, is_packed ? &halay_packed : algorithm->ops);
 }
 
 enum halay_status halay_coll_launch(struct halay_coll *c)
 {
     struct halay_group *group = c->group;
+    unsigned bit = 1u << c->channel->index;
 
     c->channel->is_taken = 1;
     group->started++;
-    if (c->t->size == 1 || (!c->bytes && c->operation != HALAY_BARRIER)) {
-        complete_alone(c);
+    group->under_way |= bit;
+    enum halay_status status =
+        group->is_checked ? set_going(c, &halay_check, halay_check.ops) : halay_coll_begin(c);
+    if (status == HALAY_IN_PROGRESS)
         return HALAY_OK;
-    }
-    c->algorithm = halay_choice_make(group, c->operation, c->bytes, c->dtype);
-    c->ops = c->algorithm->ops;
-    if (!(c->algorithm->flags & HALAY_ALGORITHM_PIECES) && c->out.piece_count > 1)
-        c->ops = &halay_packed;
-    enum halay_status status = get_storage(c);
+    group->under_way &= ~bit;
     if (status != HALAY_OK) {
-        halay_error(group->world->log, "no memory for a collective of %zu bytes", c->bytes);
         c->channel->is_taken = 0;
         halay_group_fail(group, status); /* the others have started it and would wait for us */
-        return status;
     }
-    group->under_way |= 1u << c->channel->index;
-    c->ops->start(c);
-    return HALAY_OK;
+    return status;
 }
 
 /* ---- the end of a group ---- */
@@ -367,11 +402,11 @@ static void step(struct halay_group *group, struct halay_coll *c)
     if (status == HALAY_IN_PROGRESS)
         return;
     group->work++;
-    if (status != HALAY_OK) {
+    if (status != HALAY_OK && status != HALAY_ERR_MISMATCH) {
         close_group(group, status, -1);
         return;
     }
-    c->status = HALAY_OK;
+    c->status = status;
     group->under_way &= ~(1u << c->channel->index);
 }
 

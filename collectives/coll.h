@@ -84,6 +84,7 @@ struct halay_coll {
     /* Adasum: elements of each of `tensors` tensors, borrowed to the end; NULL: each piece is one. */
     const size_t *counts;
     size_t tensors;
+    int has_counts; /* the caller gave a list of them */
     size_t bytes; /* what every rank knows alike about its amount, for the choice; 0: there is nothing to move */
     struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */
 
@@ -102,7 +103,7 @@ struct halay_algorithm_ops {
     /* Post the first transfers or publish the arrival. Never blocks. */
     void (*start)(struct halay_coll *c);
     /* Do what can be done without waiting, a bounded piece of it: HALAY_IN_PROGRESS, HALAY_OK, or an error (then cancel is
-     * called). Calls coll_advanced whenever it got further, so that a waiter knows whether it may sleep. The transport's
+     * called and the group is closed; only HALAY_ERR_MISMATCH, which all ranks return alike, ends the collective alone). Calls coll_advanced whenever it got further, so that a waiter knows whether it may sleep. The transport's
      * own progress has been called by the driver. */
     enum halay_status (*progress)(struct halay_coll *c);
     /* Take back what is posted; at any time, and more than once. NULL: nothing is ever posted. */

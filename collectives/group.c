@@ -168,6 +168,7 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
     group->failed_rank = -1;
     group->reducer = halay_reducer_best();
     group->deterministic = world->config.deterministic;
+    group->is_checked = world->config.check && t->size > 1;
     for (int k = 0; k < HALAY_CHANNELS; k++)
         group->channels[k].index = k;
     set_waiting(group);

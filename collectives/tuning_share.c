@@ -5,7 +5,7 @@
  *     rank 0 looks for a file, parses it -> everybody is told how it went and how much there is -> and gets the rows
  *
  * So no two ranks can choose differently, whatever lies on their disks or in their environments; and a table that is wrong
- * ends the start of all of them. What the environment of rank 0 says about segments holds for all ranks too.
+ * ends the start of all of them. What the environment of rank 0 says about segments and checking holds for all ranks too.
  */
 #include "collectives/tuning_share.h"
 #include "collectives/tuning.h"
@@ -19,6 +19,7 @@ struct head {
     int64_t status;
     uint64_t cost_count, rule_count, segment_count;
     uint64_t segment_bytes; /* HALAY_RING_SEGMENT, 0: by table */
+    uint64_t check;         /* HALAY_CHECK */
     char name[sizeof((struct halay_tuning *)0)->name];
 };
 
@@ -106,6 +107,7 @@ static enum halay_status share(struct halay_world *world, struct halay_tuning *t
     head.rule_count = table->rule_count;
     head.segment_count = table->segment_count;
     head.segment_bytes = world->config.ring_segment_bytes;
+    head.check = (uint64_t)world->config.check;
     memcpy(head.name, table->name, sizeof head.name);
     enum halay_status status = from_first(world, &head, sizeof head, &head);
     if (status != HALAY_OK)
@@ -120,6 +122,7 @@ static enum halay_status share(struct halay_world *world, struct halay_tuning *t
         return HALAY_ERR_VERSION;
     }
     world->config.ring_segment_bytes = head.segment_bytes;
+    world->config.check = head.check != 0;
     table->cost_count = head.cost_count;
     table->rule_count = head.rule_count;
     table->segment_count = head.segment_count;

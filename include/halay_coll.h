@@ -17,6 +17,15 @@
  * HALAY_ERR_ARGUMENT and HALAY_ERR_UNSUPPORTED are found before anything moved and leave the group as it was; make sure
  * that every rank gets them.
  *
+ * Checking. Ranks that call different collectives, or the same with different arguments, wait for ever or get wrong data;
+ * nothing looks at that, as it would cost a message each way. Under HALAY_CHECK=1 (rank 0's holds for all) the ranks
+ * compare first: which call it is, type, reduction, root, count, the lists of counts (in_counts of halay_group_alltoallv with
+ * the others' out_counts), and what was set by halay_group_set_algorithm and halay_group_set_segment. A difference ends the
+ * collective on every rank with HALAY_ERR_MISMATCH, from halay_coll_progress or the blocking call; halay_group_last_error
+ * and the log name the ranks and both values ("collective 7, broadcast: rank 2 has root 1, rank 0 has root 0"). No data have
+ * been touched then and the group goes on. A call that is refused on one rank alone is not compared. Collectives take longer by
+ * two messages one after the other, four with lists of counts.
+ *
  * Threads. A group that was opened, with all groups made of it, is used by one thread at a time; groups that were opened
  * separately are independent. halay_group_alloc, halay_group_free and the queries may be called from any thread.
  */
@@ -141,9 +150,10 @@ HALAY_API enum halay_status halay_group_alltoall(struct halay_group *group, cons
                                                  enum halay_dtype dtype);
 
 /* The same with in_counts[r] elements for rank r and out_counts[r] from rank r, in in and out in order of rank without gaps.
- * A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r (over shared memory a difference
- * is found: HALAY_ERR_FORMAT). In place in_counts and out_counts must be the same. Both arrays (size) are borrowed for the
- * duration of the call (of the start call only, in that form). */
+ * A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r. Over shared memory a
+ * difference is always found (HALAY_ERR_FORMAT on a rank that sees it: the group is closed), by messages only if two that
+ * meet have different lengths: else a rank waits for ever. HALAY_CHECK finds it in any case. In place in_counts and out_counts
+ * must be the same. Both arrays (size) are borrowed for the duration of the call (of the start call only, in that form). */
 HALAY_API enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts,
                                                   void *out, const size_t *out_counts, enum halay_dtype dtype);
 

@@ -32,7 +32,7 @@ enum halay_status {
     HALAY_ERR_SYSTEM = 4,      /* a system call or a library failed; the log has its text */
     HALAY_ERR_UNSUPPORTED = 5, /* not built in, or not possible with these types, transports or hosts */
     HALAY_ERR_CONFIG = 6,      /* an environment variable or an option does not parse */
-    HALAY_ERR_MISMATCH = 7,    /* ranks disagree about a tensor; nobody's data were touched, the engine lives on */
+    HALAY_ERR_MISMATCH = 7,    /* ranks disagree about a tensor or a collective; nobody's data were touched, all goes on */
     HALAY_ERR_DUPLICATE = 8,   /* a tensor of that name is in flight already */
     HALAY_ERR_PEER = 9,        /* a peer is dead, has left or does not answer; the group is closed */
     HALAY_ERR_TIMEOUT = 10,

@@ -59,6 +59,7 @@ static const struct option table[] = {
     { "--log-level", "LEVEL", SETS, "HALAY_LOG", 0, "error, warning, info, debug" },
     { "--start-timeout", "SECONDS", SETS, "HALAY_START_TIMEOUT", 0, "how long a rank waits for the others at the start" },
     { "--peer-timeout", "SECONDS", SETS, "HALAY_PEER_TIMEOUT", 0, "silence after which a peer counts as lost" },
+    { "--check", "0|1", SETS, "HALAY_CHECK", 0, "1: ranks compare what they call before each collective" },
     { "--stall-check-time", "SECONDS", SETS, "HALAY_STALL_CHECK_TIME", 0, "when a stalled tensor is reported" },
     { "--no-stall-check", NULL, SETS_OFF, "HALAY_STALL_CHECK_TIME", 0, "never report a stalled tensor" },
     { "--allreduce-algorithm", "NAME", SETS, "HALAY_ALLREDUCE_ALGORITHM", 0, "algorithm by name, or auto" },

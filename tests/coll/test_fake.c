@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Collectives over the fake transport: the whole matrix with ranks as threads; with shared memory and with messages only;
- * in order and delayed and reordered; on one node and on several, with as many ranks on each and not.
+ * in order and delayed and reordered; on one node and on several, with as many ranks on each and not; in the checking mode.
  */
 #include "collectives/group.h"
 #include "collectives/transport/fake.h"
+#include "tests/coll/checking.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"
 #include "tests/test.h"
@@ -15,7 +16,7 @@ enum { RANKS_MAX = 8 };
 
 struct rank {
     struct halay_fake_hub *hub;
-    int rank, quick, only_subsets, failed;
+    int rank, quick, only_subsets, checks, failed;
 };
 
 /* Wrong use is tested too: its lines are not wanted. */
@@ -34,16 +35,20 @@ static void *run_rank(void *arg)
     world->log->write = swallow;
     world->config.ring_segment_bytes = 16384; /* several segments in the large cases */
     world->config.spin_us = 20;               /* the machine may be busy */
+    world->config.check = r->checks;
     REQUIRE(halay_group_create(world, &group) == HALAY_OK);
-    r->failed = r->only_subsets ? 0 : matrix_run(group, r->quick);
+    r->failed = r->checks ? checking_run(group) : 0;
+    r->failed += r->only_subsets ? 0 : matrix_run(group, r->quick);
     r->failed += subsets_run(group);
     halay_group_destroy(group);
     halay_world_close(world);
     return NULL;
 }
 
+enum { ONLY_SUBSETS = 1, CHECKS = 2 };
+
 /* node: of each rank; NULL: one. */
-static void run(int size, const int *node, unsigned caps, uint64_t delay, int quick, int only_subsets)
+static void run(int size, const int *node, unsigned caps, uint64_t delay, int quick, int what)
 {
     struct rank ranks[RANKS_MAX];
     pthread_t threads[RANKS_MAX];
@@ -56,16 +61,28 @@ static void run(int size, const int *node, unsigned caps, uint64_t delay, int qu
     if (node)
         REQUIRE(halay_fake_hub_set_nodes(hub, node) == HALAY_OK);
     for (int r = 0; r < size; r++) {
-        ranks[r] = (struct rank){ .hub = hub, .rank = r, .quick = quick, .only_subsets = only_subsets };
+        ranks[r] = (struct rank){ .hub = hub, .rank = r, .quick = quick, .only_subsets = what & ONLY_SUBSETS,
+                                  .checks = (what & CHECKS) != 0 };
         REQUIRE(!pthread_create(&threads[r], NULL, run_rank, &ranks[r]));
     }
     for (int r = 0; r < size; r++) {
         pthread_join(threads[r], NULL);
         failed += ranks[r].failed;
     }
-    CHECK(!failed, "%d failures: %d ranks, %s, caps %u, delay %llu", failed, size, node ? "several nodes" : "one node", caps,
-          (unsigned long long)delay);
+    CHECK(!failed, "%d failures: %d ranks, %s, caps %u, delay %llu, %d", failed, size, node ? "several nodes" : "one node",
+          caps, (unsigned long long)delay, what);
     halay_fake_hub_destroy(hub);
+}
+
+/* The checking mode: its own cases at several rank counts, everything else once by messages and once in nodes. */
+static void checking(const int *node_of_4)
+{
+    const unsigned all = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS;
+
+    run(2, NULL, all, 0, 1, CHECKS | ONLY_SUBSETS);
+    run(3, NULL, 0, 77, 1, CHECKS);
+    run(4, node_of_4, all, 0, 1, CHECKS);
+    run(8, NULL, all, 0, 1, CHECKS | ONLY_SUBSETS);
 }
 
 #if defined(__SANITIZE_THREAD__)
@@ -82,7 +99,7 @@ int main(int argc, char **argv)
     } layouts[] = { { 4, { 0, 0, 1, 1 } },       { 4, { 0, 0, 0, 1 } },    { 5, { 0, 0, 1, 1, 1 } },
                     { 5, { 0, 1, 0, 2, 1 } },    { 3, { 0, 1, 1 } },       { 8, { 0, 0, 1, 1, 2, 2, 3, 3 } } };
     int quick = SLOW_BUILD || (argc > 1 && !strcmp(argv[1], "--quick"));
-    int only_subsets = argc > 1 && !strcmp(argv[1], "--subsets");
+    int only_subsets = argc > 1 && !strcmp(argv[1], "--subsets") ? ONLY_SUBSETS : 0;
 
     int only_nodes = argc > 1 && !strcmp(argv[1], "--nodes");
 
@@ -94,5 +111,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         run(layouts[i].size, layouts[i].node, HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, i % 2 ? 2000 + i : 0,
             quick || i, only_subsets);
+    checking(layouts[1].node);
     return test_end();
 }

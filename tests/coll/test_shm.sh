@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Collectives over shared memory: one job a rank count runs all its cases; then a rank is killed, and one stopped.
+# Collectives over shared memory: one job a rank count runs all its cases; then one in the checking mode; then a rank is killed, and one stopped.
 job=$top_builddir/tests/coll/job
 HALAY_TRANSPORT=shm HALAY_RING_SEGMENT=16K
 export HALAY_TRANSPORT HALAY_RING_SEGMENT
 for n in 1 2 3 4 5 7 8; do
     "$job" --spawn $n matrix || exit $?
 done
+HALAY_CHECK=1 "$job" --spawn 3 checking || exit $?
 for algorithm in ring halving-doubling recursive-doubling direct one-shot two-shot; do
     HALAY_ALLREDUCE_ALGORITHM=$algorithm "$job" --spawn 3 die || { echo "a death under $algorithm"; exit 1; }
     HALAY_PEER_TIMEOUT=0.2 HALAY_ALLREDUCE_ALGORITHM=$algorithm "$job" --spawn 3 stop ||
