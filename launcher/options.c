@@ -73,6 +73,7 @@ static const struct option table[] = {
     { "--tuning", "FILE", SETS, "HALAY_TUNING", 0, "table that algorithms are chosen by, or builtin" },
     { "--segment-bytes", "SIZE", SETS, "HALAY_SEGMENT_BYTES", 0, "address space of a rank's shared segment" },
     { "--spin-us", "N", SETS, "HALAY_SPIN_US", 0, "microseconds that a wait spins; -1: by the cores there are" },
+    { "--ucx-endpoints", "N", SETS, "HALAY_UCX_ENDPOINTS", 0, "connections of UCX to each peer" },
     { "--module-path", "DIR", SETS, "HALAY_MODULE_PATH", 0, "where transport modules are looked for first" },
     { "--dry-run", NULL, FLAG_OF(dry_run), "print what would be started, and start nothing" },
     { "--check-build", NULL, FLAG_OF(check_build), "print what is built in" },
