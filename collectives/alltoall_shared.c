@@ -10,8 +10,8 @@
  *           No rank knows that of all, so the numbers of the channel grow by the largest that was published (by one if
  *           there is none).
  *   own     what a rank keeps, copied while it waits for the others
- *   fill    a private rank copies chunk k of every other's part into its slots, one place a taker: the slot k mod SLOTS,
- *           when everybody has taken chunk k - SLOTS
+ *   fill    a private rank copies chunk k of every other's part into its slots, one place a taker: the slot k mod SHARED_SLOTS,
+ *           when everybody has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every part that is for this rank, beginning with the next rank's, not all with rank 0's
  *   end     when everybody has taken everything: memory and slots are free again
  *
@@ -27,7 +27,7 @@
 #include "collectives/shared.h"
 #include <string.h>
 
-enum { SLOTS = 4, CHUNK_BYTES = 1 << 18 };
+enum { CHUNK_BYTES = 1 << 18 };
 
 struct giver {
     const unsigned char *data; /* its part for this rank; NULL: through its slots */
@@ -71,9 +71,8 @@ static size_t longest(const struct halay_coll *c, const size_t *starts)
 static unsigned char *slot_place(const struct halay_coll *c, int rank, int taker, size_t k)
 {
     const struct state *s = c->state;
-    size_t index = (size_t)(taker < rank ? taker : taker - 1);
 
-    return shared_slots(c, rank) + (k % SLOTS * (size_t)(c->t->size - 1) + index) * s->place;
+    return shared_slot_place(c, rank, taker, k, s->place);
 }
 
 /* ---- arrive ---- */
@@ -100,9 +99,8 @@ static void arrive(struct halay_coll *c)
 static void start(struct halay_coll *c)
 {
     struct state *s = c->state;
-    size_t n = (size_t)c->t->size, most = HALAY_SLOTS_BYTES / (SLOTS * (n - 1)) / HALAY_CACHE_LINE * HALAY_CACHE_LINE;
 
-    s->place = most < CHUNK_BYTES ? most : CHUNK_BYTES;
+    s->place = shared_slot_bytes(c, CHUNK_BYTES);
     s->chunk = s->place / c->element;
     s->fills = halay_segment_count(longest(c, c->in_starts), s->chunk);
     s->takes = halay_segment_count(longest(c, c->starts), s->chunk);
@@ -155,7 +153,7 @@ static void fill(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    if (s->filled >= SLOTS && !shared_all_have_done(c, s->base + s->filled - SLOTS + 1))
+    if (s->filled >= SHARED_SLOTS && !shared_all_have_done(c, s->base + s->filled - SHARED_SLOTS + 1))
         return;
     for (int r = 0; r < c->t->size; r++) {
         struct halay_span span = halay_segment_span(part_of(c->in_starts, r), s->chunk, s->filled);

@@ -22,6 +22,7 @@
 #ifndef HALAY_SHARED_H
 #define HALAY_SHARED_H
 
+#include "base/memory.h"
 #include "collectives/channel.h"
 #include <stdatomic.h>
 
@@ -31,6 +32,7 @@ enum {
 };
 #define HALAY_SLOTS_OFFSET ((size_t)256 << 10)
 #define HALAY_SLOTS_BYTES (HALAY_AREA_BYTES - HALAY_SLOTS_OFFSET)
+enum { SHARED_SLOTS = 4 }; /* chunk k goes through slot k mod SHARED_SLOTS */
 
 struct halay_oneshot_slot {
     _Alignas(64) _Atomic uint64_t number; /* of the exchange whose data follow */
@@ -69,6 +71,24 @@ static inline struct halay_area *shared_mine(const struct halay_coll *c)
 static inline unsigned char *shared_slots(const struct halay_coll *c, int rank)
 {
     return (unsigned char *)c->channel->areas[rank] + HALAY_SLOTS_OFFSET;
+}
+
+/* A slot of a rank that has something else for each of the others has a place for each: what lies in such a slot is cut into
+ * places of at most `wanted` bytes. */
+static inline size_t shared_slot_bytes(const struct halay_coll *c, size_t wanted)
+{
+    size_t most = HALAY_SLOTS_BYTES / (SHARED_SLOTS * (size_t)(c->t->size - 1));
+
+    most = most / HALAY_CACHE_LINE * HALAY_CACHE_LINE;
+    return wanted < most ? wanted : most;
+}
+
+/* Where in a rank's slots chunk k for another one lies; place: bytes of shared_slot_bytes. */
+static inline unsigned char *shared_slot_place(const struct halay_coll *c, int rank, int other, size_t k, size_t place)
+{
+    size_t index = (size_t)(other < rank ? other : other - 1), others = (size_t)(c->t->size - 1);
+
+    return shared_slots(c, rank) + (k % SHARED_SLOTS * others + index) * place;
 }
 
 /* Store a number that others wait for, and wake those that sleep. */

@@ -3,8 +3,8 @@
  * Copying through shared memory. Numbers and slots are those of shared.h.
  *
  *   arrive  a giver publishes where its row lies
- *   fill    a giver whose row is private copies it into its slots, chunk by chunk: chunk k into slot k mod SLOTS, when
- *           everybody has taken chunk k - SLOTS
+ *   fill    a giver whose row is private copies it into its slots, chunk by chunk: chunk k into slot k mod SHARED_SLOTS, when
+ *           everybody has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every giver's row, from its memory or its slot, when it is there; then number done
  *   end     a giver waits until everybody has taken everything; one who gives nothing may go, nobody reads from it
  *
@@ -24,7 +24,7 @@
 #include "base/memory.h"
 #include <string.h>
 
-enum { SLOTS = 4, CHUNK_BYTES = 1 << 18 };
+enum { CHUNK_BYTES = 1 << 18 };
 
 size_t shared_copy_state_bytes(int size)
 {
@@ -33,7 +33,7 @@ size_t shared_copy_state_bytes(int size)
 
 static unsigned char *slot_of(const struct halay_coll *c, int rank, size_t k)
 {
-    return shared_slots(c, rank) + k % SLOTS * CHUNK_BYTES;
+    return shared_slots(c, rank) + k % SHARED_SLOTS * CHUNK_BYTES;
 }
 
 static struct halay_span chunk_of(const struct shared_copy *s, const struct shared_giver *g, size_t k)
@@ -95,7 +95,7 @@ static void fill(struct halay_coll *c, const struct shared_giver *me)
     struct shared_copy *s = c->state;
     struct halay_span span = chunk_of(s, me, s->filled);
 
-    if (s->filled >= SLOTS && !shared_all_have_done(c, s->base + s->filled - SLOTS + 1))
+    if (s->filled >= SHARED_SLOTS && !shared_all_have_done(c, s->base + s->filled - SHARED_SLOTS + 1))
         return;
     halay_vector_pack(&c->in, &s->filling, span.start, span.length, slot_of(c, c->t->rank, s->filled));
     s->filled++;
