@@ -32,6 +32,7 @@ struct halay_config {
     int peer_timeout_ms;             /* HALAY_PEER_TIMEOUT, given in seconds */
     int check;                       /* HALAY_CHECK: ranks compare what they call; rank 0's, once a world is open */
     int stall_check_ms;              /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
+    size_t slot_bytes;              /* HALAY_SLOT; 0: by the tuning table */
     size_t ring_segment_bytes;       /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
     int ucx_endpoints;               /* HALAY_UCX_ENDPOINTS: connections with each peer */
     char *tuning;                    /* HALAY_TUNING: a file, or "builtin"; NULL: where tables usually are */

@@ -27,8 +27,6 @@
 #include "collectives/shared.h"
 #include <string.h>
 
-enum { CHUNK_BYTES = 1 << 18 };
-
 struct giver {
     const unsigned char *data; /* its part for this rank; NULL: through its slots */
 };
@@ -100,7 +98,7 @@ static void start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    s->place = shared_slot_bytes(c, CHUNK_BYTES);
+    s->place = shared_place_bytes(c);
     s->chunk = s->place / c->element;
     s->fills = halay_segment_count(longest(c, c->in_starts), s->chunk);
     s->takes = halay_segment_count(longest(c, c->starts), s->chunk);

@@ -109,8 +109,8 @@ void halay_world_drive(struct halay_world *world);
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out);
 /* Start what the caller has filled in: chooses the algorithm, gets the storage. Gives the channel back on error. */
 enum halay_status halay_coll_launch(struct halay_coll *c);
-/* The algorithm for it, or NULL if nothing has to be moved. */
-const struct halay_algorithm *halay_coll_choose(const struct halay_coll *c);
+/* The choice for it, valid until the next one; or NULL if nothing has to be moved. */
+const struct halay_choice *halay_coll_choose(const struct halay_coll *c);
 /* What launch starts but for the check, which then calls this: HALAY_IN_PROGRESS, HALAY_OK if it is complete, or
  * HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_coll_begin(struct halay_coll *c);

@@ -29,7 +29,7 @@ enum { SIGNATURE_TAG = (1 << HALAY_TAG_BITS) - 4, VERDICT_TAG, COUNTS_TAG };
 enum { FIRST = 0 }; /* the rank that compares */
 
 /* What is compared, in this order: causes before what follows from them. Counts come before ALGORITHM. */
-enum field { CALL, DTYPE, OP, ROOT, COUNT, ALGORITHM, SEGMENT, FIELDS };
+enum field { CALL, DTYPE, OP, ROOT, COUNT, ALGORITHM, SEGMENT, SLOT, FIELDS };
 
 struct signature {
     uint64_t field[FIELDS];
@@ -104,15 +104,17 @@ static uint64_t count_of(const struct halay_coll *c)
 
 static struct signature sign(const struct halay_coll *c)
 {
-    const struct halay_algorithm *chosen = halay_coll_choose(c);
+    const struct halay_choice *chosen = halay_coll_choose(c);
     struct signature s = { .field = {
                                [CALL] = call_of(c),
                                [DTYPE] = (uint64_t)c->dtype,
                                [OP] = (uint64_t)c->op,
                                [ROOT] = (uint64_t)c->root,
                                [COUNT] = count_of(c),
-                               [ALGORITHM] = chosen ? (uint64_t)(chosen - halay_algorithms) : halay_algorithm_count,
+                               [ALGORITHM] = chosen ? (uint64_t)(chosen->algorithm - halay_algorithms)
+                                                      : halay_algorithm_count,
                                [SEGMENT] = c->group->world->config.ring_segment_bytes,
+                               [SLOT] = chosen ? chosen->slot : 0,
                            } };
 
     return s;
@@ -234,6 +236,9 @@ static void write_value(char *text, size_t size, enum field field, uint64_t valu
         return;
     case SEGMENT:
         snprintf(text, size, "segments of %llu bytes", (unsigned long long)value);
+        return;
+    case SLOT:
+        snprintf(text, size, "slots of %llu bytes", (unsigned long long)value);
         return;
     default:
         snprintf(text, size, "count %llu", (unsigned long long)value);

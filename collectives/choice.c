@@ -20,6 +20,7 @@ struct halay_select_query halay_choice_query(const struct halay_group *group, en
         .transport = group->t->ops->name,
         .caps = group->caps,
         .segment = group->world->config.ring_segment_bytes,
+        .slot = group->world->config.slot_bytes,
         .deterministic = group->deterministic,
         .forced = group->forced[operation],
         .tuning = group->world->tuning,
@@ -33,8 +34,8 @@ static struct halay_choice *place_of(struct halay_group *group, enum halay_opera
     return &group->choices[(hash ^ hash >> 40) % HALAY_CHOICES];
 }
 
-const struct halay_algorithm *halay_choice_make(struct halay_group *group, enum halay_operation operation, size_t bytes,
-                                                enum halay_dtype dtype)
+const struct halay_choice *halay_choice_make(struct halay_group *group, enum halay_operation operation, size_t bytes,
+                                             enum halay_dtype dtype)
 {
     int is_half = group->reducer->widen[dtype] != NULL;
     struct halay_choice *choice = place_of(group, operation, bytes, is_half);
@@ -42,16 +43,17 @@ const struct halay_algorithm *halay_choice_make(struct halay_group *group, enum 
 
     if (choice->algorithm && choice->algorithm->operation == operation && choice->bytes == bytes &&
         choice->is_half == is_half)
-        return choice->algorithm;
+        return choice;
     struct halay_select_query query = halay_choice_query(group, operation, bytes, dtype);
     int is_told = group->world->log->level >= HALAY_LOG_DEBUG;
     choice->algorithm = halay_select(&query, is_told ? why : NULL, sizeof why);
+    choice->slot = halay_select_slot(&query);
     choice->bytes = bytes;
     choice->is_half = is_half;
     if (is_told)
         halay_debug(group->world->log, "%s of %zu bytes over %s, %d ranks: %s, because: %s",
                     halay_operation_name(operation), bytes, query.transport, query.size, choice->algorithm->name, why);
-    return choice->algorithm;
+    return choice;
 }
 
 void halay_choice_forget(struct halay_group *group)

@@ -139,7 +139,7 @@ static enum halay_status get_storage(struct halay_coll *c, const struct halay_al
     return HALAY_OK;
 }
 
-const struct halay_algorithm *halay_coll_choose(const struct halay_coll *c)
+const struct halay_choice *halay_coll_choose(const struct halay_coll *c)
 {
     if (c->t->size == 1 || (!c->bytes && c->operation != HALAY_BARRIER))
         return NULL;
@@ -161,12 +161,14 @@ static enum halay_status set_going(struct halay_coll *c, const struct halay_algo
 
 enum halay_status halay_coll_begin(struct halay_coll *c)
 {
-    const struct halay_algorithm *algorithm = halay_coll_choose(c);
+    const struct halay_choice *choice = halay_coll_choose(c);
 
-    if (!algorithm) {
+    if (!choice) {
         complete_alone(c);
         return HALAY_OK;
     }
+    const struct halay_algorithm *algorithm = choice->algorithm;
+    c->slot = choice->slot;
     int is_packed = !(algorithm->flags & HALAY_ALGORITHM_PIECES) && c->out.piece_count > 1;
     return set_going(c, algorithm, is_packed ? &halay_packed : algorithm->ops);
 }

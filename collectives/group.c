@@ -455,12 +455,17 @@ enum halay_status halay_group_set_segment(struct halay_group *group, size_t byte
     return HALAY_OK;
 }
 
+void halay_group_set_slot(struct halay_group *group, size_t bytes)
+{
+    group->world->config.slot_bytes = bytes;
+    halay_choice_forget(group);
+}
+
 const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count, enum halay_dtype dtype,
                                 int shared, char *text, size_t size)
 {
     enum halay_operation which;
-    const char *data = "";
-    char why[512];
+    char why[512], data[64] = "";
     size_t bytes;
 
     if (halay_operation_parse(operation, &which) != HALAY_OK || !halay_dtype_size(dtype) ||
@@ -474,8 +479,11 @@ const char *halay_group_explain(struct halay_group *group, const char *operation
     }
     struct halay_select_query query = halay_choice_query(group, which, bytes, dtype);
     const struct halay_algorithm *algorithm = halay_select(&query, why, sizeof why);
-    if (which != HALAY_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED)
-        data = shared ? "; data in place" : "; private data go through shared slots";
+    int has_place = which != HALAY_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED;
+    if (has_place && shared)
+        snprintf(data, sizeof data, "; data in place");
+    else if (has_place)
+        snprintf(data, sizeof data, "; private data go through shared slots of %zu bytes", halay_select_slot(&query));
     snprintf(text, size, "%s for %zu bytes over %s, %d ranks, because: %s%s", algorithm->name, bytes,
              query.transport, query.size, why, data);
     return algorithm->name;

@@ -8,6 +8,8 @@
  *         its first rule ("use") that fits and whose algorithm this group may use
  *         else, if it has costs for the transport and place: the least by the formulas
  *
+ * and for shared memory: how large a slot is. A table with segments says the same of messages (tuning.h).
+ *
  * What goes in must be known to all ranks alike: never where a buffer of this rank lies.
  */
 #include "collectives/select.h"
@@ -156,6 +158,26 @@ const struct halay_algorithm *halay_select(const struct halay_select_query *quer
     }
 }
 
+static int slot_fits(const struct halay_select_query *q, const struct halay_tuning_slot *slot)
+{
+    return (slot->operation < 0 || slot->operation == (int)q->operation) && q->bytes <= slot->bytes_most &&
+           q->size >= slot->ranks_least && q->size <= slot->ranks_most &&
+           halay_tuning_fits(&slot->scope, q->transport, place_of(q));
+}
+
+size_t halay_select_slot(const struct halay_select_query *q)
+{
+    enum { LEAST = 4096, USUAL = 64 << 10 }; /* below, the exchanges would take longer than the data */
+    size_t bytes = q->slot;
+
+    for (const struct halay_tuning *table = q->tuning; table && !bytes; table = table->next)
+        for (size_t i = 0; i < table->slot_count && !bytes; i++)
+            if (slot_fits(q, &table->slots[i]))
+                bytes = table->slots[i].bytes;
+    bytes = bytes ? bytes : USUAL;
+    return bytes < LEAST ? LEAST : bytes / LEAST * LEAST;
+}
+
 static int adds(enum halay_operation operation)
 {
     return operation == HALAY_ALLREDUCE || operation == HALAY_REDUCE || operation == HALAY_REDUCE_SCATTER;
@@ -166,10 +188,6 @@ enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, u
 {
     if (algorithm->flags & HALAY_ALGORITHM_SHARED && !(caps & HALAY_TRANSPORT_SHARED)) {
         *why = "the transport shares no memory";
-        return HALAY_ERR_UNSUPPORTED;
-    }
-    if (algorithm->flags & HALAY_ALGORITHM_NODES && !(caps & HALAY_TRANSPORT_NODES)) {
-        *why = "it takes several nodes, and shared memory inside one of several ranks";
         return HALAY_ERR_UNSUPPORTED;
     }
     if (algorithm->flags & HALAY_ALGORITHM_NODES && !(caps & HALAY_TRANSPORT_NODES)) {

@@ -20,6 +20,7 @@ struct halay_select_query {
     unsigned caps;         /* of the transport, and HALAY_TRANSPORT_NODES */
     int hosts;             /* that the ranks are on */
     size_t segment;        /* bytes */
+    size_t slot;           /* bytes; 0: by table */
     enum halay_deterministic deterministic;
     const struct halay_algorithm *forced; /* by configuration or call; NULL: by table */
     const struct halay_tuning *tuning;    /* its last table has costs for everything */
@@ -27,6 +28,10 @@ struct halay_select_query {
 
 /* The algorithm, never NULL; why: a phrase that goes after "because: ", cut to size; NULL if it is not wanted. */
 const struct halay_algorithm *halay_select(const struct halay_select_query *query, char *why, size_t size);
+
+/* Bytes that an algorithm over shared memory passes through a slot at a time, if there is room for as much: by the first row
+ * that fits. */
+size_t halay_select_slot(const struct halay_select_query *query);
 
 /* Seconds that it takes by its formula and the costs of the first table that has some for this transport and place. */
 double halay_select_seconds(const struct halay_select_query *query, const struct halay_algorithm *algorithm);

@@ -73,17 +73,21 @@ static inline unsigned char *shared_slots(const struct halay_coll *c, int rank)
     return (unsigned char *)c->channel->areas[rank] + HALAY_SLOTS_OFFSET;
 }
 
-/* A slot of a rank that has something else for each of the others has a place for each: what lies in such a slot is cut into
- * places of at most `wanted` bytes. */
-static inline size_t shared_slot_bytes(const struct halay_coll *c, size_t wanted)
+/* Bytes of a slot that is cut into so many places: what the tuning table says, if there is room. */
+static inline size_t shared_slot_bytes(const struct halay_coll *c, int places)
 {
-    size_t most = HALAY_SLOTS_BYTES / (SHARED_SLOTS * (size_t)(c->t->size - 1));
+    size_t most = HALAY_SLOTS_BYTES / (SHARED_SLOTS * (size_t)places) / HALAY_CACHE_LINE * HALAY_CACHE_LINE;
 
-    most = most / HALAY_CACHE_LINE * HALAY_CACHE_LINE;
-    return wanted < most ? wanted : most;
+    return c->slot < most ? c->slot : most;
 }
 
-/* Where in a rank's slots chunk k for another one lies; place: bytes of shared_slot_bytes. */
+/* A rank that has something else for each of the others has a place for each in a slot: bytes of one. */
+static inline size_t shared_place_bytes(const struct halay_coll *c)
+{
+    return shared_slot_bytes(c, c->t->size - 1);
+}
+
+/* Where in a rank's slots chunk k for another one lies; place: shared_place_bytes. */
 static inline unsigned char *shared_slot_place(const struct halay_coll *c, int rank, int other, size_t k, size_t place)
 {
     size_t index = (size_t)(other < rank ? other : other - 1), others = (size_t)(c->t->size - 1);

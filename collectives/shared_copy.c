@@ -24,8 +24,6 @@
 #include "base/memory.h"
 #include <string.h>
 
-enum { CHUNK_BYTES = 1 << 18 };
-
 size_t shared_copy_state_bytes(int size)
 {
     return sizeof(struct shared_copy) + (size_t)size * sizeof(struct shared_giver);
@@ -33,7 +31,9 @@ size_t shared_copy_state_bytes(int size)
 
 static unsigned char *slot_of(const struct halay_coll *c, int rank, size_t k)
 {
-    return shared_slots(c, rank) + k % SHARED_SLOTS * CHUNK_BYTES;
+    const struct shared_copy *s = c->state;
+
+    return shared_slots(c, rank) + k % SHARED_SLOTS * s->slot;
 }
 
 static struct halay_span chunk_of(const struct shared_copy *s, const struct shared_giver *g, size_t k)
@@ -79,7 +79,8 @@ void shared_copy_start(struct halay_coll *c)
 {
     struct shared_copy *s = c->state;
 
-    s->chunk = CHUNK_BYTES / c->element;
+    s->slot = shared_slot_bytes(c, 1);
+    s->chunk = s->slot / c->element;
     for (int r = 0; r < c->t->size; r++) {
         size_t chunks = halay_segment_count(s->giver[r].length, s->chunk);
         s->chunks = chunks > s->chunks ? chunks : s->chunks;

@@ -20,6 +20,7 @@ struct shared_giver {
 struct shared_copy {
     uint64_t base;         /* chunks of this channel before this collective */
     size_t chunks, chunk;  /* of the longest row; elements of one */
+    size_t slot;           /* bytes of a chunk */
     int met;               /* givers below have arrived */
     size_t filled, taken;  /* chunks of this rank */
     int pushes; /* the one giver writes the second half of each chunk into the taker's memory, if that is shared */

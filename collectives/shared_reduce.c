@@ -32,9 +32,8 @@
 #include "base/prefetch.h"
 #include <string.h>
 
-/* A ring of slots this small stays in the second-level cache beside the data. Without slots there is nothing to keep, and
- * a piece of work is some chunks. */
-enum { CHUNK_BYTES = 1 << 16, AT_ONCE_BYTES = 1 << 18, STEP_BYTES = 2048 };
+/* Without slots a piece of work is some chunks. */
+enum { AT_ONCE_BYTES = 1 << 18, STEP_BYTES = 2048 };
 
 /* What a rank said when it arrived. */
 struct peer {
@@ -126,7 +125,7 @@ void shared_reduce_start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    s->place = shared_slot_bytes(c, CHUNK_BYTES);
+    s->place = shared_place_bytes(c);
     s->chunk = s->place / c->element;
     for (int r = 0; r < c->t->size; r++) {
         size_t chunks = halay_segment_count(slice_of(c, r).length, s->chunk);

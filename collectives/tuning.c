@@ -6,9 +6,10 @@
  *     cost    TRANSPORT PLACE latency=9us message=2us byte=0.2ns add=0.05ns exchange=0.3us memory=0.03ns
  *     use     TRANSPORT PLACE OPERATION RANKS UPTO ALGORITHM
  *     segment TRANSPORT PLACE SIZE
+ *     slot    TRANSPORT PLACE OPERATION RANKS UPTO SIZE
  *
- * TRANSPORT is a name or *, PLACE is local (all ranks on one host), remote or *, RANKS is 4, 3-8, 9- or *, UPTO is a size or
- * *. The first line gives the version of the format. Everything is checked: a table is taken as a whole or not at all.
+ * TRANSPORT is a name or *, PLACE is local (all ranks on one host), remote or *, OPERATION of a slot may be *, RANKS is 4,
+ * 3-8, 9- or *, UPTO is a size or *. The first line gives the version of the format. Everything is checked: a table is taken as a whole or not at all.
  */
 #include "collectives/tuning.h"
 #include "base/config.h"
@@ -42,7 +43,9 @@ const char halay_tuning_builtin[] =
     "cost    mpi remote latency=10us message=1us byte=0.8ns add=0.1ns exchange=0.2us memory=0.025ns\n"
     "cost    * local    latency=5us message=1us byte=0.25ns add=0.1ns exchange=0.2us memory=0.025ns\n"
     "cost    * remote   latency=30us message=3us byte=0.8ns add=0.1ns exchange=0.2us memory=0.025ns\n"
-    "segment * *        256K\n";
+    "segment * *        256K\n"
+    "slot    * * allreduce * * 64K\n"
+    "slot    * * *         * * 256K\n";
 
 struct reader {
     struct halay_tuning *table;
@@ -115,7 +118,7 @@ static enum halay_status read_time(struct reader *r, const char *text, double *s
     return complain(r, "'%s' is no time; write for example 9.5us or 0.2ns", text);
 }
 
-static enum halay_status read_ranks(struct reader *r, const char *text, struct halay_tuning_rule *rule)
+static enum halay_status read_ranks(struct reader *r, const char *text, int *ranks_least, int *ranks_most)
 {
     char first[16];
     const char *dash = strchr(text, '-');
@@ -136,8 +139,8 @@ static enum halay_status read_ranks(struct reader *r, const char *text, struct h
         if (is_wrong)
             return complain(r, "'%s' is no number of ranks: 4, 3-8, 9- or * would do", text);
     }
-    rule->ranks_least = (int)least;
-    rule->ranks_most = (int)most;
+    *ranks_least = (int)least;
+    *ranks_most = (int)most;
     return HALAY_OK;
 }
 
@@ -204,7 +207,7 @@ static enum halay_status read_use(struct reader *r)
     if (status == HALAY_OK && halay_operation_parse(r->words[3], &operation) != HALAY_OK)
         return complain(r, "unknown operation '%s'", r->words[3]);
     if (status == HALAY_OK)
-        status = read_ranks(r, r->words[4], rule);
+        status = read_ranks(r, r->words[4], &rule->ranks_least, &rule->ranks_most);
     if (status == HALAY_OK)
         status = read_upto(r, r->words[5], &rule->bytes_most);
     if (status != HALAY_OK)
@@ -233,6 +236,33 @@ static enum halay_status read_segment(struct reader *r)
     return status;
 }
 
+static enum halay_status read_slot(struct reader *r)
+{
+    struct halay_tuning *t = r->table;
+    enum halay_operation operation;
+
+    if (r->count != 7)
+        return complain(r, "%d words: 'slot TRANSPORT PLACE OPERATION RANKS UPTO SIZE' has 7", r->count);
+    if (t->slot_count == HALAY_TUNING_SLOTS)
+        return complain(r, "more than %d rows of slots", HALAY_TUNING_SLOTS);
+    struct halay_tuning_slot *slot = &t->slots[t->slot_count];
+    *slot = (struct halay_tuning_slot){ .operation = -1 };
+    enum halay_status status = read_scope(r, &slot->scope);
+    if (status == HALAY_OK && strcmp(r->words[3], "*")) {
+        if (halay_operation_parse(r->words[3], &operation) != HALAY_OK)
+            return complain(r, "unknown operation '%s'", r->words[3]);
+        slot->operation = (int)operation;
+    }
+    if (status == HALAY_OK)
+        status = read_ranks(r, r->words[4], &slot->ranks_least, &slot->ranks_most);
+    if (status == HALAY_OK)
+        status = read_upto(r, r->words[5], &slot->bytes_most);
+    if (status == HALAY_OK && (halay_parse_size(r->words[6], &slot->bytes) != HALAY_OK || !slot->bytes))
+        return complain(r, "'%s' is no size of at least 1; write for example 64K", r->words[6]);
+    t->slot_count += status == HALAY_OK;
+    return status;
+}
+
 /* The first line that says anything gives the version. */
 static enum halay_status read_version(struct reader *r)
 {
@@ -251,7 +281,9 @@ static enum halay_status read_row(struct reader *r)
         return read_use(r);
     if (!strcmp(r->words[0], "segment"))
         return read_segment(r);
-    return complain(r, "'%s' begins no row: cost, use and segment do, with a transport and a place", r->words[0]);
+    if (!strcmp(r->words[0], "slot"))
+        return read_slot(r);
+    return complain(r, "'%s' begins no row: cost, use, segment and slot do, with a transport and a place", r->words[0]);
 }
 
 /* ---- the text ---- */

@@ -15,6 +15,7 @@ enum {
     HALAY_TUNING_COSTS = 32,
     HALAY_TUNING_RULES = 512,
     HALAY_TUNING_SEGMENTS = 32,
+    HALAY_TUNING_SLOTS = 256,
     HALAY_TUNING_TRANSPORT = 16, /* bytes of a transport's name */
 };
 
@@ -45,13 +46,23 @@ struct halay_tuning_segment {
     size_t bytes;
 };
 
+/* Operations over shared memory: how much of private data passes through it at a time. */
+struct halay_tuning_slot {
+    struct halay_tuning_scope scope;
+    int operation; /* of enum halay_operation; -1: any */
+    int ranks_least, ranks_most;
+    size_t bytes_most;
+    size_t bytes;
+};
+
 struct halay_tuning {
     const struct halay_tuning *next; /* looked at after this one; borrowed; NULL: the last */
     char name[160];                  /* the file's, or "the built-in table" */
-    size_t cost_count, rule_count, segment_count;
+    size_t cost_count, rule_count, segment_count, slot_count;
     struct halay_tuning_cost costs[HALAY_TUNING_COSTS];
     struct halay_tuning_rule rules[HALAY_TUNING_RULES];
     struct halay_tuning_segment segments[HALAY_TUNING_SEGMENTS];
+    struct halay_tuning_slot slots[HALAY_TUNING_SLOTS];
 };
 
 /* Parse a whole text into *table. HALAY_ERR_CONFIG: why says what is wrong, as "name:line: ..."; *table is undefined. */

@@ -5,7 +5,8 @@
  *     rank 0 looks for a file, parses it -> everybody is told how it went and how much there is -> and gets the rows
  *
  * So no two ranks can choose differently, whatever lies on their disks or in their environments; and a table that is wrong
- * ends the start of all of them. What the environment of rank 0 says about segments and checking holds for all ranks too.
+ * ends the start of all of them. What the environment of rank 0 says about segments, slots and checking holds for all ranks
+ * too.
  */
 #include "collectives/tuning_share.h"
 #include "collectives/tuning.h"
@@ -17,9 +18,9 @@
 
 struct head {
     int64_t status;
-    uint64_t cost_count, rule_count, segment_count;
-    uint64_t segment_bytes; /* HALAY_RING_SEGMENT, 0: by table */
-    uint64_t check;         /* HALAY_CHECK */
+    uint64_t cost_count, rule_count, segment_count, slot_count;
+    uint64_t segment_bytes, slot_bytes; /* HALAY_RING_SEGMENT, HALAY_SLOT; 0: by table */
+    uint64_t check;                     /* HALAY_CHECK */
     char name[sizeof((struct halay_tuning *)0)->name];
 };
 
@@ -93,7 +94,7 @@ static enum halay_status share_rows(struct halay_world *world, void *rows, size_
 static int are_plausible(const struct head *head)
 {
     return head->cost_count <= HALAY_TUNING_COSTS && head->rule_count <= HALAY_TUNING_RULES &&
-           head->segment_count <= HALAY_TUNING_SEGMENTS;
+           head->segment_count <= HALAY_TUNING_SEGMENTS && head->slot_count <= HALAY_TUNING_SLOTS;
 }
 
 static enum halay_status share(struct halay_world *world, struct halay_tuning *table)
@@ -106,8 +107,10 @@ static enum halay_status share(struct halay_world *world, struct halay_tuning *t
     head.cost_count = table->cost_count;
     head.rule_count = table->rule_count;
     head.segment_count = table->segment_count;
+    head.slot_count = table->slot_count;
     head.segment_bytes = world->config.ring_segment_bytes;
     head.check = (uint64_t)world->config.check;
+    head.slot_bytes = world->config.slot_bytes;
     memcpy(head.name, table->name, sizeof head.name);
     enum halay_status status = from_first(world, &head, sizeof head, &head);
     if (status != HALAY_OK)
@@ -123,15 +126,19 @@ static enum halay_status share(struct halay_world *world, struct halay_tuning *t
     }
     world->config.ring_segment_bytes = head.segment_bytes;
     world->config.check = head.check != 0;
+    world->config.slot_bytes = head.slot_bytes;
     table->cost_count = head.cost_count;
     table->rule_count = head.rule_count;
     table->segment_count = head.segment_count;
+    table->slot_count = head.slot_count;
     memcpy(table->name, head.name, sizeof table->name);
     status = share_rows(world, table->costs, table->cost_count, sizeof *table->costs);
     if (status == HALAY_OK)
         status = share_rows(world, table->rules, table->rule_count, sizeof *table->rules);
     if (status == HALAY_OK)
         status = share_rows(world, table->segments, table->segment_count, sizeof *table->segments);
+    if (status == HALAY_OK)
+        status = share_rows(world, table->slots, table->slot_count, sizeof *table->slots);
     return status;
 }
 

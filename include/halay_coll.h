@@ -227,6 +227,11 @@ HALAY_API const char *halay_group_algorithm(const struct halay_group *group, con
  */
 HALAY_API enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes);
 
+/* Bytes of one slot, in which private data pass through shared memory, instead of HALAY_SLOT's or the tuning table's; 0: those
+ * again. For this group and all that have the same origin. All ranks must do the same, with no collective under way. Whole
+ * pages, at least one, and no more than there is room for. */
+HALAY_API void halay_group_set_slot(struct halay_group *group, size_t bytes);
+
 /* What would be chosen for that operation and number of elements on buffers from halay_group_alloc (shared != 0) or of the
  * program's own, and why, as one line of text. count: of the longer of in and out (all-gather: of out, reduce-scatter: of in,
  * all-to-all: of either). Returns the algorithm's name; static storage. */

@@ -70,6 +70,7 @@ static const struct option table[] = {
     { "--alltoall-algorithm", "NAME", SETS, "HALAY_ALLTOALL_ALGORITHM", 0, "algorithm by name, or auto" },
     { "--barrier-algorithm", "NAME", SETS, "HALAY_BARRIER_ALGORITHM", 0, "algorithm by name, or auto" },
     { "--ring-segment", "SIZE", SETS, "HALAY_RING_SEGMENT", 0, "piece of a ring's block that is sent at once" },
+    { "--slot", "SIZE", SETS, "HALAY_SLOT", 0, "piece of private data that passes through shared memory at once" },
     { "--tuning", "FILE", SETS, "HALAY_TUNING", 0, "table that algorithms are chosen by, or builtin" },
     { "--segment-bytes", "SIZE", SETS, "HALAY_SEGMENT_BYTES", 0, "address space of a rank's shared segment" },
     { "--spin-us", "N", SETS, "HALAY_SPIN_US", 0, "microseconds that a wait spins; -1: by the cores there are" },

@@ -219,18 +219,27 @@ static enum halay_status print_places(struct halay_log *log, struct halay_group 
     return status;
 }
 
-/* One line for each run of sizes that get the same algorithm; the reason is that of the first size. */
+/* What is said of the data, behind the reason. */
+static const char *tail_of(const char *why)
+{
+    const char *tail = strstr(why, "; private data");
+
+    return tail ? tail : "";
+}
+
+/* One line for each run of sizes that get the same algorithm and slots; the reason is that of the first size. */
 static void print_choices_of(struct halay_group *group, const char *operation, int shared)
 {
     const size_t least = 4, most = (size_t)256 << 20;
-    char from[32], to[32], why[512], ignored[8];
+    char from[32], to[32], why[512], other[512];
 
     for (size_t first = least, last; first <= most; first = last * 2) {
         const char *algorithm =
             halay_group_explain(group, operation, first / sizeof(float), HALAY_F32, shared, why, sizeof why);
         for (last = first; last < most; last *= 2)
-            if (strcmp(algorithm, halay_group_explain(group, operation, last * 2 / sizeof(float), HALAY_F32, shared,
-                                                      ignored, sizeof ignored)))
+            if (strcmp(algorithm, halay_group_explain(group, operation, last * 2 / sizeof(float), HALAY_F32, shared, other,
+                                                      sizeof other)) ||
+                strcmp(tail_of(why), tail_of(other)))
                 break;
         printf("  %-14s %-8s %8s to %-8s %s\n", operation, shared ? "shared" : "private",
                size_text(from, sizeof from, (double)first),

@@ -3,7 +3,8 @@
  * halay-perf tune: measures every algorithm of every operation over a range of sizes, among the ranks and over the
  * transport of this job, and writes what is best into a tuning table (docs/tuning.md), which later jobs choose by.
  *
- *     size of a segment first, with the ring all-reduce  ->  each operation: each algorithm, each size  ->  the file
+ *     size of a segment first, with the ring all-reduce  ->  each operation: each algorithm, each size
+ *     ->  over shared memory, private buffers: each operation, each size of a slot  ->  the file
  *
  * The file is read before and keeps what this run says nothing about, so that runs with other numbers of ranks or other
  * transports add to it. It is written beside its name and then renamed. How is measured: measure.c; what is made of it:
@@ -27,6 +28,12 @@ enum { OPERATIONS_MAX = 16 };
 static const char *const buffers_words[] = { "shared", "private", NULL };
 static const size_t segments[] = { 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20 };
 enum { SEGMENTS = sizeof segments / sizeof *segments };
+static const struct {
+    const char *text;
+    size_t bytes;
+} slots[] = { { "16K", 16 << 10 },   { "32K", 32 << 10 },   { "64K", 64 << 10 }, { "128K", 128 << 10 },
+              { "256K", 256 << 10 }, { "512K", 512 << 10 }, { "1M", 1 << 20 } };
+enum { SLOTS = sizeof slots / sizeof *slots, SLOTS_FROM = 64 << 10 }; /* below that size one slot is enough for all */
 
 struct options {
     size_t begin, end;
@@ -43,7 +50,8 @@ struct run {
     struct perf_tune_scope scope;
     struct perf_progress progress;
     size_t segment;                       /* chosen; 0: nothing to choose */
-    struct perf_tune_operation *measured; /* owned, OPERATIONS_MAX of them */
+    struct perf_tune_operation *measured; /* owned, OPERATIONS_MAX of them; and as many behind them: */
+    struct perf_tune_operation *slots;    /* of the same operations; zeros where there are none */
     int count;
     char path[4096], temporary[4200];
     FILE *file; /* owned; of rank 0: the temporary one, or standard output */
@@ -140,11 +148,15 @@ static void write_comment(const struct run *run)
 static void write_table(struct run *run)
 {
     struct perf_tune_costs costs = perf_tune_fit(run->measured, run->count, run->scope.ranks, run->segment);
+    const struct perf_tune_news news = { .operations = run->measured,
+                                         .slots = run->slots,
+                                         .count = run->count,
+                                         .has_costs = perf_tune_has_costs(&costs),
+                                         .has_segment = run->segment != 0 };
     FILE *old = run->file == stdout ? NULL : fopen(run->path, "r");
 
     if (old) {
-        perf_tune_copy_others(&run->scope, run->measured, run->count, perf_tune_has_costs(&costs), run->segment != 0,
-                              old, run->file);
+        perf_tune_copy_others(&run->scope, &news, old, run->file);
         (void)fclose(old); /* it was only read */
     } else {
         fputs("halay-tuning 1\n# Rows that stand above others win: put your own ones here. See docs/tuning.md.\n",
@@ -155,6 +167,8 @@ static void write_table(struct run *run)
         fprintf(run->file, "segment %s %s %zu\n", run->scope.transport, run->scope.place, run->segment);
     for (int k = 0; k < run->count; k++)
         perf_tune_write_rules(&run->scope, &run->measured[k], run->file);
+    for (int k = 0; k < run->count; k++)
+        perf_tune_write_slots(&run->scope, &run->slots[k], run->file);
     if (perf_tune_has_costs(&costs))
         perf_tune_write_costs(&run->scope, &costs, run->file);
 }
@@ -255,14 +269,16 @@ static enum halay_status measure_segments(struct run *run)
     return status == HALAY_OK ? halay_group_set_segment(run->group, run->segment) : status;
 }
 
-static enum halay_status measure_algorithm(struct run *run, struct perf_bench *bench, struct perf_tune_operation *o)
+/* One column: what is set now, for the sizes from `first` on. */
+static enum halay_status measure_sizes(struct run *run, struct perf_bench *bench, size_t first,
+                                       struct perf_tune_operation *o)
 {
     const struct options *options = &run->options;
     int a = o->algorithm_count, sizes = 0;
     size_t last = 0;
+    enum halay_status status = HALAY_OK;
 
-    enum halay_status status = halay_group_set_algorithm(run->group, o->name, o->algorithms[a]);
-    for (size_t bytes = options->begin; status == HALAY_OK && bytes <= options->end && sizes < PERF_TUNE_SIZES;) {
+    for (size_t bytes = first; status == HALAY_OK && bytes <= options->end && sizes < PERF_TUNE_SIZES;) {
         status = measure_size(run, bench, bytes, &o->seconds[a][sizes], &o->bytes[sizes]);
         if (!sizes || o->bytes[sizes] != last) /* sizes below an element of each rank come to the same */
             last = o->bytes[sizes++];
@@ -274,12 +290,24 @@ static enum halay_status measure_algorithm(struct run *run, struct perf_bench *b
     return status;
 }
 
-static void print_operation(const struct perf_tune_operation *o)
+static enum halay_status measure_algorithm(struct run *run, struct perf_bench *bench, struct perf_tune_operation *o)
+{
+    enum halay_status status = halay_group_set_algorithm(run->group, o->name, o->algorithms[o->algorithm_count]);
+
+    return status == HALAY_OK ? measure_sizes(run, bench, run->options.begin, o) : status;
+}
+
+static void print_operation(struct run *run, const struct perf_tune_operation *o, const char *what)
 {
     int choice[PERF_TUNE_SIZES];
 
+    if (!is_first(run))
+        return;
+    perf_progress_clear(&run->progress);
+    if (run->file == stdout)
+        return;
     perf_tune_choose(o, 0, choice);
-    printf("%s: microseconds, * what is chosen\n%12s", o->name, "bytes");
+    printf("%s%s: microseconds, * what is chosen\n%12s", o->name, what, "bytes");
     for (int a = 0; a < o->algorithm_count; a++)
         printf(" %19s", o->algorithms[a]);
     putchar('\n');
@@ -311,11 +339,48 @@ static enum halay_status measure_operation(struct run *run, const struct perf_op
     if (status != HALAY_OK)
         return status;
     run->count++;
-    if (is_first(run)) {
-        perf_progress_clear(&run->progress);
-        if (run->file != stdout)
-            print_operation(o);
+    print_operation(run, o, "");
+    return halay_group_set_algorithm(run->group, o->name, "auto");
+}
+
+/* The algorithm of an operation that passes private data through slots; NULL: there is none here. */
+static const char *slotted_algorithm(const struct run *run, const char *operation)
+{
+    const char *name;
+
+    for (size_t i = 0; (name = halay_group_algorithm(run->group, operation, i, NULL)); i++)
+        if (!strcmp(name, "shared") || !strcmp(name, "two-shot"))
+            return name;
+    return NULL;
+}
+
+/* Private buffers, whatever the others are: shared ones need no slots. */
+static enum halay_status measure_slots(struct run *run, const struct perf_operation *operation)
+{
+    struct perf_tune_operation *o = &run->slots[run->count - 1];
+    struct perf_bench bench = make_bench(run, operation);
+    const char *algorithm = slotted_algorithm(run, operation->name);
+    size_t first = run->options.begin;
+
+    while (first < SLOTS_FROM && !halay_mul_overflows(first, (size_t)run->options.factor, &first))
+        ;
+    if (!operation->has_data || !algorithm || first > run->options.end)
+        return HALAY_OK;
+    o->name = operation->name;
+    bench.is_shared = 0;
+    enum halay_status status = open_bench(run, &bench, run->options.end);
+    if (status == HALAY_OK)
+        status = halay_group_set_algorithm(run->group, o->name, algorithm);
+    for (size_t i = 0; status == HALAY_OK && i < SLOTS; i++) {
+        halay_group_set_slot(run->group, slots[i].bytes);
+        o->algorithms[i] = slots[i].text;
+        status = measure_sizes(run, &bench, first, o);
     }
+    perf_bench_fini(&bench);
+    halay_group_set_slot(run->group, run->environment.config.slot_bytes);
+    if (status != HALAY_OK)
+        return status;
+    print_operation(run, o, ", private buffers, by the size of a slot");
     return halay_group_set_algorithm(run->group, o->name, "auto");
 }
 
@@ -338,7 +403,8 @@ static enum halay_status open_run(struct run *run)
         return HALAY_ERR_ARGUMENT;
     }
     perf_progress_init(&run->progress);
-    run->measured = calloc(OPERATIONS_MAX, sizeof *run->measured);
+    run->measured = calloc(2 * OPERATIONS_MAX, sizeof *run->measured);
+    run->slots = run->measured ? run->measured + OPERATIONS_MAX : NULL;
     return agree(run, !run->measured || (is_first(run) && open_file(run)));
 }
 
@@ -347,8 +413,11 @@ static enum halay_status measure_all(struct run *run)
     enum halay_status status = measure_segments(run);
 
     for (const struct perf_operation *o = perf_operations; o->command && status == HALAY_OK; o++)
-        if (!run->options.only || !strcmp(run->options.only, o->command))
+        if (!run->options.only || !strcmp(run->options.only, o->command)) {
             status = measure_operation(run, o);
+            if (status == HALAY_OK)
+                status = measure_slots(run, o);
+        }
     return status;
 }
 

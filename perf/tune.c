@@ -33,8 +33,9 @@ static size_t limit_between(size_t lower, size_t upper)
     return (size_t)sqrt((double)lower * (double)upper);
 }
 
-static void write_choice(const struct perf_tune_scope *scope, const struct perf_tune_operation *o, const int *choice,
-                         FILE *out)
+/* kind: of the rows. */
+static void write_choice(const char *kind, const struct perf_tune_scope *scope, const struct perf_tune_operation *o,
+                         const int *choice, FILE *out)
 {
     for (int i = 0; i < o->size_count; i++) {
         if (i + 1 < o->size_count && choice[i + 1] == choice[i])
@@ -42,7 +43,7 @@ static void write_choice(const struct perf_tune_scope *scope, const struct perf_
         char limit[32] = "*";
         if (i + 1 < o->size_count)
             snprintf(limit, sizeof limit, "%zu", limit_between(o->bytes[i], o->bytes[i + 1]));
-        fprintf(out, "use     %s %s %s %d %s %s\n", scope->transport, scope->place, o->name, scope->ranks, limit,
+        fprintf(out, "%-7s %s %s %s %d %s %s\n", kind, scope->transport, scope->place, o->name, scope->ranks, limit,
                 o->algorithms[choice[i]]);
     }
 }
@@ -54,12 +55,22 @@ void perf_tune_write_rules(const struct perf_tune_scope *scope, const struct per
     if (!o->algorithm_count || !o->size_count)
         return;
     perf_tune_choose(o, 0, choice);
-    write_choice(scope, o, choice, out);
+    write_choice("use", scope, o, choice, out);
     for (int i = 0; i < o->size_count; i++)
         is_tree &= o->is_tree[choice[i]];
     perf_tune_choose(o, 1, choice);
     if (!is_tree && choice[0] >= 0)
-        write_choice(scope, o, choice, out);
+        write_choice("use", scope, o, choice, out);
+}
+
+void perf_tune_write_slots(const struct perf_tune_scope *scope, const struct perf_tune_operation *o, FILE *out)
+{
+    int choice[PERF_TUNE_SIZES];
+
+    if (!o->algorithm_count || !o->size_count)
+        return;
+    perf_tune_choose(o, 0, choice);
+    write_choice("slot", scope, o, choice, out);
 }
 
 /* ---- costs ------------------------------------------------------------------------------------------------------- */
@@ -145,13 +156,12 @@ void perf_tune_write_costs(const struct perf_tune_scope *scope, const struct per
 static int is_measured(const struct perf_tune_operation *operations, int count, const char *name)
 {
     for (int k = 0; k < count; k++)
-        if (!strcmp(operations[k].name, name))
-            return operations[k].algorithm_count > 0;
+        if (operations[k].algorithm_count && !strcmp(operations[k].name, name))
+            return 1;
     return 0;
 }
 
-static int is_replaced(const struct perf_tune_scope *scope, const struct perf_tune_operation *operations, int count,
-                       int has_costs, int has_segment, const char *line)
+static int is_replaced(const struct perf_tune_scope *scope, const struct perf_tune_news *news, const char *line)
 {
     char kind[32] = "", transport[32] = "", place[32] = "", operation[32] = "", ranks[32] = "", own[32];
 
@@ -162,17 +172,18 @@ static int is_replaced(const struct perf_tune_scope *scope, const struct perf_tu
     if (!strcmp(kind, "#tune"))
         return !strcmp(operation, own);
     if (!strcmp(kind, "use"))
-        return words == 5 && !strcmp(ranks, own) && is_measured(operations, count, operation);
-    return (has_costs && !strcmp(kind, "cost")) || (has_segment && !strcmp(kind, "segment"));
+        return words == 5 && !strcmp(ranks, own) && is_measured(news->operations, news->count, operation);
+    if (!strcmp(kind, "slot"))
+        return words == 5 && !strcmp(ranks, own) && is_measured(news->slots, news->count, operation);
+    return (news->has_costs && !strcmp(kind, "cost")) || (news->has_segment && !strcmp(kind, "segment"));
 }
 
-void perf_tune_copy_others(const struct perf_tune_scope *scope, const struct perf_tune_operation *operations, int count,
-                           int has_costs, int has_segment, FILE *in, FILE *out)
+void perf_tune_copy_others(const struct perf_tune_scope *scope, const struct perf_tune_news *news, FILE *in, FILE *out)
 {
     char line[2048];
 
     while (fgets(line, sizeof line, in))
-        if (!is_replaced(scope, operations, count, has_costs, has_segment, line)) {
+        if (!is_replaced(scope, news, line)) {
             fputs(line, out);
             if (line[strlen(line) - 1] != '\n' && feof(in))
                 fputc('\n', out);

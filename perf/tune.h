@@ -11,11 +11,11 @@
 
 enum { PERF_TUNE_ALGORITHMS = 16, PERF_TUNE_SIZES = 64 };
 
-/* What was measured of one operation. */
+/* What was measured of one operation: algorithms, or one algorithm with slots of several sizes. */
 struct perf_tune_operation {
     const char *name; /* "allgather" */
     int algorithm_count, size_count;
-    const char *algorithms[PERF_TUNE_ALGORITHMS]; /* names, static storage */
+    const char *algorithms[PERF_TUNE_ALGORITHMS]; /* names, static storage; of slots: their size, "64K" */
     int is_tree[PERF_TUNE_ALGORITHMS];            /* may be used under HALAY_DETERMINISTIC=ranks */
     size_t bytes[PERF_TUNE_SIZES];                /* rising */
     double seconds[PERF_TUNE_ALGORITHMS][PERF_TUNE_SIZES];
@@ -43,13 +43,21 @@ struct perf_tune_costs perf_tune_fit(const struct perf_tune_operation *operation
 /* Rows for this operation: what to take up to which size; then, where that is not always one of the tree, what to take of
  * those. */
 void perf_tune_write_rules(const struct perf_tune_scope *scope, const struct perf_tune_operation *o, FILE *out);
+/* Rows for slots: how large up to which size of the data. */
+void perf_tune_write_slots(const struct perf_tune_scope *scope, const struct perf_tune_operation *o, FILE *out);
 /* Enough of them for a row? */
 int perf_tune_has_costs(const struct perf_tune_costs *costs);
 void perf_tune_write_costs(const struct perf_tune_scope *scope, const struct perf_tune_costs *costs, FILE *out);
 
-/* Copy a table's text without the rows that new ones replace: rules for exactly these ranks and the operations that were
- * measured, tune's own comments on them, and costs and segments of this transport and place if there are new ones. */
-void perf_tune_copy_others(const struct perf_tune_scope *scope, const struct perf_tune_operation *operations, int count,
-                           int has_costs, int has_segment, FILE *in, FILE *out);
+/* What a run has new rows for. */
+struct perf_tune_news {
+    const struct perf_tune_operation *operations, *slots; /* borrowed; slots: of those that have some, else zeros */
+    int count;                                            /* of both */
+    int has_costs, has_segment;
+};
+
+/* Copy a table's text without the rows that new ones replace: rules and slots for exactly these ranks and the operations that
+ * were measured, tune's own comments on them, and costs and segments of this transport and place if there are new ones. */
+void perf_tune_copy_others(const struct perf_tune_scope *scope, const struct perf_tune_news *news, FILE *in, FILE *out);
 
 #endif

@@ -190,6 +190,11 @@ static void settings(struct run *run)
     enum halay_status status = halay_group_allgather(g, run->in, run->out, 5, HALAY_F32);
     CHECK(halay_group_set_segment(g, before) == HALAY_OK);
     EXPECT(run, status, ", allgather: rank %d has segments of 8192 bytes, rank 0 has segments of 16384 bytes", last);
+    before = halay_group_world(g)->config.slot_bytes;
+    halay_group_set_slot(g, run->odd ? 8192 : 16384);
+    status = halay_group_allgather(g, run->in, run->out, 5, HALAY_F32);
+    halay_group_set_slot(g, before);
+    EXPECT(run, status, ", allgather: rank %d has slots of 8192 bytes, rank 0 has slots of 16384 bytes", last);
 }
 
 /* ---- {0,1}, {1,2}, {2,0} ---- */

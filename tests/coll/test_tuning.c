@@ -35,7 +35,9 @@ static void check_values(void)
                                "use shm local allreduce 2-4 4K one-shot\n"
                                "use * * barrier 9- * dissemination\n"
                                "use * * barrier 3 0 dissemination\n"
-                               "segment ucx * 1M",
+                               "segment ucx * 1M\n"
+                               "slot shm local allreduce 2-4 1M 128K\n"
+                               "slot shm local * 2 * 32K",
                                "t", &table, why, sizeof why) == HALAY_OK);
     const struct halay_tuning_cost *cost = &table.costs[0];
     CHECK(cost->a == 9 * 1e-6 && cost->o == 2.5 * 1e-6 && cost->b == 0.5 * 1e-9 && cost->g == 0 && cost->x == 1e-3 &&
@@ -48,6 +50,8 @@ static void check_values(void)
           table.rules[1].bytes_most == SIZE_MAX);
     CHECK(table.rules[2].ranks_least == 3 && table.rules[2].ranks_most == 3 && table.rules[2].bytes_most == 0);
     CHECK(halay_tuning_segment(&table, "ucx", HALAY_TUNING_LOCAL) == 1 << 20);
+    CHECK(table.slot_count == 2 && table.slots[0].operation == HALAY_ALLREDUCE && table.slots[0].bytes_most == 1 << 20 &&
+          table.slots[0].ranks_most == 4 && table.slots[0].bytes == 128 << 10 && table.slots[1].operation == -1);
     table.next = &builtin;
     CHECK(halay_tuning_segment(&table, "mpi", HALAY_TUNING_LOCAL) == 256 << 10);
 }
@@ -83,6 +87,11 @@ static void check_complaints(void)
         { "halay-tuning 1\nuse * * allreduce 2 4X ring\n", "t:2: '4X' is no size" },
         { "halay-tuning 1\nsegment * * 0\n", "t:2: '0' is no size of at least 1" },
         { "halay-tuning 1\nsegment * *\n", "t:2: 3 words" },
+        { "halay-tuning 1\nslot * * allreduce 2 4K\n", "t:2: 6 words" },
+        { "halay-tuning 1\nslot * * allreduced 2 4K 4K\n", "t:2: unknown operation 'allreduced'" },
+        { "halay-tuning 1\nslot * * * 0 4K 4K\n", "t:2: '0' is no number of ranks" },
+        { "halay-tuning 1\nslot * * * 2 4X 4K\n", "t:2: '4X' is no size" },
+        { "halay-tuning 1\nslot * * * 2 4K 0\n", "t:2: '0' is no size of at least 1" },
         { "halay-tuning 1\nuse a b c d e f g h i j k l m n o p q\n", "t:2: more than 16 words" },
     };
     char why[256], longer[2000];
@@ -190,6 +199,29 @@ static void check_costs(void)
     IS(q, "dissemination", "it is the only one");
 }
 
+/* What was asked for, the file's first row that fits, the built-in ones; whole pages. */
+static void check_slots(void)
+{
+    char why[256] = "";
+    struct halay_select_query q = { .operation = HALAY_ALLREDUCE, .bytes = 65536, .size = 2, .is_local = 1,
+                                    .transport = "shm", .tuning = &table };
+
+    REQUIRE(halay_tuning_parse("halay-tuning 1\n"
+                               "slot shm local allreduce 2 64K 16K\n"
+                               "slot shm local * 3- * 300000\n",
+                               "t", &table, why, sizeof why) == HALAY_OK);
+    table.next = &builtin;
+    CHECK(halay_select_slot(&q) == 16 << 10);
+    q.bytes++;
+    CHECK(halay_select_slot(&q) == 64 << 10);
+    q.operation = HALAY_BROADCAST;
+    CHECK(halay_select_slot(&q) == 256 << 10);
+    q.size = 5;
+    CHECK(halay_select_slot(&q) == 300000 / 4096 * 4096);
+    q.slot = 1;
+    CHECK(halay_select_slot(&q) == 4096);
+}
+
 /* Every operation has an answer in every setting, and one that is allowed. */
 static void check_all(void)
 {
@@ -206,6 +238,7 @@ static void check_all(void)
                                                     .deterministic = bits & 8 ? HALAY_DETERMINISTIC_RANKS : 0,
                                                     .transport = "anything", .tuning = &builtin };
                     const struct halay_algorithm *a = halay_select(&q, NULL, 0);
+                    CHECK(halay_select_slot(&q) >= 4096);
                     CHECK(a && (int)a->operation == op && halay_select_seconds(&q, a) >= 0 &&
                           halay_select_allows(a, q.caps, q.deterministic, &why) == HALAY_OK);
                 }
@@ -218,6 +251,7 @@ int main(void)
     check_complaints();
     check_order();
     check_costs();
+    check_slots();
     check_all();
     return test_end();
 }

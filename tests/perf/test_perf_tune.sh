@@ -27,6 +27,10 @@ for operation in allreduce reduce reduce-scatter broadcast allgather alltoall ba
     checks=$((checks + 1))
     grep -qE "^use +shm local $operation 2 \* [a-z-]+$" "$table" || wrong "no rule for all sizes of $operation"
 done
+for operation in allreduce reduce reduce-scatter broadcast allgather alltoall; do
+    count 1 "^slot +shm local $operation 2 \\* [0-9]+[KM]\$"
+done
+count 0 '^slot .* barrier '
 count 1 '^cost +shm local latency=.* byte=.* exchange=.* memory='
 expect 0 env HALAY_TUNING="$table" "$halayrun" -np 2 "$perf" doctor
 says out "allreduce +shared .*because: $table, line [0-9]+, says so"
@@ -36,6 +40,7 @@ says out "allreduce +shared .*by the costs of $table, line [0-9]+"
 # Another number of ranks adds rows; the same one again replaces its own; what somebody wrote stays, and where it stands.
 sed -i '1a use * * barrier 64- * dissemination # mine' "$table"
 tune 3 --only barrier
+count 6 '^slot +shm local [a-z-]+ 2 '
 count 1 '^use +shm local barrier 3 '
 count 1 '^cost '
 tune 2 --only barrier

@@ -5,7 +5,7 @@
 # all; where it is looked for; and the choice is explained.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
-printf 'halay-tuning 1\nuse * * allreduce * 32K direct\nuse * * allreduce * * halving-doubling\nsegment * * 32K\n' >"$scratch/table.0"
+printf 'halay-tuning 1\nuse * * allreduce * 32K direct\nuse * * allreduce * * halving-doubling\nsegment * * 32K\nslot * * * * 1M 12K\n' >"$scratch/table.0"
 printf 'halay-tuning 1\nuse * * allreduce * * ring\nsegment * * 8K\n' >"$scratch/table.1"
 printf 'this is no table\n' >"$scratch/table.2"
 
@@ -29,6 +29,13 @@ expect 0 env HALAY_DETERMINISTIC=ranks HALAY_TUNING="$scratch/table.1" "$halayru
 says out 'allreduce +shared .*the built-in table'
 expect 0 env HALAY_TUNING="$scratch/table.1" "$halayrun" -np 2 "$perf" doctor
 says out "allreduce +shared .*ring .*because: $scratch/table.1, line 2, says so"
+
+# Slots: rank 0's, and what the environment says before any table.
+expect 0 env HALAY_TUNING="$scratch/table.0" "$halayrun" -np 2 "$perf" doctor
+says out 'broadcast +private +4 B to 1 MiB .*shared slots of 12288 bytes'
+says out 'broadcast +private +2 MiB to any .*shared slots of 262144 bytes'
+expect 0 env HALAY_SLOT=8K HALAY_TUNING="$scratch/table.0" "$halayrun" -np 2 "$perf" doctor
+says out 'reduce +private .*shared slots of 8192 bytes'
 
 expect 2 env HALAY_TUNING="$scratch/table.2" "$halayrun" -np 2 "$perf" allreduce -b 4 -e 4
 says err "table.2:1: not a tuning table"

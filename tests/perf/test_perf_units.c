@@ -388,6 +388,10 @@ static void tune_rules(void)
         .bytes = { 4, 64, 1024, 16384 },
         .seconds = { { 1, 2, 30, 400 }, { 2, 1.95, 20, 300 }, { 3, 4, 25, 350 } },
     };
+    const struct perf_tune_operation slots = {
+        .name = "reduce", .algorithm_count = 2, .size_count = 2, .algorithms = { "16K", "1M" },
+        .bytes = { 64, 1024 }, .seconds = { { 1, 30 }, { 2, 20 } },
+    };
     const struct perf_tune_scope scope = { .transport = "ucx", .place = "local", .ranks = 4 };
     char text[1024];
     FILE *file = tmpfile();
@@ -400,6 +404,11 @@ static void tune_rules(void)
                         "use     ucx local allreduce 4 256 direct\n"
                         "use     ucx local allreduce 4 * halving-doubling\n"),
           "%s", text);
+    fclose(file);
+    REQUIRE(file = tmpfile());
+    perf_tune_write_slots(&scope, &slots, file);
+    get_text(file, text, sizeof text);
+    CHECK(!strcmp(text, "slot    ucx local reduce 4 256 16K\nslot    ucx local reduce 4 * 1M\n"), "%s", text);
     fclose(file);
 }
 
@@ -437,21 +446,29 @@ static void tune_copy(void)
                               "use ucx remote allreduce 4 * ring\n"
                               "cost    ucx local latency=1us byte=1ns\n"
                               "segment ucx local 4K\n"
+                              "slot ucx local allreduce 4 * 4K\n"
+                              "slot ucx local broadcast 4 * 4K\n"
+                              "slot ucx local allreduce 2-4 * 4K\n"
                               "cost mpi local latency=1us byte=1ns";
     static const char want[] = "halay-tuning 1\n"
                                "use * * allreduce * * ring # mine\n"
                                "use ucx local barrier 4 * dissemination\n"
                                "use ucx local allreduce 2-4 * ring\n"
                                "use ucx remote allreduce 4 * ring\n"
+                               "slot ucx local broadcast 4 * 4K\n"
+                               "slot ucx local allreduce 2-4 * 4K\n"
                                "cost mpi local latency=1us byte=1ns\n";
     const struct perf_tune_operation o = { .name = "allreduce", .algorithm_count = 1 };
+    const struct perf_tune_news news = {
+        .operations = &o, .slots = &o, .count = 1, .has_costs = 1, .has_segment = 1
+    };
     const struct perf_tune_scope scope = { .transport = "ucx", .place = "local", .ranks = 4 };
     FILE *in = tmpfile(), *out = tmpfile();
     char text[1024];
 
     REQUIRE(in && out && fputs(old, in) != EOF);
     rewind(in);
-    perf_tune_copy_others(&scope, &o, 1, 1, 1, in, out);
+    perf_tune_copy_others(&scope, &news, in, out);
     get_text(out, text, sizeof text);
     CHECK(!strcmp(text, want), "%s", text);
     fclose(in);
