@@ -33,6 +33,7 @@ struct halay_config {
     int check;                       /* HALAY_CHECK: ranks compare what they call; rank 0's, once a world is open */
     int stall_check_ms;              /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
     size_t slot_bytes;              /* HALAY_SLOT; 0: by the tuning table */
+    int stall_shutdown_ms;           /* HALAY_STALL_SHUTDOWN_TIME, given in seconds; 0: never */
     size_t ring_segment_bytes;       /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
     int ucx_endpoints;               /* HALAY_UCX_ENDPOINTS: connections with each peer */
     char *tuning;                    /* HALAY_TUNING: a file, or "builtin"; NULL: where tables usually are */

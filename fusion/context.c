@@ -132,6 +132,8 @@ void halay_fini(struct halay_context *ctx)
     halay_cycle_stop(ctx);
     end_rest(ctx);
 
+    if (ctx->coordinator)
+        halay_coordinator_report_stragglers(ctx->coordinator);
     halay_buckets_abandon(ctx);
     halay_link_destroy(ctx->link);
     halay_group_destroy(ctx->group);

@@ -101,6 +101,7 @@ static void entry_release(struct halay_coordinator *c, struct entry *e)
         return;
     list_remove(e);
     halay_table_remove(&c->names, &e->node);
+    halay_arrivals_forget(c, e);
     entry_free(e);
 }
 
@@ -111,7 +112,7 @@ static void entry_rest(struct halay_coordinator *c, struct entry *e)
     if (e->early)
         memset(e->early, 0, 2 * (size_t)c->options.size * sizeof *e->early);
     e->present = e->different = 0;
-    e->since_us = e->reported_us = 0;
+    e->since_us = e->latest_us = 0;
     if (e->id != (uint32_t)HALAY_NO_ID && !e->forgetting)
         list_append(&c->resting, e);
     else
@@ -324,6 +325,7 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
         e->since_us = now_us;
         list_append(&c->waiting, e);
     }
+    halay_arrivals_note(c, rank, e, now_us);
     if (e->present < c->options.size) {
         status = check_left(c, e);
     } else {
@@ -408,6 +410,9 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
         return forgotten(c, item->id);
     case HALAY_ITEM_BYE:
         return receive_bye(c, rank);
+    case HALAY_ITEM_DOING:
+        halay_stalls_answer(c, rank, item);
+        return HALAY_OK;
     default:
         return HALAY_ERR_FORMAT;
     }
@@ -593,55 +598,6 @@ size_t halay_coordinator_waiting(const struct halay_coordinator *c)
     return c->waiting.count;
 }
 
-/* ---- stalls ---- */
-
-static void print_ranks(const struct halay_coordinator *c, const struct entry *e, int present, char *text, size_t size)
-{
-    size_t used = 0;
-    int count = 0;
-
-    text[0] = 0;
-    for (int r = 0; r < c->options.size; r++) {
-        if ((e->state[r] != 0) != present)
-            continue;
-        if (used + 24 > size) {
-            snprintf(text + used, size - used, ", ...");
-            return;
-        }
-        used += (size_t)snprintf(text + used, size - used, "%s%d", count++ ? ", " : "", r);
-    }
-}
-
-void halay_coordinator_report_stalls(struct halay_coordinator *c, int64_t now_us, int64_t stall_us)
-{
-    enum { LINES_MAX = 6 };
-    char here[256], missing[256];
-    int lines = 0, more = 0;
-
-    for (struct entry *e = c->waiting.first; e; e = e->next) {
-        int64_t from = e->reported_us ? e->reported_us : e->since_us;
-        if (now_us - from < stall_us)
-            continue;
-        e->reported_us = now_us;
-        if (lines++ >= LINES_MAX) {
-            more++;
-            continue;
-        }
-        if (e->present == c->options.size) {
-            halay_warning(c->options.log, "stalled for %lld s: tensor '%.*s': submitted by all ranks, but not all tensors of "
-                          "its bucket were, and not every rank waits for one", (long long)((now_us - e->since_us) / 1000000),
-                          (int)e->node.length, e->node.name);
-            continue;
-        }
-        print_ranks(c, e, 1, here, sizeof here);
-        print_ranks(c, e, 0, missing, sizeof missing);
-        halay_warning(c->options.log, "stalled for %lld s: tensor '%.*s': submitted by ranks %s, missing: ranks %s",
-                      (long long)((now_us - e->since_us) / 1000000), (int)e->node.length, e->node.name, here, missing);
-    }
-    if (more)
-        halay_warning(c->options.log, "stalled: %d more tensors", more);
-}
-
 /* ---- life ---- */
 
 enum halay_status halay_coordinator_create(const struct halay_coordinator_options *options, struct halay_coordinator **out)
@@ -652,8 +608,9 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
         return HALAY_ERR_NO_MEMORY;
     c->options = *options;
     c->left = calloc((size_t)options->size, 1);
-    if (!c->left) {
-        free(c);
+    c->arrivals = calloc((size_t)options->size, sizeof *c->arrivals);
+    if (!c->left || !c->arrivals) {
+        halay_coordinator_destroy(c);
         return HALAY_ERR_NO_MEMORY;
     }
     *out = c;
@@ -678,6 +635,7 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
     free(c->ranges);
     free(c->plan);
     free(c->plan_heads);
+    free(c->arrivals);
     free(c->left);
     free(c);
 }

@@ -29,7 +29,7 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
 void halay_coordinator_destroy(struct halay_coordinator *c); /* NULL is allowed */
 
 /*
- * An item from a rank. READY, ANNOUNCE, WAITED, FLUSH, FORGET, BYE; anything else is HALAY_ERR_FORMAT, and so is what no
+ * An item from a rank. READY, ANNOUNCE, WAITED, FLUSH, FORGET, BYE, DOING; anything else is HALAY_ERR_FORMAT, and so is what no
  * correct engine sends (an id that does not exist, a tensor submitted twice). Other errors: HALAY_ERR_NO_MEMORY, and what
  * emit returned. now_us: the clock.
  */
@@ -48,8 +48,19 @@ void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max);
 /* Names that some ranks have submitted and others have not. */
 size_t halay_coordinator_waiting(const struct halay_coordinator *c);
 
-/* Log what some ranks have been waiting for longer than stall_us, once each stall_us: tensor, ranks there, ranks missing. */
-void halay_coordinator_report_stalls(struct halay_coordinator *c, int64_t now_us, int64_t stall_us);
+/*
+ * Stalls: something that some ranks have submitted and others have not for report_us (0: never) is reported, at most once
+ * each report_us, in a few lines: tensors, the ranks that are there, those that are missing and what they do instead, for
+ * which they are asked first. After limit_us (0: never) it is the end: FAIL with HALAY_ERR_PEER to all. own: what this rank
+ * does, a DOING. Call it from time to time while something is waiting. HALAY_ERR_NO_MEMORY, and what emit returned.
+ */
+enum halay_status halay_coordinator_look_for_stalls(struct halay_coordinator *c, int64_t now_us, int64_t report_us,
+                                                    int64_t limit_us, const struct halay_item *own);
+
+/* Stragglers: as halay_stragglers_read; any thread. */
+void halay_coordinator_straggler(struct halay_coordinator *c, int rank, struct halay_straggler *out);
+/* Log at level info who came last how often, the worst first; nothing if nobody ever waited. */
+void halay_coordinator_report_stragglers(struct halay_coordinator *c);
 
 /*
  * Deterministic modes: rank 0 submits the first tensor of this static bucket: its members from now on (copied), in order.

@@ -8,6 +8,7 @@
 #include "fusion/coordinator.h"
 #include "fusion/streams.h"
 #include "fusion/table.h"
+#include <stdatomic.h>
 
 enum { ENTRY_ABSENT, ENTRY_READY, ENTRY_ANNOUNCED };
 
@@ -32,7 +33,7 @@ struct entry {
     unsigned char *state;          /* [rank]; in the same block */
     struct halay_signature *announced; /* owned: [rank], valid where state is ENTRY_ANNOUNCED; NULL until needed */
     uint64_t *early;                   /* owned: [2 rank + event]: numbers of events before a bucket was sealed; or NULL */
-    int64_t since_us, reported_us;
+    int64_t since_us, latest_us; /* when the first rank came, and the latest one */
     uint64_t order; /* rank 0's order of registration + 1; 0: by name */
     uint64_t group; /* which bucket it was chosen for */
     struct halay_coordinator_bucket *bucket; /* borrowed: the static bucket it belongs to, or NULL */
@@ -49,6 +50,17 @@ struct halay_coordinator_bucket {
     struct entry **entries;        /* owned array: the members in order */
     struct entry **scratch;        /* owned array */
     size_t count;
+};
+
+/* How one rank comes. */
+struct arrivals {
+    struct entry *last; /* borrowed: what it submitted last; NULL: nothing, or the name is forgotten */
+    int64_t last_us;    /* when; 0: never */
+    int is_asked, has_answered; /* for the stall report that is under way */
+    enum halay_doing doing;     /* the answer */
+    char waited[HALAY_NAME_MAX + 1];
+    /* As struct halay_straggler; written by the driver, relaxed, read by any thread. */
+    _Atomic uint64_t times_last, late_ns, latest_ns;
 };
 
 struct halay_coordinator {
@@ -72,6 +84,9 @@ struct halay_coordinator {
     int left_count;
     int flush, has_failed, is_done, out_of_memory;
     struct halay_coordinator_bucket *buckets; /* owned: list */
+    struct arrivals *arrivals;                /* owned: [rank] */
+    _Atomic uint64_t met;                     /* tensors that all ranks submitted; as in arrivals */
+    int64_t asked_us, reported_us;            /* stalls: when ranks were asked, 0: they aren't; the last report */
 };
 
 /* The entry of a name, made if there is none; NULL: no memory. */
@@ -79,5 +94,11 @@ struct entry *halay_coordinator_entry(struct halay_coordinator *c, const char *n
 /* These run together, after all that was chosen before. */
 enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct entry *const *entries, size_t count);
 void halay_coordinator_destroy_buckets(struct halay_coordinator *c);
+
+/* stragglers.c: the rank has come for the entry, e->present counts it; the entry is about to be freed. */
+void halay_arrivals_note(struct halay_coordinator *c, int rank, struct entry *e, int64_t now_us);
+void halay_arrivals_forget(struct halay_coordinator *c, const struct entry *e);
+/* stall.c: a rank says what it is doing. */
+void halay_stalls_answer(struct halay_coordinator *c, int rank, const struct halay_item *item);
 
 #endif

@@ -64,17 +64,36 @@ static void collect(struct halay_context *ctx, struct halay_counters *all)
     }
 }
 
+/* Hand out a struct that begins with its size, to a program whose idea of it may be another: size, which stays. */
+static void fill(void *out, const void *all, size_t known, size_t size)
+{
+    size_t head = sizeof(size_t), both = size < known ? size : known;
+
+    memcpy((char *)out + head, (const char *)all + head, both - head);
+    memset((char *)out + both, 0, size - both);
+}
+
 enum halay_status halay_counters_read(struct halay_context *ctx, struct halay_counters *counters)
 {
     struct halay_counters all;
 
     if (!ctx || !counters || counters->struct_size < sizeof counters->struct_size)
         return HALAY_ERR_ARGUMENT;
-    size_t size = counters->struct_size, known = size < sizeof all ? size : sizeof all;
     collect(ctx, &all);
-    all.struct_size = size;
-    memcpy(counters, &all, known);
-    memset((char *)counters + known, 0, size - known);
+    fill(counters, &all, sizeof all, counters->struct_size);
+    return HALAY_OK;
+}
+
+enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, struct halay_straggler *straggler)
+{
+    struct halay_straggler all;
+
+    if (!ctx || rank < 0 || rank >= ctx->size || !straggler || straggler->struct_size < sizeof straggler->struct_size)
+        return HALAY_ERR_ARGUMENT;
+    if (!ctx->coordinator)
+        return HALAY_ERR_UNSUPPORTED;
+    halay_coordinator_straggler(ctx->coordinator, rank, &all);
+    fill(straggler, &all, sizeof all, straggler->struct_size);
     return HALAY_OK;
 }
 
@@ -133,6 +152,36 @@ static void print_errors(struct text *text, int rank, const struct halay_counter
               halay_status_string((enum halay_status)i), (unsigned long long)all->errors_by_status[i]);
 }
 
+static void print_stragglers(struct text *text, struct halay_context *ctx)
+{
+    static const struct {
+        size_t offset;
+        const char *name, *type, *help;
+    } kinds[] = {
+        { offsetof(struct halay_straggler, times_last), "halay_last_arrivals_total", "counter",
+          "Tensors that the rank in label arrived submitted after all others." },
+        { offsetof(struct halay_straggler, late_ns), "halay_late_seconds_total", "counter",
+          "Time by which it was later than the rank before it." },
+        { offsetof(struct halay_straggler, latest_ns), "halay_late_seconds_max", "gauge",
+          "The longest of these times." },
+    };
+    struct halay_straggler s;
+
+    halay_coordinator_straggler(ctx->coordinator, 0, &s);
+    print_head(text, "halay_arrivals_total", "counter", "Tensors that all ranks submitted.");
+    print(text, "halay_arrivals_total{rank=\"0\"} %llu\n", (unsigned long long)s.tensors);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        print_head(text, kinds[k].name, kinds[k].type, kinds[k].help);
+        for (int r = 0; r < ctx->size; r++) {
+            uint64_t value;
+            halay_coordinator_straggler(ctx->coordinator, r, &s);
+            memcpy(&value, (const char *)&s + kinds[k].offset, sizeof value);
+            print(text, "%s{rank=\"0\",arrived=\"%d\"} %.15g\n", kinds[k].name, r,
+                  k ? (double)value / 1e9 : (double)value);
+        }
+    }
+}
+
 enum halay_status halay_counters_write(struct halay_context *ctx, char *out, size_t size, size_t *length)
 {
     struct text text = { .at = out, .size = size };
@@ -151,6 +200,8 @@ enum halay_status halay_counters_write(struct halay_context *ctx, char *out, siz
             print(&text, "%s{rank=\"%d\"} %llu\n", s->name, ctx->rank, (unsigned long long)value);
     }
     print_errors(&text, ctx->rank, &all);
+    if (ctx->coordinator)
+        print_stragglers(&text, ctx);
     if (length)
         *length = text.length;
     return text.length < size ? HALAY_OK : HALAY_ERR_ARGUMENT;

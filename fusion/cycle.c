@@ -83,8 +83,8 @@ static void look_after(struct halay_context *ctx)
         halay_link_check(ctx->link, ctx->now_us, (int64_t)config->peer_timeout_ms * 1000, &rank) != HALAY_OK)
         halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "rank %d has not answered for %g s", rank,
                           config->peer_timeout_ms / 1e3);
-    if (ctx->status == HALAY_OK && ctx->coordinator && config->stall_check_ms > 0)
-        halay_coordinator_report_stalls(ctx->coordinator, ctx->now_us, (int64_t)config->stall_check_ms * 1000);
+    if (ctx->status == HALAY_OK && ctx->coordinator)
+        halay_negotiate_stalls(ctx);
     halay_link_flush(ctx->link);
 }
 

@@ -112,6 +112,9 @@ struct halay_context {
     char text[HALAY_TEXT_MAX];           /* likewise */
     _Atomic int is_unwaited; /* something was submitted since the last WAITED; written under lock, relaxed: read by the
                                 program's thread that submitted */
+    /* What a program's thread waits for, for the stall report, or NULL; relaxed: it is looked into under lock only, and a
+     * request in halay_wait stays where it is. Of several waiting threads the last one to begin. */
+    struct halay_request *_Atomic waited;
     _Atomic int flush_wanted;            /* a waiter waits for something not running; relaxed: the wake orders it */
     _Atomic int has_left;                /* halay_fini need not wait longer; stored by the driver (release) */
     _Atomic int has_events;              /* submitted.count > 0; stored under lock, read by the driver before it takes it */
@@ -204,6 +207,8 @@ size_t halay_negotiate_submitted(struct halay_context *ctx);
 enum halay_status halay_negotiate_receive(void *ctx, int rank, const struct halay_item *item);
 /* From rank 0's coordinator to the ranks. */
 enum halay_status halay_negotiate_emit(void *ctx, int rank, const struct halay_item *item);
+/* Rank 0: report what stalls, and end it after the limit. */
+void halay_negotiate_stalls(struct halay_context *ctx);
 /* Say BYE once the program is leaving. */
 void halay_negotiate_leave(struct halay_context *ctx);
 

@@ -69,7 +69,7 @@ static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
     [HALAY_ITEM_READY] = 12, [HALAY_ITEM_ANNOUNCE] = 32, [HALAY_ITEM_WAITED] = 4, [HALAY_ITEM_FLUSH] = 4,
     [HALAY_ITEM_AGREE] = 32, [HALAY_ITEM_BUCKET] = 4,    [HALAY_ITEM_ERROR] = 8,  [HALAY_ITEM_FORGET] = 8,
     [HALAY_ITEM_FAIL] = 12,  [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,   [HALAY_ITEM_DONE] = 4,
-    [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,
+    [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,    [HALAY_ITEM_DOING] = 8,
 };
 
 /* Bytes behind the fixed part, before padding: shape or ranges, then name, then text. */
@@ -97,6 +97,9 @@ static struct tail tail_of(const unsigned char *p)
         break;
     case HALAY_ITEM_FAIL:
         tail.text = get16(p + 2);
+        break;
+    case HALAY_ITEM_DOING:
+        tail.name = p[1];
         break;
     default:
         break;
@@ -199,6 +202,10 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
         read.rank = (int)get32(p + 4);
         ok = read.rank >= 0 && read.rank < size;
         break;
+    case HALAY_ITEM_DOING:
+        ok = get32(p + 4) < HALAY_DOING_COUNT;
+        read.doing = ok ? (enum halay_doing)get32(p + 4) : HALAY_DOING_ELSE;
+        break;
     default:
         break;
     }
@@ -278,6 +285,10 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
         break;
     case HALAY_ITEM_LEFT:
         put32(p + 4, (uint32_t)item->rank);
+        break;
+    case HALAY_ITEM_DOING:
+        p[1] = (unsigned char)item->name_length;
+        put32(p + 4, item->doing);
         break;
     default:
         break;

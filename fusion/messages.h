@@ -23,6 +23,8 @@
  *       LEFT      4 rank i32                                                 that rank said BYE
  *       DONE                                                                 all ranks said BYE and nothing is left to do
  *       PING, PONG                                                           are you there? yes
+ *       ASK                                                                  what does your program do?
+ *       DOING     1 name length | 4 doing u32 | name, padded                 the answer; the tensor that it waits for
  */
 #ifndef HALAY_MESSAGES_H
 #define HALAY_MESSAGES_H
@@ -53,7 +55,17 @@ enum halay_item_kind {
     HALAY_ITEM_DONE,
     HALAY_ITEM_PING,
     HALAY_ITEM_PONG,
+    HALAY_ITEM_ASK,
+    HALAY_ITEM_DOING,
     HALAY_ITEM_KINDS
+};
+
+/* What a rank's program does, as far as its engine can tell. */
+enum halay_doing {
+    HALAY_DOING_ELSE,  /* it is in no call that waits */
+    HALAY_DOING_WAITS, /* it waits for a tensor, or for one of several */
+    HALAY_DOING_LEAVES, /* it is in halay_fini */
+    HALAY_DOING_COUNT
 };
 
 struct halay_id_range {
@@ -71,6 +83,7 @@ struct halay_item {
     uint32_t id;
     enum halay_status status;
     int rank;
+    enum halay_doing doing;              /* DOING */
     struct halay_id_range range;         /* READY */
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
     const struct halay_id_range *ranges; /* BUCKET */

@@ -114,6 +114,47 @@ static void tell_flush(struct halay_context *ctx)
 
 /* ---- what the coordinator decided ---- */
 
+/* What this rank's program does, as an item whose name lies in `name`. */
+static struct halay_item describe_doing(struct halay_context *ctx, char *name)
+{
+    struct halay_item item = { .kind = HALAY_ITEM_DOING, .name = name };
+
+    pthread_mutex_lock(&ctx->lock);
+    const struct halay_request *request = atomic_load_explicit(&ctx->waited, memory_order_relaxed);
+    if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
+        item.doing = HALAY_DOING_LEAVES;
+    else if (request || ctx->driver == HALAY_DRIVER_WAITER || atomic_load_explicit(&ctx->waiters, memory_order_relaxed))
+        item.doing = HALAY_DOING_WAITS;
+    if (item.doing == HALAY_DOING_WAITS && request && request->entry) {
+        item.name_length = request->entry->node.length;
+        memcpy(name, request->entry->node.name, item.name_length);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return item;
+}
+
+void halay_negotiate_stalls(struct halay_context *ctx)
+{
+    const struct halay_config *config = &ctx->world->config;
+    char name[HALAY_NAME_MAX];
+    struct halay_item own = describe_doing(ctx, name);
+
+    enum halay_status status =
+        halay_coordinator_look_for_stalls(ctx->coordinator, ctx->now_us, (int64_t)config->stall_check_ms * 1000,
+                                          (int64_t)config->stall_shutdown_ms * 1000, &own);
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+}
+
+static enum halay_status tell_doing(struct halay_context *ctx)
+{
+    char name[HALAY_NAME_MAX];
+    struct halay_item item = describe_doing(ctx, name);
+
+    return ctx->coordinator ? HALAY_ERR_FORMAT : halay_link_append(ctx->link, 0, &item);
+}
+
 static void end_mismatched(struct halay_context *ctx, const struct halay_item *item)
 {
     uint64_t hash = halay_table_hash(item->name, item->name_length);
@@ -154,6 +195,8 @@ static enum halay_status apply(struct halay_context *ctx, const struct halay_ite
     case HALAY_ITEM_LEFT:
         ctx->left[item->rank] = 1;
         return HALAY_OK;
+    case HALAY_ITEM_ASK:
+        return tell_doing(ctx);
     case HALAY_ITEM_DONE:
         ctx->is_done = 1;
         halay_link_stop_receiving(ctx->link);

@@ -179,9 +179,12 @@ enum halay_status halay_wait(struct halay_request *request, int timeout_ms)
     note_waiter(request->ctx, 0);
     if (has_ended(request))
         return status_of(request);
-    if (!halay_cycle_wait(request->ctx, has_ended, request, halay_deadline_us(timeout_ms)))
-        return HALAY_ERR_TIMEOUT;
-    return status_of(request);
+    struct halay_context *ctx = request->ctx;
+    atomic_store_explicit(&ctx->waited, request, memory_order_relaxed);
+    int is_over = halay_cycle_wait(ctx, has_ended, request, halay_deadline_us(timeout_ms));
+    if (atomic_load_explicit(&ctx->waited, memory_order_relaxed) == request)
+        atomic_store_explicit(&ctx->waited, NULL, memory_order_relaxed);
+    return is_over ? status_of(request) : HALAY_ERR_TIMEOUT;
 }
 
 const char *halay_request_text(const struct halay_request *request)

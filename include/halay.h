@@ -197,6 +197,23 @@ HALAY_API enum halay_status halay_counters_read(struct halay_context *ctx, struc
  */
 HALAY_API enum halay_status halay_counters_write(struct halay_context *ctx, char *text, size_t size, size_t *length);
 
+/* How often a rank was the last one to submit a tensor, and by how much. Set struct_size to sizeof. */
+struct halay_straggler {
+    size_t struct_size;
+    uint64_t tensors;    /* that all ranks submitted, whoever came last */
+    uint64_t times_last; /* of these, that this rank submitted last; those that came together count for none */
+    uint64_t late_ns;    /* the sum of the times by which it was then later than the rank before it */
+    uint64_t latest_ns;  /* the longest of them */
+};
+
+/*
+ * The straggler statistics of one rank. Rank 0 alone sees the others come, HALAY_ERR_UNSUPPORTED on the others; there
+ * halay_counters_write has them too, and halay_fini logs them at level info. What was only late enough to be seen in a look
+ * of rank 0's engine of its own counts: a few microseconds mean nothing. Never blocks. HALAY_ERR_ARGUMENT: no such rank, or
+ * struct_size is too small (a larger one is as in halay_counters_read).
+ */
+HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, struct halay_straggler *straggler);
+
 #ifdef __cplusplus
 }
 #endif

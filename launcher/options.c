@@ -62,6 +62,7 @@ static const struct option table[] = {
     { "--check", "0|1", SETS, "HALAY_CHECK", 0, "1: ranks compare what they call before each collective" },
     { "--stall-check-time", "SECONDS", SETS, "HALAY_STALL_CHECK_TIME", 0, "when a stalled tensor is reported" },
     { "--no-stall-check", NULL, SETS_OFF, "HALAY_STALL_CHECK_TIME", 0, "never report a stalled tensor" },
+    { "--stall-shutdown-time", "SECONDS", SETS, "HALAY_STALL_SHUTDOWN_TIME", 0, "when it ends the job" },
     { "--allreduce-algorithm", "NAME", SETS, "HALAY_ALLREDUCE_ALGORITHM", 0, "algorithm by name, or auto" },
     { "--reduce-algorithm", "NAME", SETS, "HALAY_REDUCE_ALGORITHM", 0, "algorithm by name, or auto" },
     { "--reduce-scatter-algorithm", "NAME", SETS, "HALAY_REDUCE_SCATTER_ALGORITHM", 0, "algorithm by name, or auto" },

@@ -20,6 +20,7 @@ struct rank_run {
     void *arg;
     /* Changes to the configuration, before the engine starts; NULL: none. */
     void (*configure)(struct halay_config *config, void *arg);
+    void (*sink)(struct rank_run *run, const char *line); /* takes all log lines; NULL: what follows */
     /* Log lines with this text are counted instead of printed. NULL: all are printed. */
     const char *expected;
     _Atomic int expected_lines;
@@ -31,6 +32,10 @@ static inline void ranks_log(void *arg, enum halay_log_level level, const char *
     struct rank_run *run = arg;
 
     (void)level;
+    if (run->sink) {
+        run->sink(run, line);
+        return;
+    }
     if (!run->expected || (*run->expected && !strstr(line, run->expected))) {
         fprintf(stderr, "%s\n", line);
         return;
@@ -78,6 +83,7 @@ static inline void ranks_run(int size, uint64_t delay, const struct rank_run *pr
         runs[r].arg = prototype->arg;
         runs[r].configure = prototype->configure;
         runs[r].expected = prototype->expected;
+        runs[r].sink = prototype->sink;
         REQUIRE(!pthread_create(&threads[r], NULL, ranks_main, &runs[r]));
     }
     for (int r = 0; r < size; r++)

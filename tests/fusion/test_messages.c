@@ -62,6 +62,10 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
     case HALAY_ITEM_LEFT:
         item.rank = (int)random_below(r, SIZE);
         break;
+    case HALAY_ITEM_DOING:
+        item.doing = (enum halay_doing)random_below(r, HALAY_DOING_COUNT);
+        item.name_length = random_below(r, HALAY_NAME_MAX + 1);
+        break;
     default:
         break;
     }
@@ -73,7 +77,7 @@ static int same(const struct halay_item *a, const struct halay_item *b)
     return a->kind == b->kind && a->name_length == b->name_length && a->text_length == b->text_length &&
            !memcmp(a->name, b->name, a->name_length) && !memcmp(a->text, b->text, a->text_length) &&
            halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->status == b->status &&
-           a->rank == b->rank && a->range.first == b->range.first && a->range.count == b->range.count &&
+           a->rank == b->rank && a->doing == b->doing && a->range.first == b->range.first && a->range.count == b->range.count &&
            a->range_count == b->range_count && !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
 }
 

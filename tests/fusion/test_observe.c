@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the engine tells about itself, over the fake transport: counters, as a struct and as text.
+ * What the engine tells about itself: counters, as a struct and as text; stalls and stragglers, by the coordinator alone
+ * with a clock of the test's, and by engines over the fake transport.
  */
+#include "fusion/coordinator.h"
 #include "tests/fusion/ranks.h"
+#include <unistd.h>
 
 static struct halay_counters counters_of(struct halay_context *ctx)
 {
@@ -104,8 +107,313 @@ static void body_counters(struct rank_run *run)
     check_text(ctx, run->rank);
 }
 
+/* ---- the coordinator alone: a clock of the test's, messages and log lines kept ---- */
+
+enum { JOB = 12, LINES_MAX = 32 };
+#define SECOND INT64_C(1000000)
+
+struct bench {
+    struct halay_coordinator *c;
+    struct halay_log log;
+    int size, asked[JOB], fails, lines, forgotten;
+    uint32_t forget[JOB];
+    char text[HALAY_TEXT_MAX + 1], line[LINES_MAX][1200];
+};
+
+static enum halay_status bench_emit(void *arg, int rank, const struct halay_item *item)
+{
+    struct bench *b = arg;
+
+    if (item->kind == HALAY_ITEM_ASK) {
+        b->asked[rank]++;
+    } else if (item->kind == HALAY_ITEM_FORGET) {
+        REQUIRE(b->forgotten < JOB);
+        b->forget[b->forgotten++] = item->id;
+    } else if (item->kind == HALAY_ITEM_FAIL) {
+        b->fails++;
+        CHECK(rank == -1 && item->status == HALAY_ERR_PEER);
+        snprintf(b->text, sizeof b->text, "%.*s", (int)item->text_length, item->text);
+    }
+    return HALAY_OK;
+}
+
+static void bench_log(void *arg, enum halay_log_level level, const char *line)
+{
+    struct bench *b = arg;
+
+    (void)level;
+    REQUIRE(b->lines < LINES_MAX);
+    snprintf(b->line[b->lines++], sizeof *b->line, "%s", line);
+}
+
+static void bench_open(struct bench *b, int size, enum halay_log_level level)
+{
+    memset(b, 0, sizeof *b);
+    halay_log_init(&b->log, level);
+    b->size = size;
+    b->log.write = bench_log;
+    b->log.arg = b;
+    struct halay_coordinator_options options = {
+        .size = size, .threshold = 1 << 20, .ids_max = 4, .log = &b->log, .emit = bench_emit, .arg = b
+    };
+    REQUIRE(halay_coordinator_create(&options, &b->c) == HALAY_OK);
+}
+
+static void bench_close(struct bench *b)
+{
+    halay_coordinator_destroy(b->c);
+    halay_log_fini(&b->log);
+}
+
+static void submit(struct bench *b, int rank, const char *name, int64_t now_us)
+{
+    struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
+                               .name = name,
+                               .name_length = strlen(name),
+                               .signature = { .dimensions = 1, .shape = { 4 } } };
+    int emitted;
+
+    CHECK(halay_coordinator_receive(b->c, rank, &item, now_us) == HALAY_OK);
+    CHECK(halay_coordinator_decide(b->c, 1, &emitted) == HALAY_OK);
+    for (; b->forgotten; b->forgotten--) /* the other ranks let go of it: its entry is freed */
+        for (int r = 1; r < b->size; r++)
+            CHECK(halay_coordinator_receive(
+                      b->c, r, &(struct halay_item){ .kind = HALAY_ITEM_FORGET, .id = b->forget[b->forgotten - 1] },
+                      now_us) == HALAY_OK);
+}
+
+static void answer(struct bench *b, int rank, enum halay_doing doing, const char *name)
+{
+    struct halay_item item = { .kind = HALAY_ITEM_DOING, .doing = doing, .name = name, .name_length = strlen(name) };
+
+    CHECK(halay_coordinator_receive(b->c, rank, &item, 0) == HALAY_OK);
+}
+
+/* Look for stalls; how many lines were logged. Rank 0 waits for 'own'. */
+static int look(struct bench *b, int64_t now_us, int64_t report_us, int64_t limit_us)
+{
+    static const struct halay_item own = {
+        .kind = HALAY_ITEM_DOING, .doing = HALAY_DOING_WAITS, .name = "own", .name_length = 3
+    };
+
+    b->lines = 0;
+    CHECK(halay_coordinator_look_for_stalls(b->c, now_us, report_us, limit_us, &own) == HALAY_OK);
+    return b->lines;
+}
+
+static void expect_line(const struct bench *b, int i, const char *want)
+{
+    CHECK(i < b->lines && strstr(b->line[i], want), "'%s' instead of '%s'", i < b->lines ? b->line[i] : "nothing",
+          want);
+}
+
+static void check_stall_report(void)
+{
+    struct bench b;
+    int64_t t = 100 * SECOND;
+
+    bench_open(&b, 4, HALAY_LOG_WARNING);
+    submit(&b, 1, "before", t);
+    submit(&b, 1, "late", t + SECOND);
+    submit(&b, 3, "late", t + 2 * SECOND);
+    CHECK(!look(&b, t + 59 * SECOND, 60 * SECOND, 0) && !b.asked[2], "not yet");
+    /* Both are old enough now; who lacks either is asked, once, and the report waits for the answers. */
+    CHECK(!look(&b, t + 62 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1 && b.asked[3] == 1 && !b.asked[1]);
+    answer(&b, 2, HALAY_DOING_ELSE, "");
+    CHECK(!look(&b, t + 63 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1);
+    answer(&b, 3, HALAY_DOING_WAITS, "late");
+    CHECK(look(&b, t + 63 * SECOND + 1, 60 * SECOND, 0) == 5);
+    expect_line(&b, 0, "stalled for 63 s: tensor 'before': submitted by ranks 1, missing: ranks 0, 2, 3");
+    expect_line(&b, 1, "stalled for 62 s: tensor 'late': submitted by ranks 1, 3, missing: ranks 0, 2");
+    expect_line(&b, 2, "stalled: rank 0 has submitted nothing; its program waits for 'own'");
+    expect_line(&b, 3, "stalled: rank 2 has submitted nothing; its program waits for nothing");
+    expect_line(&b, 4, "stalled: rank 3 submitted 'late' last, 61 s ago; its program waits for 'late'");
+    /* Again after as long, not before, though another tensor has become old; what does not answer is said not to. */
+    for (int s = 64; s < 122; s++)
+        CHECK(!look(&b, t + s * SECOND, 60 * SECOND, 0), "after %d s", s);
+    submit(&b, 0, "late", t + 122 * SECOND);
+    CHECK(!look(&b, t + 124 * SECOND, 60 * SECOND, 0) && b.asked[2] == 2);
+    answer(&b, 3, HALAY_DOING_WAITS, "");
+    CHECK(look(&b, t + 127 * SECOND, 60 * SECOND, 0) == 5);
+    expect_line(&b, 1, "tensor 'late': submitted by ranks 0, 1, 3, missing: ranks 2");
+    expect_line(&b, 3, "stalled: rank 2 has submitted nothing; does not answer");
+    expect_line(&b, 4, "its program waits");
+    CHECK(!b.fails);
+    bench_close(&b);
+}
+
+/* Few lines, however much stalls. */
+static void check_stall_bounds(void)
+{
+    struct bench b;
+    char name[16];
+
+    bench_open(&b, JOB, HALAY_LOG_WARNING);
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        submit(&b, JOB - 1, name, SECOND);
+    }
+    look(&b, 10 * SECOND, SECOND, 0);
+    for (int r = 1; r < JOB - 1; r++)
+        answer(&b, r, HALAY_DOING_LEAVES, "");
+    CHECK(look(&b, 11 * SECOND, SECOND, 0) == 6 + 1 + 8 + 1);
+    expect_line(&b, 6, "stalled: 94 more tensors");
+    expect_line(&b, 8, "stalled: rank 1 has submitted nothing; its program is leaving");
+    expect_line(&b, 15, "stalled: 3 more ranks");
+    bench_close(&b);
+}
+
+static void check_stall_limit(void)
+{
+    struct bench b;
+
+    bench_open(&b, 3, HALAY_LOG_WARNING);
+    submit(&b, 0, "late", SECOND);
+    CHECK(!look(&b, 1000 * SECOND, 0, 0) && !b.asked[1], "off");
+    CHECK(!look(&b, 10 * SECOND, 0, 10 * SECOND) && !b.fails);
+    look(&b, 11 * SECOND, 0, 10 * SECOND);
+    CHECK(b.fails == 1 && !strcmp(b.text, "stalled for 10 s: tensor 'late': submitted by ranks 0, missing: ranks 1, 2"),
+          "'%s'", b.text);
+    look(&b, 12 * SECOND, 0, 10 * SECOND);
+    CHECK(b.fails == 1, "once");
+    bench_close(&b);
+}
+
+static void check_stragglers(void)
+{
+    struct bench b;
+    struct halay_straggler s;
+
+    bench_open(&b, 3, HALAY_LOG_INFO);
+    for (int64_t i = 1; i <= 10;
+         i++) { /* rank 2 is last by 3 ms, once by 7; rank 0 once by 1; the others come together */
+        int last = i == 4 ? 0 : 2;
+        for (int r = 0; r < 3; r++)
+            if (r != last)
+                submit(&b, r, i % 2 ? "a" : "b", i * SECOND);
+        submit(&b, last, i % 2 ? "a" : "b", i * SECOND + (last == 0 ? 1000 : i == 7 ? 7000 : 3000));
+    }
+    for (int r = 0; r < 3; r++) /* together: nobody was last */
+        for (int k = 0; k < 8; k++)
+            submit(&b, r, (char[]){ (char)('c' + k), 0 }, 20 * SECOND);
+    halay_coordinator_straggler(b.c, 2, &s);
+    CHECK(s.tensors == 18 && s.times_last == 9 && s.late_ns == 31000000 && s.latest_ns == 7000000);
+    halay_coordinator_straggler(b.c, 0, &s);
+    CHECK(s.times_last == 1 && s.late_ns == 1000000 && s.latest_ns == 1000000);
+    halay_coordinator_straggler(b.c, 1, &s);
+    CHECK(s.times_last == 0 && s.late_ns == 0 && s.latest_ns == 0);
+    b.lines = 0;
+    halay_coordinator_report_stragglers(b.c);
+    CHECK(b.lines == 2);
+    expect_line(&b, 0,
+                "stragglers: rank 2 was the last one for 9 of 18 tensors, late by 3.44 ms on average, 7 ms at most, "
+                "0.031 s in all");
+    expect_line(&b, 1, "stragglers: rank 0 was the last one for 1 of 18 tensors");
+    /* Names are forgotten, also the one that rank 1 submitted last: nobody speaks of it then. */
+    for (int k = 0; k < 8; k++) {
+        submit(&b, 0, (char[]){ (char)('r' - k), 0 }, 30 * SECOND);
+        submit(&b, 1, (char[]){ (char)('k' + k), 0 }, 30 * SECOND);
+    }
+    for (int k = 0; k < 8; k++)
+        submit(&b, 2, (char[]){ (char)('r' - k), 0 }, 30 * SECOND);
+    submit(&b, 0, "z", 31 * SECOND);
+    look(&b, 40 * SECOND, SECOND, 0);
+    CHECK(look(&b, 43 * SECOND, SECOND, 0) == 3);
+    expect_line(&b, 1, "stalled: rank 1 submitted something last, 13 s ago; does not answer");
+    expect_line(&b, 2, "stalled: rank 2 submitted 'k' last, 13 s ago; does not answer");
+    bench_close(&b);
+}
+
+/* ---- stalls and stragglers over engines ---- */
+
+static _Atomic int saw_waits, saw_else;
+
+static void note_stall(struct rank_run *run, const char *line)
+{
+    (void)run;
+    if (strstr(line, "stalled: rank 2 submitted 'go' last") && strstr(line, "its program waits for 'go'"))
+        saw_waits = 1;
+    else if (strstr(line, "stalled: rank 1 submitted 'first' last") && strstr(line, "its program waits for nothing"))
+        saw_else = 1;
+    else if (!strstr(line, "stalled") && !strstr(line, "stragglers"))
+        fprintf(stderr, "%s\n", line);
+}
+
+static void configure_stall(struct halay_config *config, void *arg)
+{
+    (void)arg;
+    config->stall_check_ms = 20;
+}
+
+/* Rank 1 computes, rank 2 waits for something else; rank 0 hears of both and lets them go on. */
+static void body_stall(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    struct halay_request *request = NULL;
+    float x = 1, go = 0;
+
+    CHECK(halay_allreduce(ctx, "first", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    if (run->rank == 0) {
+        CHECK(halay_allreduce_async(ctx, "late", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+        while (!saw_waits || !saw_else)
+            halay_wait(request, 10);
+    } else if (run->rank == 1) {
+        while (!saw_waits || !saw_else)
+            usleep(1000);
+    }
+    CHECK(halay_broadcast(ctx, "go", &go, 1, HALAY_F32, 0) == HALAY_OK);
+    if (!request)
+        CHECK(halay_allreduce_async(ctx, "late", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_OK && x == 9);
+    halay_request_free(request);
+
+    struct halay_straggler s = { .struct_size = sizeof s };
+    CHECK(halay_stragglers_read(ctx, 3, &s) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_stragglers_read(ctx, 1, &s) == (run->rank ? HALAY_ERR_UNSUPPORTED : HALAY_OK));
+    if (run->rank)
+        return;
+    CHECK(s.tensors == 3 && s.times_last <= 3 && s.latest_ns <= s.late_ns);
+    char text[16384];
+    CHECK(halay_counters_write(ctx, text, sizeof text, NULL) == HALAY_OK);
+    CHECK(strstr(text, "halay_arrivals_total{rank=\"0\"} 3\n") &&
+          strstr(text, "halay_late_seconds_total{rank=\"0\",arrived=\"2\"} "));
+}
+
+static void configure_limit(struct halay_config *config, void *arg)
+{
+    (void)arg;
+    config->stall_check_ms = 0;
+    config->stall_shutdown_ms = 100;
+}
+
+/* The last rank never submits: every rank gets an end that names it. */
+static void body_limit(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    static const char want[] = "tensor 'late': submitted by ranks 0, 1, missing: ranks 2";
+    char text[HALAY_TEXT_MAX];
+    float x = 1;
+
+    if (run->rank != 2)
+        CHECK(halay_allreduce(ctx, "late", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+    while (halay_context_status(ctx, text, sizeof text) == HALAY_OK)
+        usleep(1000);
+    CHECK(!strncmp(text, "stalled for ", 12) && strstr(text, want) &&
+              halay_context_status(ctx, NULL, 0) == HALAY_ERR_PEER,
+          "'%s'", text);
+    CHECK(halay_allreduce(ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+}
+
 int main(void)
 {
+    check_stall_report();
+    check_stall_bounds();
+    check_stall_limit();
+    check_stragglers();
+    ranks_run(3, 0, &(struct rank_run){ .body = body_stall, .configure = configure_stall, .sink = note_stall }, NULL,
+              NULL);
+    ranks_run(3, 0, &(struct rank_run){ .body = body_limit, .configure = configure_limit, .expected = "stalled" }, NULL,
+              NULL);
     ranks_run(1, 0, &(struct rank_run){ .body = body_counters }, NULL, NULL);
     ranks_run(2, 0, &(struct rank_run){ .body = body_counters, .expected = "odd" }, NULL, NULL);
     ranks_run(3, 91, &(struct rank_run){ .body = body_counters, .expected = "odd" }, NULL, NULL);
