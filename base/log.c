@@ -65,6 +65,18 @@ void halay_log_write(struct halay_log *log, enum halay_log_level level, const ch
     va_end(args);
 }
 
+void halay_error_somewhere(struct halay_log *log, const char *format, ...)
+{
+    struct halay_log nobodys;
+    va_list args;
+
+    halay_log_init(&nobodys, HALAY_LOG_ERROR);
+    va_start(args, format);
+    halay_log_vwrite(log ? log : &nobodys, HALAY_LOG_ERROR, format, args);
+    va_end(args);
+    halay_log_fini(&nobodys);
+}
+
 void halay_log_last_error(struct halay_log *log, char *text, size_t size)
 {
     pthread_mutex_lock(&log->lock);

@@ -32,6 +32,9 @@ void halay_log_write(struct halay_log *log, enum halay_log_level level, const ch
     __attribute__((format(printf, 3, 4)));
 void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const char *format, va_list args);
 
+/* An error where there may be no log, since what has one is missing: without it the line goes to standard error. */
+void halay_error_somewhere(struct halay_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Copies the newest error's text, "" if none. */
 void halay_log_last_error(struct halay_log *log, char *text, size_t size);
 

@@ -2,20 +2,26 @@
  *
  * A group of all ranks of this job, with a world of its own.
  */
+#include "base/struct_size.h"
 #include "collectives/channel.h"
 
 enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group)
 {
-    struct halay_world_options world_options = { 0 };
+    enum { FIRST_VERSION = sizeof(struct halay_group_options) };
+    struct halay_group_options how = { 0 };
     struct halay_world *world;
+    enum halay_status status = HALAY_OK;
 
-    if (!group || (options && options->struct_size < sizeof *options))
+    if (!group) {
+        halay_error_somewhere(NULL, "halay_group_open: no place for the group");
         return HALAY_ERR_ARGUMENT;
-    if (options) {
-        world_options.bootstrap = options->bootstrap;
-        world_options.transport = options->transport;
     }
-    enum halay_status status = halay_world_open(&world_options, &world);
+    if (options)
+        status = halay_struct_read(NULL, "halay_group_options", options, FIRST_VERSION, sizeof how, &how);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_world_open(
+        &(struct halay_world_options){ .bootstrap = how.bootstrap, .transport = how.transport }, &world);
     if (status != HALAY_OK)
         return status;
     status = halay_group_create(world, group);

@@ -9,6 +9,7 @@
  * Cleanup: reverse-order labels while it is made, destroy takes a whole one.
  */
 #include "base/clock.h"
+#include "base/struct_size.h"
 #include "fusion/engine.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,15 +79,24 @@ err_free:
 
 enum halay_status halay_init(const struct halay_options *options, struct halay_context **out)
 {
-    struct halay_world_options how = { 0 };
+    enum { FIRST_VERSION = sizeof(struct halay_options) };
+    struct halay_options how = { 0 };
     struct halay_world *world;
+    enum halay_status status = HALAY_OK;
 
-    if (!out || (options && options->struct_size != sizeof *options))
+    if (!out) {
+        halay_error_somewhere(NULL, "halay_init: no place for the context");
         return HALAY_ERR_ARGUMENT;
+    }
     if (options)
-        how = (struct halay_world_options){ .bootstrap = options->bootstrap, .transport = options->transport,
-                                            .log_write = options->log, .log_arg = options->log_arg };
-    enum halay_status status = halay_world_open(&how, &world);
+        status = halay_struct_read(NULL, "halay_options", options, FIRST_VERSION, sizeof how, &how);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_world_open(&(struct halay_world_options){ .bootstrap = how.bootstrap,
+                                                             .transport = how.transport,
+                                                             .log_write = how.log,
+                                                             .log_arg = how.log_arg },
+                              &world);
     if (status != HALAY_OK)
         return status;
     status = halay_context_create(world, out);

@@ -7,6 +7,7 @@
  */
 #include "fusion/counters.h"
 #include "base/clock.h"
+#include "base/struct_size.h"
 #include "fusion/engine.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,7 +78,8 @@ enum halay_status halay_counters_read(struct halay_context *ctx, struct halay_co
 {
     struct halay_counters all;
 
-    if (!ctx || !counters || counters->struct_size < sizeof counters->struct_size)
+    if (!ctx || !counters || counters->struct_size < sizeof counters->struct_size ||
+        counters->struct_size > HALAY_STRUCT_MOST)
         return HALAY_ERR_ARGUMENT;
     collect(ctx, &all);
     fill(counters, &all, sizeof all, counters->struct_size);

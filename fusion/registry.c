@@ -9,7 +9,9 @@
  * one kind up to the threshold. The first submission of a member seals its bucket; what is registered later opens another.
  */
 #include "base/memory.h"
+#include "base/struct_size.h"
 #include "fusion/engine.h"
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,16 +103,24 @@ static const char *buffer_fault(const struct halay_tensor_info *info, size_t cou
     return in < out + bytes && out < in + bytes ? "in and out overlap and are not the same" : NULL;
 }
 
+/* A program's description, of whichever version, as this version's. */
+static enum halay_status read_info(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                   struct halay_tensor_info *known)
+{
+    enum { FIRST_VERSION = offsetof(struct halay_tensor_info, prescale) };
+
+    if (info)
+        return halay_struct_read(ctx->log, "halay_tensor_info", info, FIRST_VERSION, sizeof *known, known);
+    halay_error(ctx->log, "tensor: no description of it");
+    return HALAY_ERR_ARGUMENT;
+}
+
 /* Check what the caller describes; says what is wrong. */
 static enum halay_status check_info(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     struct halay_signature *signature, size_t *count, size_t *length)
 {
     const char *why = "";
 
-    if (!info || info->struct_size != sizeof *info) {
-        halay_error(ctx->log, "tensor: struct_size is not sizeof(struct halay_tensor_info)");
-        return HALAY_ERR_ARGUMENT;
-    }
     if (!is_name(info->name, length)) {
         halay_error(ctx->log, "tensor: the name must be 1 to %d bytes of UTF-8", HALAY_NAME_MAX);
         return HALAY_ERR_ARGUMENT;
@@ -220,11 +230,16 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
                                  struct halay_tensor **out)
 {
     struct halay_signature signature;
+    struct halay_tensor_info known;
     size_t count, length;
 
     if (!ctx || !out)
         return HALAY_ERR_ARGUMENT;
-    enum halay_status status = check_info(ctx, info, &signature, &count, &length);
+    enum halay_status status = read_info(ctx, info, &known);
+    if (status != HALAY_OK)
+        return status;
+    info = &known;
+    status = check_info(ctx, info, &signature, &count, &length);
     if (status != HALAY_OK)
         return status;
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
@@ -406,7 +421,12 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
 enum halay_status halay_submit_named(struct halay_context *ctx, const struct halay_tensor_info *info,
                                      halay_callback callback, void *arg, struct halay_request **request)
 {
-    return halay_submit_info(ctx, info, callback, arg, 1, request);
+    struct halay_tensor_info known;
+
+    if (!ctx)
+        return HALAY_ERR_ARGUMENT;
+    enum halay_status status = read_info(ctx, info, &known);
+    return status == HALAY_OK ? halay_submit_info(ctx, &known, callback, arg, 1, request) : status;
 }
 
 static struct halay_tensor_info describe(const char *name, enum halay_operation operation, const void *in, void *out,

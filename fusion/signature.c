@@ -48,8 +48,6 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
         *why = text;                                                                                                    \
         return status;                                                                                                  \
     } while (0)
-    if (info->struct_size != sizeof *info)
-        REFUSE(HALAY_ERR_ARGUMENT, "struct_size is not sizeof(struct halay_tensor_info)");
     if (info->operation != HALAY_ALLREDUCE && info->operation != HALAY_BROADCAST)
         REFUSE(HALAY_ERR_ARGUMENT, "unknown operation");
     if (!halay_dtype_size(info->dtype))

@@ -7,6 +7,11 @@
  * cause of an error writes one line to the log (standard error unless the options say otherwise); callers pass the status
  * on. Nothing here prints to standard output, exits or aborts.
  *
+ * Structs with struct_size. A program sets struct_size to sizeof, so that it goes on working with later versions of the
+ * library, where the struct has more members: what it does not have is taken for zero. A struct that is longer than this
+ * version knows is accepted while there are only zeros behind that, else HALAY_ERR_ARGUMENT, as is one that is shorter than it
+ * ever was.
+ *
  * Threads. The functions in this header may be called from any thread at any time.
  */
 #ifndef HALAY_TYPES_H

@@ -208,7 +208,9 @@ static void body_arguments(struct rank_run *run)
     struct halay_request *request, *second;
     struct halay_tensor *tensor, *other;
     struct halay_tensor_info info = float_info("w", a, 4);
+    _Alignas(struct halay_tensor_info) unsigned char newer[sizeof info + 8];
 
+    memset(newer, 1, sizeof newer);
     memset(longest, 'n', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
     CHECK(halay_allreduce(ctx, longest, NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
@@ -234,6 +236,11 @@ static void body_arguments(struct rank_run *run)
     info = float_info("w", a, 4);
     info.struct_size = 8;
     CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
+    info.struct_size = sizeof info + 8;
+    CHECK(halay_register(ctx, (void *)memcpy(newer, &info, sizeof info), &tensor) == HALAY_ERR_ARGUMENT, "of a newer version");
+    memset(newer + sizeof info, 0, 8);
+    CHECK(halay_register(ctx, (void *)newer, &tensor) == HALAY_OK && halay_unregister(tensor) == HALAY_OK);
+    CHECK(halay_submit_named(ctx, NULL, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
     info = float_info("w", a, 4);
     info.dimensions = HALAY_DIMENSIONS_MAX + 1;
     CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Structs of other versions: struct_size.h has the picture.
+ */
+#include "base/struct_size.h"
+#include <string.h>
+
+static int is_zero(const unsigned char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i])
+            return 0;
+    return 1;
+}
+
+enum halay_status halay_struct_read(struct halay_log *log, const char *name, const void *given, size_t first,
+                                    size_t known, void *out)
+{
+    size_t size;
+
+    memcpy(&size, given, sizeof size);
+    if (size < first || size > HALAY_STRUCT_MOST) {
+        halay_error_somewhere(log, "struct_size of struct %s is %zu: set it to sizeof, which is %zu in this version",
+                              name, size, known);
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (size > known && !is_zero((const unsigned char *)given + known, size - known)) {
+        halay_error_somewhere(log,
+                              "struct %s of %zu bytes asks for something newer than this version of the library, "
+                              "which knows %zu of them",
+                              name, size, known);
+        return HALAY_ERR_ARGUMENT;
+    }
+    memset(out, 0, known);
+    memcpy(out, given, size < known ? size : known);
+    memcpy(out, &known, sizeof known);
+    return HALAY_OK;
+}
