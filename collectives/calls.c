@@ -10,9 +10,10 @@
 
 /* ---- arguments ---- */
 
+/* group may be NULL: perhaps that is what is wrong. */
 static enum halay_status refuse(struct halay_group *group, const char *what)
 {
-    halay_error(group->world->log, "%s", what);
+    halay_error_somewhere(group ? group->world->log : NULL, "%s", what);
     return HALAY_ERR_ARGUMENT;
 }
 
@@ -93,6 +94,8 @@ static enum halay_status set_type(struct halay_coll *c, enum halay_dtype dtype)
 /* bytes: of coll.h. */
 static enum halay_status launch(struct halay_coll *c, size_t bytes, struct halay_coll **out)
 {
+    if (!out)
+        return refuse(c->group, "no place for the collective's handle");
     c->bytes = bytes;
     enum halay_status status = halay_coll_launch(c);
 

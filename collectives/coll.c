@@ -52,8 +52,11 @@ int halay_group_can_start(const struct halay_group *group)
 
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out)
 {
+    if (!group) {
+        halay_error_somewhere(NULL, "%s: no group", halay_operation_name(operation));
+        return HALAY_ERR_ARGUMENT;
+    }
     struct halay_channel *channel = &group->channels[group->started % HALAY_CHANNELS];
-
     if (group->status != HALAY_OK)
         return group->status;
     if (channel->is_taken) {
@@ -458,8 +461,16 @@ static unsigned long all_work(const struct halay_group *group)
     return work;
 }
 
+static enum halay_status refuse_nothing(void)
+{
+    halay_error_somewhere(NULL, "no collective");
+    return HALAY_ERR_ARGUMENT;
+}
+
 enum halay_status halay_coll_progress(struct halay_coll *c)
 {
+    if (!c)
+        return refuse_nothing();
     if (c->status == HALAY_IN_PROGRESS)
         drive(c->group, 1u << c->channel->index);
     return c->status;
@@ -505,6 +516,8 @@ static void rest(struct halay_group *group, const struct halay_coll *c, int64_t 
 
 enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
 {
+    if (!c)
+        return refuse_nothing();
     struct halay_group *group = c->group;
     int64_t deadline = timeout_ms < 0 ? HALAY_NEVER : halay_deadline_us(timeout_ms), since = 0;
     unsigned long seen = all_work(group), now_at;
@@ -538,6 +551,10 @@ void halay_coll_end(struct halay_coll *c)
 {
     if (!c)
         return;
+    if (!c->channel->is_taken) {
+        halay_error(c->group->world->log, "a collective was ended twice");
+        return;
+    }
     if (c->status == HALAY_IN_PROGRESS)
         close_group(c->group, HALAY_ERR_CANCELED, -1);
     c->channel->is_taken = 0;

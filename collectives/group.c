@@ -320,8 +320,12 @@ enum halay_status halay_group_status(const struct halay_group *group, int *rank)
 
 enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, void **ptr)
 {
+    if (!group || !ptr) {
+        halay_error_somewhere(group ? group->world->log : NULL, "halay_group_alloc: no %s",
+                              group ? "place for the pointer" : "group");
+        return HALAY_ERR_ARGUMENT;
+    }
     struct halay_block *block = calloc(1, sizeof *block);
-
     if (!block)
         return HALAY_ERR_NO_MEMORY;
     enum halay_status status = memory_of(group)->ops->alloc(memory_of(group), bytes, &block->ptr);
@@ -337,12 +341,16 @@ enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, voi
     return HALAY_OK;
 }
 
-void halay_group_free(struct halay_group *group, void *ptr)
+enum halay_status halay_group_free(struct halay_group *group, void *ptr)
 {
     struct halay_block **link, *block;
 
     if (!ptr)
-        return;
+        return HALAY_OK;
+    if (!group) {
+        halay_error_somewhere(NULL, "halay_group_free: no group");
+        return HALAY_ERR_ARGUMENT;
+    }
     pthread_mutex_lock(&group->lock);
     for (link = &group->blocks; (block = *link) && block->ptr != ptr; link = &block->next)
         ;
@@ -350,11 +358,13 @@ void halay_group_free(struct halay_group *group, void *ptr)
         *link = block->next;
     pthread_mutex_unlock(&group->lock);
     if (!block) {
-        halay_warning(group->world->log, "not freed: %p is not from halay_group_alloc of this group", ptr);
-        return;
+        halay_error(group->world->log, "not freed: %p is not from halay_group_alloc of this group, or was freed before",
+                    ptr);
+        return HALAY_ERR_ARGUMENT;
     }
     memory_of(group)->ops->free(memory_of(group), ptr);
     free(block);
+    return HALAY_OK;
 }
 
 /* ---- settings ---- */
@@ -400,6 +410,10 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
     const char *why;
     char list[256];
 
+    if (!group) {
+        halay_error_somewhere(NULL, "halay_group_set_algorithm: no group");
+        return HALAY_ERR_ARGUMENT;
+    }
     if (halay_operation_parse(operation, &which) != HALAY_OK) {
         list_operations(list, sizeof list);
         halay_error(group->world->log, "unknown operation '%s': there are %s", operation ? operation : "(null)", list);
@@ -448,8 +462,11 @@ const char *halay_group_algorithm(const struct halay_group *group, const char *o
 
 enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes)
 {
-    if (!bytes)
+    if (!group || !bytes) {
+        halay_error_somewhere(group ? group->world->log : NULL, "%s",
+                              group ? "a segment needs at least one byte" : "halay_group_set_segment: no group");
         return HALAY_ERR_ARGUMENT;
+    }
     group->world->config.ring_segment_bytes = bytes;
     halay_choice_forget(group);
     return HALAY_OK;

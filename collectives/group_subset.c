@@ -352,8 +352,11 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
 {
     int rank = -1;
 
-    if (!parent || !group)
+    if (!parent || !group) {
+        halay_error_somewhere(parent ? parent->world->log : NULL, "halay_group_subset: no %s",
+                              parent ? "place for the group" : "parent");
         return HALAY_ERR_ARGUMENT;
+    }
     if (!is_list(parent, ranks, count)) {
         halay_error(parent->world->log, "no list of ranks: 1 to %d different ones from 0 to %d would do",
                     parent->t->size, parent->t->size - 1);

@@ -17,6 +17,9 @@
  * HALAY_ERR_ARGUMENT and HALAY_ERR_UNSUPPORTED are found before anything moved and leave the group as it was; make sure
  * that every rank gets them.
  *
+ * Wrong arguments that can be seen are refused with a line in the log, or on standard error where the group itself is NULL.
+ * A pointer to a group that is closed, or to a collective that is ended, is not valid any more: nothing can look at that.
+ *
  * Checking. Ranks that call different collectives, or the same with different arguments, wait for ever or get wrong data;
  * nothing looks at that, as it would cost a message each way. Under HALAY_CHECK=1 (rank 0's holds for all) the ranks
  * compare first: which call it is, type, reduction, root, count, the lists of counts (in_counts of halay_group_alltoallv with
@@ -94,7 +97,9 @@ HALAY_API void halay_group_last_error(struct halay_group *group, char *text, siz
  * group. Errors: HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, void **ptr);
-HALAY_API void halay_group_free(struct halay_group *group, void *ptr); /* NULL is allowed */
+/* Local; nothing in flight uses it. NULL is allowed. HALAY_ERR_ARGUMENT: not from this group's halay_group_alloc, or freed
+ * before; nothing is done then. */
+HALAY_API enum halay_status halay_group_free(struct halay_group *group, void *ptr);
 
 /* Reduce count elements over all ranks; every rank gets the result, the same bits. */
 HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out, size_t count,
