@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One rank of a job of processes, for the scripts beside it: usage: job [--spawn N [LAYOUT]] matrix | quick | subsets |
- * checking | die | stop | huge
+ * checking | allocations | die | stop | huge
  *
  * matrix, quick: all cases of matrix.h and subsets.h over the transport that HALAY_TRANSPORT names; subsets: the latter;
  * checking: the checking mode's own cases, then the quick ones in that mode.
+ * allocations: those of allocations.h.
  * die, stop: the last rank is killed, or stopped, in the middle of an all-reduce, for each algorithm; all others must get
  * HALAY_ERR_PEER and its number. huge: more than 2^31 elements. --spawn N starts N ranks as children, on the nodes that LAYOUT names by a
  * character each (all on one without it), with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/store.h"
 #include "collectives/coll.h"
+#include "tests/coll/allocations.h"
 #include "tests/coll/checking.h"
+#include "tests/coll/counting.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"
 #include "tests/test.h"
@@ -115,6 +118,10 @@ static int be_rank(const char *what)
     struct halay_world *world;
     struct halay_group *group;
 
+    if (!strcmp(what, "allocations") && !counting_is_possible()) {
+        printf("skipped: calls of the allocator cannot be counted here\n");
+        return SKIP;
+    }
     enum halay_status status = halay_world_open(&options, &world);
     if (status == HALAY_ERR_UNSUPPORTED) {
         printf("skipped: this transport is not built in, or not possible here\n");
@@ -128,6 +135,7 @@ static int be_rank(const char *what)
                  : !strcmp(what, "stop")    ? lose_a_rank(group, SIGSTOP)
                  : !strcmp(what, "huge")    ? huge(group)
                  : !strcmp(what, "subsets") ? subsets_run(group)
+                 : !strcmp(what, "allocations") ? allocations_run(group)
                  : !strcmp(what, "checking") ? checking_run(group) + matrix_run(group, 1) + subsets_run(group)
                                             : matrix_run(group, !strcmp(what, "quick")) + subsets_run(group);
     if (!failed)
@@ -207,6 +215,6 @@ int main(int argc, char **argv)
         return spawn(atoi(argv[2]), argv[3], argv[4]);
     if (argc == 2)
         return be_rank(argv[1]);
-    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | checking | die | stop | huge\n");
+    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | checking | allocations | die | stop | huge\n");
     return 99;
 }

@@ -15,6 +15,7 @@ over=; mpirun --version 2>/dev/null | grep -q 'Open MPI' && over='--oversubscrib
 for n in 1 2 3 4 5 7 8; do
     mpirun $over -np $n "$job" matrix || exit $?
 done
+mpirun $over -np 3 "$job" allocations || [ $? = 77 ] || exit 1
 HALAY_CHECK=1 mpirun $over -np 3 "$job" checking || exit $?
 if [ -n "$over" ]; then
     for sizes in '2 2' '3 1' '2 3'; do

@@ -7,6 +7,7 @@ export HALAY_TRANSPORT HALAY_RING_SEGMENT
 for n in 1 2 3 4 5 7 8; do
     "$job" --spawn $n matrix || exit $?
 done
+"$job" --spawn 3 allocations || [ $? = 77 ] || exit 1
 HALAY_CHECK=1 "$job" --spawn 3 checking || exit $?
 for algorithm in ring halving-doubling recursive-doubling direct one-shot two-shot; do
     HALAY_ALLREDUCE_ALGORITHM=$algorithm "$job" --spawn 3 die || { echo "a death under $algorithm"; exit 1; }

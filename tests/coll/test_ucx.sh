@@ -13,6 +13,8 @@ for n in 1 2 3 4 5 7 8; do
     [ $n -ne 4 ] || endpoints=3
     HALAY_UCX_ENDPOINTS=$endpoints "$job" --spawn $n matrix || exit $?
 done
+"$job" --spawn 3 allocations || [ $? = 77 ] || exit 1
+"$job" --spawn 4 0011 allocations || [ $? = 77 ] || exit 1
 HALAY_CHECK=1 "$job" --spawn 4 0001 checking || exit $?
 for layout in 0011 0001 00111; do
     "$job" --spawn ${#layout} $layout quick || exit $?
