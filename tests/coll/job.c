@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One rank of a job of processes, for the scripts beside it: usage: job [--spawn N [LAYOUT]] matrix | quick | subsets |
- * checking | allocations | die | stop | huge
+ * Ranks of a job of processes, for the scripts beside it. usage: job [--spawn N [LAYOUT]] WHAT
  *
- * matrix, quick: all cases of matrix.h and subsets.h over the transport that HALAY_TRANSPORT names; subsets: the latter;
- * checking: the checking mode's own cases, then the quick ones in that mode.
- * allocations: those of allocations.h.
- * die, stop: the last rank is killed, or stopped, in the middle of an all-reduce, for each algorithm; all others must get
- * HALAY_ERR_PEER and its number. huge: more than 2^31 elements. --spawn N starts N ranks as children, on the nodes that LAYOUT names by a
- * character each (all on one without it), with a store of its own; without it the environment (mpirun, halayrun) says who this is.
+ *     matrix, quick  all cases of matrix.h and subsets.h over the transport that HALAY_TRANSPORT names
+ *     subsets        the latter
+ *     checking       the checking mode's own cases, then the quick ones in that mode
+ *     allocations    those of allocations.h
+ *     huge           more than 2^31 elements
+ *     die, stop      the last rank is killed, or stopped, in mid-operation (losses.h); with --spawn a job for each algorithm
+ *                    that the transport has, or the layout is for; for stop one of each operation and kind
+ *     die OPERATION ALGORITHM    that one; without --spawn
+ *
+ * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with a
+ * store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/store.h"
 #include "collectives/coll.h"
 #include "tests/coll/allocations.h"
 #include "tests/coll/checking.h"
 #include "tests/coll/counting.h"
+#include "tests/coll/losses.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"
 #include "tests/test.h"
@@ -25,46 +30,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 16, COUNT = 200000, SKIP = 77 };
+enum { RANKS_MAX = 16, SKIP = 77 };
 
 static void to_stdout(void *arg, enum halay_log_level level, const char *line)
 {
     (void)level;
     if (*(int *)arg)
         printf("%s\n", line);
-}
-
-/* The last rank gets the signal in the middle of an all-reduce. */
-static int lose_a_rank(struct halay_group *group, int signal)
-{
-    int rank = halay_group_rank(group), victim = halay_group_size(group) - 1, named;
-    struct halay_coll *c = NULL;
-    void *data;
-
-    REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &data) == HALAY_OK);
-    memset(data, 0, COUNT * sizeof(float));
-    enum halay_status status = HALAY_OK;
-    for (int i = 0; i < 10 && status == HALAY_OK; i++)
-        status = halay_group_allreduce(group, data, data, COUNT, HALAY_F32, HALAY_SUM);
-    if (status == HALAY_OK) {
-        CHECK(halay_group_allreduce_start(group, data, data, COUNT, HALAY_F32, HALAY_SUM, &c) == HALAY_OK);
-        if (rank == victim) {
-            halay_coll_progress(c);
-            raise(signal);
-        }
-        status = halay_coll_wait(c, -1);
-        halay_coll_end(c);
-    }
-    /* What the victim had sent may have died with it: the others may miss it one collective earlier. */
-    CHECK(status == HALAY_ERR_PEER, "%s", halay_status_string(status));
-    CHECK(halay_group_status(group, &named) == HALAY_ERR_PEER && named == victim, "names rank %d", named);
-    CHECK(halay_group_barrier(group) == HALAY_ERR_PEER);
-    if (signal == SIGSTOP) {
-        char text[256];
-        halay_group_last_error(group, text, sizeof text);
-        CHECK(strstr(text, "is stopped") || strstr(text, "is lost"), "says '%s'", text);
-    }
-    return test_failed;
 }
 
 /* Byte i of rank r is (7 i + 13 r) modulo 256 within a block of a prime length, so that an offset that was cut to 31 or 32
@@ -111,7 +83,8 @@ static int huge(struct halay_group *group)
     return test_failed;
 }
 
-static int be_rank(const char *what)
+/* algorithm: for die and stop. */
+static int be_rank(const char *what, const struct halay_algorithm *algorithm)
 {
     int wants_log = 1;
     struct halay_world_options options = { .log_write = to_stdout, .log_arg = &wants_log };
@@ -131,8 +104,8 @@ static int be_rank(const char *what)
         return 1;
     REQUIRE(halay_group_create(world, &group) == HALAY_OK);
     wants_log = 0; /* wrong use and deaths are part of the game */
-    int failed = !strcmp(what, "die")       ? lose_a_rank(group, SIGKILL)
-                 : !strcmp(what, "stop")    ? lose_a_rank(group, SIGSTOP)
+    int failed = !strcmp(what, "die")       ? losses_run(group, algorithm, SIGKILL)
+                 : !strcmp(what, "stop")    ? losses_run(group, algorithm, SIGSTOP)
                  : !strcmp(what, "huge")    ? huge(group)
                  : !strcmp(what, "subsets") ? subsets_run(group)
                  : !strcmp(what, "allocations") ? allocations_run(group)
@@ -161,15 +134,20 @@ static int secret_fd(const unsigned char *secret)
     return fd;
 }
 
-/* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure. One that has stopped
- * itself is killed when all others have ended. */
-static int spawn(int n, const char *layout, const char *what)
+static int loses(const char *what)
+{
+    return !strcmp(what, "die") || !strcmp(what, "stop");
+}
+
+/* The children's result: the first failure, else a skip, else 0; the last one may be killed if it is to be lost. One that has
+ * stopped itself is killed when all others have ended. */
+static int spawn(int n, const char *layout, const char *what, const struct halay_algorithm *algorithm)
 {
     static const unsigned char secret[HALAY_SECRET_BYTES] = { 3, 1, 4 };
     struct halay_store_server *server;
     struct halay_log log;
     pid_t pids[RANKS_MAX];
-    int loses = !strcmp(what, "die") || !strcmp(what, "stop"), result = 0, left = n, fd = secret_fd(secret), status;
+    int result = 0, left = n, fd = secret_fd(secret), status;
 
     halay_log_init(&log, HALAY_LOG_WARNING);
     REQUIRE(halay_store_server_create(&log, NULL, secret, &server) == HALAY_OK);
@@ -185,14 +163,16 @@ static int spawn(int n, const char *layout, const char *what)
             set_number("HALAY_NODE", layout[r]);
         set_number("HALAY_STORE_SECRET_FD", fd);
         REQUIRE(!setenv("HALAY_STORE_ADDRESS", halay_store_server_address(server), 1));
-        exit(be_rank(what));
+        exit(be_rank(what, algorithm));
     }
     while (left) {
         struct pollfd p = { .fd = halay_store_server_fd(server), .events = POLLIN };
         poll(&p, 1, 5);
         REQUIRE(halay_store_server_progress(server) == HALAY_OK);
-        while (left && waitpid(-1, &status, WNOHANG) > 0) {
-            int failed = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || !loses;
+        pid_t pid;
+        while (left && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
+            int is_lost = loses(what) && pid == pids[n - 1];
+            int failed = WIFEXITED(status) ? WEXITSTATUS(status) || is_lost : WTERMSIG(status) != SIGKILL || !is_lost;
             left--;
             if (left == 1 && !strcmp(what, "stop"))
                 kill(pids[n - 1], SIGKILL);
@@ -206,15 +186,66 @@ static int spawn(int n, const char *layout, const char *what)
     return result;
 }
 
+/* Is it the first one of its operation, among those by messages or those in shared memory? */
+static int is_first(const struct halay_algorithm *a)
+{
+    for (const struct halay_algorithm *b = halay_algorithms; b < a; b++)
+        if (b->operation == a->operation && b->flags % 2 == a->flags % 2)
+            return 0;
+    return 1;
+}
+_Static_assert(HALAY_ALGORITHM_SHARED == 1, "the lowest flag");
+
+/* Is it tried in such a job? Waiting for one who is stopped takes its time: then some stand for all. */
+static int is_for(const struct halay_algorithm *a, const char *layout, const char *what)
+{
+    const char *transport = getenv("HALAY_TRANSPORT");
+    int is_shared = transport && !strcmp(transport, "shm");
+
+    if (layout || a->flags & HALAY_ALGORITHM_NODES)
+        return layout && a->flags & HALAY_ALGORITHM_NODES;
+    if (!strcmp(what, "stop") && !is_first(a))
+        return 0;
+    return is_shared || !(a->flags & HALAY_ALGORITHM_SHARED);
+}
+
+static int lose_with_each(int n, const char *layout, const char *what)
+{
+    for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
+        int result = is_for(a, layout, what) ? spawn(n, layout, what, a) : 0;
+        if (!result)
+            continue;
+        printf("%s: %s by %s\n", what, halay_operation_name(a->operation), a->name);
+        return result;
+    }
+    return 0;
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | checking | allocations | die | stop | huge\n"
+                    "       job die OPERATION ALGORITHM\n");
+    return 99;
+}
+
+static int spawn_what(int n, const char *layout, const char *what)
+{
+    if (n < 1 || n > RANKS_MAX || (layout && (int)strlen(layout) != n))
+        return usage();
+    return loses(what) ? lose_with_each(n, layout, what) : spawn(n, layout, what, NULL);
+}
+
 int main(int argc, char **argv)
 {
+    const struct halay_algorithm *algorithm = NULL;
+    enum halay_operation operation;
+
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc == 4 && !strcmp(argv[1], "--spawn") && atoi(argv[2]) > 0 && atoi(argv[2]) <= RANKS_MAX)
-        return spawn(atoi(argv[2]), NULL, argv[3]);
-    if (argc == 5 && !strcmp(argv[1], "--spawn") && (int)strlen(argv[3]) == atoi(argv[2]))
-        return spawn(atoi(argv[2]), argv[3], argv[4]);
-    if (argc == 2)
-        return be_rank(argv[1]);
-    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | checking | allocations | die | stop | huge\n");
-    return 99;
+    if (argc > 3 && argc < 6 && !strcmp(argv[1], "--spawn"))
+        return spawn_what(atoi(argv[2]), argc == 5 ? argv[3] : NULL, argv[argc - 1]);
+    if (argc == 4 && halay_operation_parse(argv[2], &operation) == HALAY_OK)
+        algorithm = halay_algorithm_find(operation, argv[3]);
+    if (argc == 4 ? loses(argv[1]) && algorithm : argc == 2 && !loses(argv[1]))
+        return be_rank(argv[1], algorithm);
+    return usage();
 }

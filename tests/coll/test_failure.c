@@ -7,6 +7,7 @@
  */
 #include "collectives/coll.h"
 #include "collectives/transport/fake.h"
+#include "tests/coll/operation.h"
 #include "tests/test.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -50,29 +51,6 @@ static void swallow(void *arg, enum halay_log_level level, const char *line)
     (void)arg, (void)level, (void)line;
 }
 
-static enum halay_status start(struct halay_group *group, enum halay_operation operation, float *data, float *all,
-                               struct halay_coll **c)
-{
-    switch (operation) {
-    case HALAY_ALLREDUCE:
-        return halay_group_allreduce_start(group, data, data, COUNT, HALAY_F32, HALAY_SUM, c);
-    case HALAY_ALLREDUCE_ADASUM:
-        return halay_group_allreduce_start(group, data, data, COUNT, HALAY_F32, HALAY_ADASUM, c);
-    case HALAY_BROADCAST:
-        return halay_group_broadcast_start(group, data, COUNT, HALAY_F32, VICTIM, c);
-    case HALAY_REDUCE:
-        return halay_group_reduce_start(group, data, all, COUNT, HALAY_F32, HALAY_SUM, 0, c);
-    case HALAY_REDUCE_SCATTER:
-        return halay_group_reduce_scatter_start(group, data, all, PART, HALAY_F32, HALAY_SUM, c);
-    case HALAY_ALLTOALL:
-        return halay_group_alltoall_start(group, data, all, PART, HALAY_F32, c);
-    case HALAY_ALLGATHER:
-        return halay_group_allgather_start(group, data, all, PART, HALAY_F32, c);
-    default:
-        return halay_group_barrier_start(group, c);
-    }
-}
-
 static void be_victim(struct rank *r, struct halay_group *group, float *data, float *all)
 {
     struct halay_coll *c;
@@ -80,7 +58,7 @@ static void be_victim(struct rank *r, struct halay_group *group, float *data, fl
     if (r->what == DIES) {
         halay_fake_hub_kill(r->hub, VICTIM);
     } else if (r->what == GIVES_UP) {
-        REQUIRE(start(group, r->algorithm->operation, data, all, &c) == HALAY_OK);
+        REQUIRE(operation_start(group, r->algorithm->operation, data, all, PART, VICTIM, &c) == HALAY_OK);
         for (int i = 0; i < r->progresses; i++)
             halay_coll_progress(c);
         r->again = halay_coll_progress(c);
@@ -143,7 +121,7 @@ static void *run_rank(void *arg)
         be_victim(r, group, data, all);
     } else {
         if (r->status == HALAY_OK) /* who is slow may see the death in the barrier */
-            r->status = start(group, r->algorithm->operation, data, all, &c);
+            r->status = operation_start(group, r->algorithm->operation, data, all, PART, VICTIM, &c);
         if (r->status == HALAY_OK)
             r->status = halay_coll_wait(c, -1);
         r->again = c ? halay_coll_progress(c) : r->status;

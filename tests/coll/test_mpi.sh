@@ -22,7 +22,10 @@ if [ -n "$over" ]; then
         set -- $sizes
         mpirun $over -np $1 -x HALAY_NODE=a "$job" quick : -np $2 -x HALAY_NODE=b "$job" quick || exit $?
     done
-    out=$(timeout 120 mpirun $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die 2>&1)
-    [ $? -ne 124 ] || { echo "$out"; echo "a death: the others did not end"; exit 1; }
-    [ "$(echo "$out" | grep -c 'over mpi: passed')" = 2 ] || { echo "$out"; echo "a death"; exit 1; }
+    for how in 'allreduce ring' 'adasum direct' 'reduce binomial' 'reduce-scatter ring' 'broadcast chain' \
+        'allgather bruck' 'alltoall pairwise' 'barrier dissemination'; do
+        out=$(timeout 120 mpirun $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die $how 2>&1)
+        [ $? -ne 124 ] || { echo "$out"; echo "a death in $how: the others did not end"; exit 1; }
+        [ "$(echo "$out" | grep -c 'over mpi: passed')" = 2 ] || { echo "$out"; echo "a death in $how"; exit 1; }
+    done
 fi

@@ -19,7 +19,8 @@ HALAY_CHECK=1 "$job" --spawn 4 0001 checking || exit $?
 for layout in 0011 0001 00111; do
     "$job" --spawn ${#layout} $layout quick || exit $?
 done
-HALAY_ALLREDUCE_ALGORITHM=hierarchical "$job" --spawn 4 0011 die || { echo "a death on one of two nodes"; exit 1; }
-for algorithm in ring halving-doubling recursive-doubling direct; do
-    HALAY_ALLREDUCE_ALGORITHM=$algorithm "$job" --spawn 3 die || { echo "a death under $algorithm"; exit 1; }
-done
+HALAY_PEER_TIMEOUT=0.2 "$job" --spawn 3 stop & # mostly waits
+stops=$!
+"$job" --spawn 3 die || { wait; echo "a death"; exit 1; }
+"$job" --spawn 4 0011 die || { wait; echo "a death on one of two nodes"; exit 1; }
+wait $stops || { echo "a stopped rank"; exit 1; }

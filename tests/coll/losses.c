@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A rank that is killed or stopped in mid-operation. Who does not need it may complete what is under way and finds out in the
+ * barrier behind it, which nobody can complete.
+ */
+#include "tests/coll/losses.h"
+#include "tests/coll/operation.h"
+#include "tests/test.h"
+#include <signal.h>
+#include <string.h>
+
+enum { PART = 70000, BEFORE = 5, PATIENCE_MS = 60000 };
+
+static enum halay_status wait_for(enum halay_status status, struct halay_coll **c)
+{
+    if (status == HALAY_OK) {
+        status = halay_coll_wait(*c, PATIENCE_MS);
+        halay_coll_end(*c);
+    }
+    return status;
+}
+
+static enum halay_status barrier(struct halay_group *group)
+{
+    struct halay_coll *c = NULL;
+    enum halay_status status = halay_group_barrier_start(group, &c);
+
+    return wait_for(status, &c);
+}
+
+static enum halay_status lose(struct halay_group *group, enum halay_operation operation, float *data, float *all,
+                              int signal)
+{
+    int victim = halay_group_size(group) - 1;
+    enum halay_status status = HALAY_OK;
+    struct halay_coll *c = NULL;
+
+    for (int i = 0; i < BEFORE && status == HALAY_OK; i++)
+        status = wait_for(operation_start(group, operation, data, all, PART, victim, &c), &c);
+    if (status == HALAY_OK)
+        status = operation_start(group, operation, data, all, PART, victim, &c);
+    if (halay_group_rank(group) == victim) {
+        if (status == HALAY_OK)
+            halay_coll_progress(c);
+        raise(signal);
+    }
+    /* What the victim had sent may have died with it: the others may miss it one collective earlier. */
+    status = wait_for(status, &c);
+    return status == HALAY_OK ? barrier(group) : status;
+}
+
+int losses_run(struct halay_group *group, const struct halay_algorithm *algorithm, int signal)
+{
+    size_t bytes = (size_t)halay_group_size(group) * PART * sizeof(float);
+    int victim = halay_group_size(group) - 1, named = -1;
+    const char *operation = halay_operation_name(algorithm->operation);
+    void *data, *all;
+    char text[256];
+
+    REQUIRE(halay_group_alloc(group, bytes, &data) == HALAY_OK && halay_group_alloc(group, bytes, &all) == HALAY_OK);
+    memset(data, 0, bytes);
+    REQUIRE(halay_group_set_algorithm(group, operation, algorithm->name) == HALAY_OK);
+    enum halay_status status = lose(group, algorithm->operation, data, all, signal);
+    halay_group_last_error(group, text, sizeof text);
+    CHECK(status == HALAY_ERR_PEER, "%s %s: '%s', '%s'", operation, algorithm->name, halay_status_string(status), text);
+    CHECK(halay_group_status(group, &named) == HALAY_ERR_PEER && named == victim, "%s %s names rank %d: '%s'",
+          operation, algorithm->name, named, text);
+    CHECK(barrier(group) == HALAY_ERR_PEER);
+    CHECK(signal != SIGSTOP || strstr(text, "is stopped") || strstr(text, "is lost"), "says '%s'", text);
+    return test_failed;
+}
