@@ -142,7 +142,24 @@ static struct halay_part *part_take_for(struct halay_parts *parts, int is_send, 
     return part;
 }
 
-static void part_give(struct halay_parts *parts, struct halay_part *part)
+/* A part that the back end puts in place. */
+static struct halay_part *part_take_at(struct halay_parts *parts, unsigned char *buf, size_t bytes)
+{
+    struct halay_part *part = part_take(parts, HALAY_PARTS_CLASSES);
+
+    if (part) {
+        part->memory = buf;
+        part->capacity = bytes;
+    }
+    return part;
+}
+
+struct halay_part *halay_parts_take(struct halay_parts *parts, void *place, size_t bytes)
+{
+    return bytes ? part_take_for(parts, 0, place, place ? bytes : 0, bytes) : part_take_at(parts, NULL, 0);
+}
+
+void halay_parts_give(struct halay_parts *parts, struct halay_part *part)
 {
     if (part->block)
         halay_parts_memory_unuse(&parts->memory, part->block);
@@ -150,6 +167,7 @@ static void part_give(struct halay_parts *parts, struct halay_part *part)
     part->message = NULL;
     part->request = NULL;
     part->is_with_library = 0;
+    part->is_request = part->costs = 0;
     part->next = parts->reserve[part->size_class];
     parts->reserve[part->size_class] = part;
 }
@@ -243,7 +261,7 @@ void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum ha
     if (!part->is_send && status == HALAY_OK)
         parts->peers[part->peer].received++;
     if (!message) {
-        part_give(parts, part);
+        halay_parts_give(parts, part);
         return;
     }
     if (status == HALAY_OK && !part->is_send)
@@ -252,14 +270,14 @@ void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum ha
         if (status != HALAY_ERR_PEER)
             halay_parts_fail(parts, status, part->peer);
         message_forget_part(message, part); /* the transfer stays posted: its owner takes it back */
-        part_give(parts, part);
+        halay_parts_give(parts, part);
         return;
     }
-    if (!part->is_send && !part->block && part->bytes)
+    if (!part->is_send && !part->block && part->bytes && !parts->places_itself)
         memcpy(message->x->buf + part->offset, part->memory, part->bytes);
     message->x->moved += part->bytes;
     message_forget_part(message, part);
-    part_give(parts, part);
+    halay_parts_give(parts, part);
     message_finish_if_done(parts, message);
 }
 
@@ -269,8 +287,11 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     struct halay_transfer *x = message->x;
     size_t left = x->bytes - message->issued;
     size_t bytes = left < parts->part_bytes ? left : parts->part_bytes;
-    struct halay_part *part = part_take_for(parts, message->is_send, x->buf + message->issued, bytes,
-                                            message->is_send ? bytes : parts->part_bytes);
+    unsigned char *at = x->buf + message->issued;
+    struct halay_part *part = !message->is_send && parts->places_itself
+                                  ? part_take_at(parts, at, bytes)
+                                  : part_take_for(parts, message->is_send, at, bytes,
+                                                  message->is_send ? bytes : parts->part_bytes);
     if (!part) {
         fail_no_memory(parts, bytes);
         return 0;
@@ -280,6 +301,7 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     part->peer = x->peer;
     part->tag = x->tag;
     part->is_send = message->is_send;
+    part->is_optional = x->is_optional;
     part->offset = message->issued;
     part->bytes = bytes;
     if (part->is_send && !part->block && bytes)
@@ -290,7 +312,7 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     if (status != HALAY_OK && status != HALAY_IN_PROGRESS) {
         if (status != HALAY_ERR_PEER)
             halay_parts_fail(parts, status, x->peer);
-        part_give(parts, part);
+        halay_parts_give(parts, part);
         return 0;
     }
     for (size_t i = 0; i < HALAY_PARTS_WINDOW; i++)
@@ -399,7 +421,7 @@ enum halay_status halay_parts_hold(struct halay_transport *t, size_t bytes, void
 {
     struct halay_parts *parts = parts_of(t);
 
-    return halay_parts_memory_alloc(&parts->memory, bytes, parts->part_bytes, 1, out);
+    return halay_parts_memory_alloc(&parts->memory, bytes, parts->places_itself ? 0 : parts->part_bytes, 1, out);
 }
 
 void halay_parts_free(struct halay_transport *t, void *ptr)

@@ -3,6 +3,9 @@
  * Parts: what the transports over a message library (mpi, ucx) share: messages cut into parts that travel in memory of
  * ours, so that a transfer can be taken back at any moment.
  *
+ * A back end that itself puts what arrives in its place, and can stop doing so at once (ucx: places_itself), is given the
+ * place instead; what is said of receives below is then about the other one only.
+ *
  * A library like MPI holds a buffer until its request is complete, and a request whose peer has died may never be. So
  * it is given only memory that the transport gave out itself and can keep (parts_memory.h): what a collective lands in, and
  * for sends what alloc gave. Any other buffer is copied: a part that is sent is copied out first, a part that arrives is
@@ -50,6 +53,7 @@ struct halay_part {
     int peer;
     uint32_t tag;
     int is_send;
+    int is_optional;       /* its transfer is */
     size_t offset, bytes;  /* of the message */
     size_t capacity;       /* what to send, or to post for a receive */
     unsigned char *memory; /* what the library is given: owned, or in the block */
@@ -62,6 +66,8 @@ struct halay_part {
     size_t index;
     enum halay_status result;
     size_t arrived;
+    int is_request, costs;
+    unsigned char header[16] __attribute__((aligned(8)));
 };
 
 struct halay_parts_ops {
@@ -91,6 +97,7 @@ struct halay_parts {
     const struct halay_parts_ops *ops;
     const struct halay_host *host; /* borrowed until close */
     size_t part_bytes;
+    int places_itself; /* set by the back end after init: receives have memory == their place, capacity == bytes */
     struct halay_parts_memory memory;
     enum halay_status status;       /* the first error */
     struct halay_parts_peer *peers; /* owned: size of them */
@@ -129,6 +136,11 @@ enum halay_status halay_parts_pump(struct halay_parts *parts);
 /* The library is done with a part: `arrived` bytes are in its memory (receives), or status says what went wrong
  * (logged, unless it is HALAY_ERR_PEER: the peer is lost then). The part goes back into reserve. */
 void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum halay_status status, size_t arrived);
+
+/* A part for the back end's own use, with memory for that many bytes: at `place`, if that is held memory (it is in use
+ * until the part is given back), or its own (`block` is NULL). bytes 0: no memory. NULL: out of memory, not logged. */
+struct halay_part *halay_parts_take(struct halay_parts *parts, void *place, size_t bytes);
+void halay_parts_give(struct halay_parts *parts, struct halay_part *part);
 
 /* Keep the first error; peer: the rank to blame, or -1. Returns the kept one. */
 enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status status, int peer);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ucx transport: UCP tag matching over what UCX finds (TCP, RDMA).
- *
- * Messages go in parts (parts.h): UCX sees memory only that we keep. A UCP tag is
- *
- *     63        62 ........ 32  31 30  29 ........ 0
- *     goodbye   sender's rank    0  0  tag
+ * The ucx transport: active messages over what UCX finds (TCP, RDMA). ucx_frames.c is what travels; this file opens and
+ * closes endpoints, drives the worker and sleeps.
  *
  * There are HALAY_UCX_ENDPOINTS endpoints a peer, each with connections of its own. Messages of one tag all take the same
  * one, so their order stays; the lanes of a collective have tags that follow each other, so its segments take all in
@@ -14,9 +10,6 @@
  * Endpoints are in PEER error mode: one that fails calls on_endpoint_error, and the peer is lost (parts.h). UCX's
  * keep-alive takes too long to be relied on: a connection that was never used tells nothing, the watch over co-located
  * peers does.
- *
- * Callbacks of UCX may come from within any call into it: they only put the part on a list; progress takes it from
- * there.
  *
  * Sleeping. The worker's descriptor and an eventfd, by which other threads of this rank end the sleep. `armed` is
  * stored before the last look for work, wake loads it after the work was stored (both sequentially consistent): one of
@@ -30,8 +23,7 @@
  */
 #include "collectives/transport/ucx_transport.h"
 #include "base/clock.h"
-#include "base/memory.h"
-#include "collectives/transport/parts.h"
+#include "collectives/transport/ucx_frames.h"
 #include "collectives/transport/ucx_worker.h"
 #include <errno.h>
 #include <poll.h>
@@ -41,9 +33,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Tests take a small one. */
+/* A part goes in one message of UCX over TCP (ucx_worker.c) and holds a segment of the usual size. Tests take a small one. */
 #ifndef HALAY_UCX_PART_BYTES
-#define HALAY_UCX_PART_BYTES (((size_t)1 << 20) + 64)
+#define HALAY_UCX_PART_BYTES (((size_t)256 << 10) + 64)
 #endif
 
 enum {
@@ -54,28 +46,13 @@ enum {
     PROGRESS_MAX = 64,     /* events taken in one progress */
     SLEEP_US = 1000 * 1000 /* "about a second" */
 };
-#define GOODBYE_BIT ((ucp_tag_t)1 << 63)
-
-struct ucx_transport;
-
-struct ucx_peer {
-    struct ucx_transport *transport; /* borrowed */
-    int rank;
-    ucp_ep_h eps[HALAY_UCX_ENDPOINTS_MAX]; /* owned: as many as the transport says; NULL: not open */
-    int is_broken;
-};
 
 struct ucx_transport {
-    struct halay_parts parts; /* first */
+    struct halay_ucx_frames frames; /* first */
     struct halay_ucx_worker worker;
-    int endpoints;               /* a peer */
-    struct ucx_peer *peers;      /* owned: size of them */
-    struct halay_part *finished; /* parts that callbacks reported, in no order */
-    int32_t heard, said;         /* a goodbye is the rank that leaves: UCX 1.13 doesn't always tell the tag */
-    int is_listening;            /* for goodbyes */
-    void *goodbye;               /* the receive of them; NULL: none */
-    int wake_fd;                 /* owned: eventfd; -1: none */
-    _Atomic int armed;           /* see the top of the file */
+    struct halay_ucx_header goodbye; /* the same for everybody */
+    int wake_fd;                     /* owned: eventfd; -1: none */
+    _Atomic int armed;               /* see the top of the file */
 };
 
 static struct ucx_transport *self_of(struct halay_transport *t)
@@ -83,158 +60,20 @@ static struct ucx_transport *self_of(struct halay_transport *t)
     return (struct ucx_transport *)t;
 }
 
-static ucp_tag_t ucx_tag(int sender, uint32_t tag)
-{
-    return (ucp_tag_t)sender << 32 | tag;
-}
-
-/* The endpoint for messages of that tag: see the top of the file. */
-static ucp_ep_h endpoint_of(const struct ucx_transport *self, int peer, uint32_t tag)
-{
-    uint32_t own = tag & ((1u << HALAY_TAG_BITS) - 1), channel = tag >> HALAY_TAG_BITS;
-
-    return self->peers[peer].eps[(own + channel) % (uint32_t)self->endpoints];
-}
-
-/* --- parts */
-
-static void finished_put(struct ucx_transport *self, struct halay_part *part, enum halay_status result, size_t arrived)
-{
-    part->request = NULL; /* freed by the caller */
-    part->index = 1;
-    part->result = result;
-    part->arrived = arrived;
-    part->next = self->finished;
-    self->finished = part;
-}
-
-/* What UCX says about a part, in our words. */
-static enum halay_status part_result(struct ucx_transport *self, const struct halay_part *part, ucs_status_t status)
-{
-    if (status == UCS_OK)
-        return HALAY_OK;
-    if (!part->message)
-        return HALAY_ERR_CANCELED;
-    halay_parts_peer_lost(&self->parts, part->peer, ucs_status_string(status));
-    return HALAY_ERR_PEER;
-}
-
-static void on_sent(void *request, ucs_status_t status, void *arg)
-{
-    struct halay_part *part = arg;
-    struct ucx_transport *self = self_of(part->t);
-
-    finished_put(self, part, part_result(self, part, status), 0);
-    ucp_request_free(request);
-}
-
-static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *arg)
-{
-    struct halay_part *part = arg;
-    struct ucx_transport *self = self_of(part->t);
-
-    if (status == UCS_ERR_MESSAGE_TRUNCATED)
-        finished_put(self, part, HALAY_OK, part->capacity + 1);
-    else
-        finished_put(self, part, part_result(self, part, status), status == UCS_OK ? info->length : 0);
-    ucp_request_free(request);
-}
-
-/* Nothing completes at once: UCX 1.13 doesn't tell the length of a receive that does. part->index says that the
- * callback has been called, from within the post perhaps; the request is gone then. */
-static enum halay_status part_post(struct halay_transport *t, struct halay_part *part, size_t *arrived)
-{
-    struct ucx_transport *self = self_of(t);
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .user_data = part,
-    };
-    ucs_status_ptr_t request;
-
-    part->index = 0;
-    if (part->is_send) {
-        param.cb.send = on_sent;
-        request = ucp_tag_send_nbx(endpoint_of(self, part->peer, part->tag), part->memory, part->bytes,
-                                   ucx_tag(t->rank, part->tag), &param);
-    } else {
-        param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-        param.cb.recv = on_received;
-        request = ucp_tag_recv_nbx(self->worker.worker, part->memory, part->capacity, ucx_tag(part->peer, part->tag),
-                                   ~(ucp_tag_t)0, &param);
-    }
-    if (UCS_PTR_IS_ERR(request))
-        return part_result(self, part, UCS_PTR_STATUS(request));
-    *arrived = 0;
-    if (!request) /* a send */
-        return HALAY_OK;
-    if (!part->index)
-        part->request = request;
-    return HALAY_IN_PROGRESS;
-}
-
-static void part_set_aside(struct halay_transport *t, struct halay_part *part)
-{
-    if (!part->is_send &&
-        part->request) /* one that is matched already ends in memory of ours; a send can't be cancelled */
-        ucp_request_cancel(self_of(t)->worker.worker, part->request);
-}
-
-static const struct halay_parts_ops parts_ops = { .post = part_post, .set_aside = part_set_aside };
-
-static void finished_take(struct ucx_transport *self)
-{
-    while (self->finished) {
-        struct halay_part *part = self->finished;
-        self->finished = part->next;
-        halay_parts_end(&self->parts, part, part->result, part->arrived);
-    }
-}
-
-/* --- goodbyes */
-
-static void on_goodbye(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *arg)
-{
-    struct ucx_transport *self = arg;
-
-    self->is_listening = 0;
-    self->goodbye = NULL;
-    ucp_request_free(request);
-    if (status == UCS_OK && info->length == sizeof self->heard && self->heard >= 0 && self->heard < self->parts.t.size)
-        halay_parts_peer_left(&self->parts, self->heard); /* else cancelled by close, or nonsense */
-}
-
-/* Receive the next goodbye, whosever it is. It may be there already: the callback is called from within then. */
-static void goodbyes_expect(struct ucx_transport *self)
-{
-    const ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-        .cb.recv = on_goodbye,
-        .user_data = self,
-    };
-
-    self->is_listening = 1;
-    ucs_status_ptr_t request =
-        ucp_tag_recv_nbx(self->worker.worker, &self->heard, sizeof self->heard, GOODBYE_BIT, GOODBYE_BIT, &param);
-    if (UCS_PTR_IS_ERR(request))
-        self->is_listening = 0; /* the next look tries again */
-    else if (self->is_listening)
-        self->goodbye = request;
-}
-
 /* --- endpoints */
 
 static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
-    struct ucx_peer *peer = arg;
+    struct halay_ucx_peer *peer = arg;
 
     (void)ep;
     peer->is_broken = 1;
-    halay_parts_peer_lost(&peer->transport->parts, peer->rank, ucs_status_string(status));
+    halay_parts_peer_lost(&peer->frames->parts, peer->rank, ucs_status_string(status));
 }
 
 static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int index, const unsigned char *address)
 {
-    struct ucx_peer *peer = &self->peers[rank];
+    struct halay_ucx_peer *peer = &self->frames.peers[rank];
     const ucp_ep_params_t params = {
         .field_mask =
             UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
@@ -247,7 +86,7 @@ static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int
     if (status == UCS_OK)
         return HALAY_OK;
     peer->eps[index] = NULL;
-    halay_host_error(self->parts.host, "rank %d can't be reached over UCX: %s", rank, ucs_status_string(status));
+    halay_host_error(self->frames.parts.host, "rank %d can't be reached over UCX: %s", rank, ucs_status_string(status));
     return HALAY_ERR_SYSTEM;
 }
 
@@ -257,24 +96,22 @@ static void look(struct ucx_transport *self)
 {
     for (int i = 0; i < PROGRESS_MAX && ucp_worker_progress(self->worker.worker); i++)
         ;
-    finished_take(self);
-    if (!self->is_listening && self->parts.left < self->parts.t.size - 1)
-        goodbyes_expect(self);
+    halay_ucx_frames_end(&self->frames);
 }
 
 static enum halay_status ucx_progress(struct halay_transport *t)
 {
     struct ucx_transport *self = self_of(t);
 
-    enum halay_status status = halay_parts_check(&self->parts);
+    enum halay_status status = halay_parts_check(&self->frames.parts);
     if (status != HALAY_OK || t->size == 1)
         return status;
     look(self);
-    status = halay_parts_pump(&self->parts);
+    status = halay_parts_pump(&self->frames.parts);
     /* What was just handed out may have met what was there already. */
-    for (int i = 0; i < PROGRESS_MAX && self->finished && status == HALAY_OK; i++) {
-        finished_take(self);
-        status = halay_parts_pump(&self->parts);
+    for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) && status == HALAY_OK; i++) {
+        halay_ucx_frames_end(&self->frames);
+        status = halay_parts_pump(&self->frames.parts);
     }
     return status;
 }
@@ -301,11 +138,11 @@ static void ucx_sleep(struct halay_transport *t, uint32_t token, long timeout_us
 
     (void)token;
     /* Anything but UCS_OK: something is there already ("busy"), or progress will say what is wrong. */
-    if (!self->finished && (t->size == 1 || ucp_worker_arm(self->worker.worker) == UCS_OK))
+    if (!self->frames.finished.first && (t->size == 1 || ucp_worker_arm(self->worker.worker) == UCS_OK))
         (void)ppoll(fds, t->size == 1 ? 1 : 2, &timeout, NULL); /* whatever ends it: the caller looks */
     atomic_store(&self->armed, 0);
     if (read(self->wake_fd, &wakes, sizeof wakes) < 0 && errno != EAGAIN)
-        halay_host_warning(self->parts.host, "reading an eventfd: %s", strerror(errno));
+        halay_host_warning(self->frames.parts.host, "reading an eventfd: %s", strerror(errno));
 }
 
 static void ucx_wake(struct halay_transport *t)
@@ -316,7 +153,7 @@ static void ucx_wake(struct halay_transport *t)
     if (!atomic_load(&self->armed) || !atomic_exchange(&self->armed, 0))
         return;
     if (write(self->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN) /* EAGAIN: awake 2^64 - 1 times over */
-        halay_host_warning(self->parts.host, "writing an eventfd: %s", strerror(errno));
+        halay_host_warning(self->frames.parts.host, "writing an eventfd: %s", strerror(errno));
 }
 
 /* --- the end */
@@ -347,30 +184,35 @@ static void count(size_t *pending, ucs_status_ptr_t request)
         ++*pending;
 }
 
+/* Nothing is handed out any more, but what has been promised is sent. */
+static void drain(struct ucx_transport *self)
+{
+    look(self);
+    (void)halay_ucx_frames_push(&self->frames);
+}
+
 /* Progress until nothing is pending, at most so long. */
 static void drive(struct ucx_transport *self, const size_t *pending, int timeout_ms)
 {
     int64_t deadline = halay_deadline_us(timeout_ms);
 
     while (*pending && !halay_deadline_passed(deadline))
-        look(self);
+        drain(self);
 }
 
 static void say_goodbye(struct ucx_transport *self, size_t *pending)
 {
     ucp_request_param_t param = counted(pending);
 
-    self->said = self->parts.t.rank;
-    for (int r = 0; r < self->parts.t.size; r++) {
-        const struct ucx_peer *peer = &self->peers[r];
+    for (int r = 0; r < self->frames.parts.t.size; r++) {
+        const struct halay_ucx_peer *peer = &self->frames.peers[r];
         if (!peer->eps[0] || peer->is_broken)
             continue;
-        count(pending, ucp_tag_send_nbx(peer->eps[0], &self->said, sizeof self->said,
-                                        GOODBYE_BIT | ucx_tag(self->parts.t.rank, 0), &param));
-        for (int i = 0; i < self->endpoints && peer->eps[i]; i++)
+        count(pending, halay_ucx_frames_say_goodbye(&self->frames, r, &self->goodbye, &param));
+        for (int i = 0; i < self->frames.endpoints && peer->eps[i]; i++)
             count(pending, ucp_ep_flush_nbx(peer->eps[i], &param));
     }
-    drive(self, pending, self->parts.status == HALAY_OK ? PUSH_MS : PUSH_FAILED_MS);
+    drive(self, pending, self->frames.parts.status == HALAY_OK ? PUSH_MS : PUSH_FAILED_MS);
 }
 
 static void listen_for_goodbyes(struct ucx_transport *self)
@@ -378,9 +220,9 @@ static void listen_for_goodbyes(struct ucx_transport *self)
     int64_t deadline = halay_deadline_us(LISTEN_MS);
     int rank = -1;
 
-    while (self->parts.left + self->parts.lost < self->parts.t.size - 1 && !halay_deadline_passed(deadline) &&
-           self->parts.host->check_peers(self->parts.host, &rank) == HALAY_OK)
-        look(self);
+    while (self->frames.parts.left + self->frames.parts.lost < self->frames.parts.t.size - 1 && !halay_deadline_passed(deadline) &&
+           self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK)
+        drain(self);
 }
 
 static void close_endpoints(struct ucx_transport *self, size_t *pending)
@@ -389,11 +231,11 @@ static void close_endpoints(struct ucx_transport *self, size_t *pending)
 
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    for (int r = 0; r < self->parts.t.size; r++)
+    for (int r = 0; r < self->frames.parts.t.size; r++)
         for (int i = 0; i < HALAY_UCX_ENDPOINTS_MAX; i++)
-            if (self->peers[r].eps[i]) {
-                count(pending, ucp_ep_close_nbx(self->peers[r].eps[i], &param));
-                self->peers[r].eps[i] = NULL;
+            if (self->frames.peers[r].eps[i]) {
+                count(pending, ucp_ep_close_nbx(self->frames.peers[r].eps[i], &param));
+                self->frames.peers[r].eps[i] = NULL;
             }
     drive(self, pending, CLOSE_MS);
 }
@@ -404,20 +246,17 @@ static void transport_fini(struct ucx_transport *self)
 {
     size_t pushing = 0, closing = 0;
 
-    if (self->peers && self->worker.worker) {
+    if (self->frames.peers && self->worker.worker) {
         say_goodbye(self, &pushing);
-        if (self->parts.status == HALAY_OK)
+        if (self->frames.parts.status == HALAY_OK)
             listen_for_goodbyes(self);
-        self->is_listening = 1; /* no more */
-        if (self->goodbye)
-            ucp_request_cancel(self->worker.worker, self->goodbye);
+        halay_ucx_frames_stop(&self->frames);
         close_endpoints(self, &closing);
     }
     halay_ucx_worker_fini(&self->worker);
-    halay_parts_fini(&self->parts, 0);
+    halay_ucx_frames_fini(&self->frames);
     if (self->wake_fd >= 0)
         close(self->wake_fd);
-    free(self->peers);
     free(self);
 }
 
@@ -449,29 +288,22 @@ static enum halay_status transport_init(struct ucx_transport *self, const struct
                                         const struct halay_boot *boot)
 {
     enum halay_status status =
-        halay_parts_init(&self->parts, &ucx_ops, HALAY_TRANSPORT_SLEEPS, &parts_ops, host, boot, HALAY_UCX_PART_BYTES);
+        halay_ucx_frames_init(&self->frames, &ucx_ops, HALAY_TRANSPORT_SLEEPS, host, boot, HALAY_UCX_PART_BYTES);
     if (status != HALAY_OK)
         return status;
-    self->peers = calloc((size_t)boot->size, sizeof *self->peers);
-    if (!self->peers) {
-        halay_host_error(host, "out of memory: transport 'ucx' of %d ranks", boot->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    self->endpoints = host->config->ucx_endpoints;
-    for (int r = 0; r < boot->size; r++)
-        self->peers[r] = (struct ucx_peer){ .transport = self, .rank = r };
     self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (self->wake_fd < 0) {
         halay_host_error(host, "eventfd: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
-    return halay_ucx_worker_init(host, boot->size, &self->worker);
+    status = halay_ucx_worker_init(host, boot->size, &self->worker);
+    return status == HALAY_OK ? halay_ucx_frames_start(&self->frames, self->worker.worker) : status;
 }
 
 static enum halay_status connect_all(struct ucx_transport *self, const unsigned char *addresses, size_t stride)
 {
-    for (int r = 0; r < self->parts.t.size; r++)
-        for (int i = 0; i < self->endpoints && r != self->parts.t.rank; i++) {
+    for (int r = 0; r < self->frames.parts.t.size; r++)
+        for (int i = 0; i < self->frames.endpoints && r != self->frames.parts.t.rank; i++) {
             enum halay_status status = endpoint_open(self, r, i, addresses + (size_t)r * stride);
             if (status != HALAY_OK)
                 return status;
@@ -503,6 +335,6 @@ enum halay_status halay_ucx_transport_create(const struct halay_host *host, stru
         transport_fini(self);
         return status;
     }
-    *out = &self->parts.t;
+    *out = &self->frames.parts.t;
     return HALAY_OK;
 }

@@ -6,11 +6,13 @@
  * UCX's):
  *
  *     TLS           no shared memory of UCX's: it can't tell that a peer has died, and ranks of one host have ours
- *     RX_SEG_SIZE   of TCP, the largest message that goes in one: the default of 64 KB costs a header, a system call and a
- *                   wake-up four times for a segment of a ring
+ *     RX_SEG_SIZE   of TCP, the largest message that goes in one: as large as a part and its headers, so that UCX hands it
+ *                   over from where it received it; more than one are joined in memory that it allocates for that
  *     RNDV_THRESH   where there is nothing but TCP, parts are sent at once: a rendezvous pays where it lets the network
  *                   write into place; over TCP it only waits for an answer. Set by a second look: what there is, only a
  *                   context that is open knows
+ *
+ * And always MAX_EAGER_RAILS = 1: over several rails a short message overtakes a long one.
  *
  * A UCX_TLS of the user's that asks for shared memory is obeyed, but for endpoints in PEER mode UCX leaves out what can't
  * tell of deaths: posix and sysv carry nothing unless UCX_MM_ERROR_HANDLING says so.
@@ -28,7 +30,7 @@ static const struct setting {
     const char *as_default; /* a line of UCX's print-out while nobody has set it; NULL: it isn't printed */
     const char *wanted;
 } tls = { "TLS", "UCX_TLS", "UCX_TLS=all\n", "^posix,sysv,cma" },
-  segment = { "RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", NULL, "256K" },
+  segment = { "RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", NULL, "260K" },
   rendezvous = { "RNDV_THRESH", "UCX_RNDV_THRESH", "UCX_RNDV_THRESH=auto\n", "2M" };
 
 enum halay_status halay_ucx_check(const struct halay_host *host, ucs_status_t status, const char *what)
@@ -125,7 +127,7 @@ static enum halay_status context_init(const struct halay_host *host, int size, c
 {
     const ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME,
-        .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
+        .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
         .estimated_num_eps = (size_t)size,
         .name = "halay",
     };
@@ -144,6 +146,7 @@ static enum halay_status context_open(const struct halay_host *host, int size, u
     setting_apply(host, config, &tls);
     if (names_without_prefix())
         setting_apply(host, config, &segment);
+    (void)ucp_config_modify(config, "MAX_EAGER_RAILS", "1"); /* a UCX without it has no rails */
     status = context_init(host, size, config, &first);
     if (status == HALAY_OK && is_tcp_only(first)) {
         ucp_cleanup(first);
@@ -161,7 +164,7 @@ enum halay_status halay_ucx_worker_init(const struct halay_host *host, int size,
     const ucp_worker_params_t params = {
         .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS,
         .thread_mode = UCS_THREAD_MODE_SERIALIZED,
-        .events = UCP_WAKEUP_TX | UCP_WAKEUP_RX | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV,
+        .events = UCP_WAKEUP_TX | UCP_WAKEUP_RX,
     };
 
     enum halay_status status = context_open(host, size, &worker->context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A UCP worker as the ucx transport wants it: tag matching, wake-up by a descriptor, shared memory of UCX's own off;
+ * A UCP worker as the ucx transport wants it: active messages, wake-up by a descriptor, shared memory of UCX's own off;
  * and its address.
  */
 #ifndef HALAY_UCX_WORKER_H

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Frames: how parts (parts.h) travel over UCX, as active messages that are matched here and not in UCX.
+ *
+ * So what arrives is copied from where UCX received it to its place in the user's memory, once, and a receive that is taken
+ * back is simply forgotten: UCX never knew its buffer. A frame has a header and perhaps a part's bytes:
+ *
+ *     byte  0 .. 3   sender's rank
+ *           4 .. 7   tag
+ *           8 .. 11  what it is (enum halay_ucx_kind)
+ *          12 .. 15  credit that the sender gives back
+ *
+ * Of the frames with one sender and tag the n-th one sent meets the n-th receive posted; they take one endpoint, which keeps
+ * their order.
+ *
+ * What may come before its receive is bounded. A rank may send `budget` bytes to a peer ahead of what that peer says it has
+ * placed (credit; each part costs what memory it takes if it must be kept, landed at once or not). Beyond that it asks:
+ *
+ *     sender                        receiver
+ *       |---- DATA ---------------->|  costs credit           placed, or kept until its receive is posted
+ *       |<--- any frame ------------|  gives some back        (a CREDIT of its own if half the budget is to be given)
+ *       |---- REQUEST ------------->|  without credit         waits for its receive, takes no memory
+ *       |<--- GRANT ----------------|                         when that is posted
+ *       |---- GRANTED, data ------->|                         placed; dropped if it was taken back meanwhile
+ *       |---- FREE ---------------->|  optional messages (transfer.is_optional): cost nothing, are few
+ *       |---- GOODBYE ------------->|  it leaves
+ *
+ * Nothing is held up by that under other tags: a REQUEST can always be sent.
+ *
+ * Where the network can write into place (not over TCP) UCX delivers only the header of a large frame. The data are then fetched
+ * when the receive is posted, into held memory, or into memory of ours and copied from there (UCX can't be told to stop).
+ *
+ * Callbacks of UCX may come from within any call into it: they place data and keep lists; what has to be sent or ended waits
+ * for halay_ucx_frames_push and _end.
+ */
+#ifndef HALAY_UCX_FRAMES_H
+#define HALAY_UCX_FRAMES_H
+
+#include "collectives/transport/parts.h"
+#include <ucp/api/ucp.h>
+
+enum halay_ucx_kind {
+    HALAY_UCX_DATA,
+    HALAY_UCX_FREE,
+    HALAY_UCX_REQUEST,
+    HALAY_UCX_GRANT,
+    HALAY_UCX_GRANTED,
+    HALAY_UCX_CREDIT,
+    HALAY_UCX_GOODBYE
+};
+
+struct halay_ucx_header {
+    int32_t sender;
+    uint32_t tag;
+    uint32_t kind;
+    uint32_t returned;
+};
+
+/* Oldest first. */
+struct halay_ucx_queue {
+    struct halay_part *first, *last; /* borrowed from parts */
+};
+
+struct halay_ucx_peer {
+    struct halay_ucx_frames *frames; /* borrowed */
+    int rank;
+    ucp_ep_h eps[HALAY_UCX_ENDPOINTS_MAX]; /* owned by the transport: as many as frames->endpoints; NULL: not open */
+    int is_broken;
+    size_t credit;                  /* what may still be sent to it ahead */
+    size_t owed;                    /* what is to be given back to it */
+    int credit_is_due;              /* a CREDIT for it waits to be sent */
+    struct halay_ucx_queue posted;  /* receives that nothing has come for */
+    struct halay_ucx_queue granted; /* receives whose data were asked for */
+    struct halay_ucx_queue early;   /* what came before its receive */
+    struct halay_ucx_queue held;    /* sends that wait for a GRANT */
+};
+
+struct halay_ucx_control; /* a frame without data */
+
+struct halay_ucx_frames {
+    struct halay_parts parts; /* first */
+    ucp_worker_h worker;      /* borrowed from start on */
+    int is_stopped;
+    int endpoints; /* a peer */
+    size_t budget;
+    struct halay_ucx_peer *peers;                      /* owned: size of them */
+    struct halay_ucx_queue finished;                   /* parts to be ended */
+    struct halay_ucx_queue due;                        /* sends that were granted */
+    struct halay_ucx_queue to_fetch;                   /* receives whose data UCX can fetch */
+    struct halay_ucx_control *controls, *controls_end; /* frames to be sent, oldest first */
+    struct halay_ucx_control *spare, *all;             /* all: owned */
+};
+
+/* How much may come from one peer before its receive, of so many ranks. */
+size_t halay_ucx_budget(int size);
+
+/* As halay_parts_init, whose parts these are. fini: after the worker has gone. */
+enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const struct halay_transport_ops *slots,
+                                        unsigned caps, const struct halay_host *host, const struct halay_boot *boot,
+                                        size_t part_bytes);
+void halay_ucx_frames_fini(struct halay_ucx_frames *frames);
+
+/* Take frames from now on. HALAY_ERR_SYSTEM, logged. stop: before the worker goes, lets go of what it has lent. */
+enum halay_status halay_ucx_frames_start(struct halay_ucx_frames *frames, ucp_worker_h worker);
+void halay_ucx_frames_stop(struct halay_ucx_frames *frames);
+
+/* After progress of the worker: end the parts that are finished; send what is due. Nonzero from push: something was sent or
+ * may be finished. */
+void halay_ucx_frames_end(struct halay_ucx_frames *frames);
+int halay_ucx_frames_push(struct halay_ucx_frames *frames);
+
+/* Send a goodbye; what UCX returned, with that param. header: kept until it is sent. */
+ucs_status_ptr_t halay_ucx_frames_say_goodbye(struct halay_ucx_frames *frames, int rank,
+                                              struct halay_ucx_header *header, const ucp_request_param_t *param);
+
+#endif
