@@ -10,22 +10,16 @@
  * elsewhere, or that is scaled first, is copied there first. Whether pieces are reduced where they lie or go through scratch memory is the group's
  * business: it knows who can reach them. The storage of a bucket is kept and grows to the largest it has seen.
  */
+#include "fusion/bucket.h"
 #include "base/memory.h"
-#include "fusion/engine.h"
+#include "fusion/rows.h"
 #include "fusion/scale.h"
 #include <stdlib.h>
 #include <string.h>
 
-struct halay_bucket {
-    struct halay_bucket *next;
-    struct halay_request **requests; /* owned array, borrowed requests */
-    struct halay_piece *pieces;      /* owned array */
-    size_t count, capacity;
-    struct halay_coll *coll; /* owned while it runs */
-};
-
-static void bucket_free(struct halay_bucket *b)
+static void bucket_free(struct halay_context *ctx, struct halay_bucket *b)
 {
+    halay_group_free(ctx->group, b->scratch);
     free(b->requests);
     free(b->pieces);
     free(b);
@@ -47,6 +41,19 @@ static enum halay_status reserve(struct halay_bucket *b, size_t count)
     return HALAY_OK;
 }
 
+enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_bucket *b, size_t bytes)
+{
+    if (bytes <= b->scratch_bytes)
+        return HALAY_OK;
+    halay_group_free(ctx->group, b->scratch);
+    b->scratch = NULL;
+    b->scratch_bytes = 0;
+    enum halay_status status = halay_group_alloc(ctx->group, bytes, &b->scratch);
+    if (status == HALAY_OK)
+        b->scratch_bytes = bytes;
+    return status;
+}
+
 static struct halay_bucket *bucket_get(struct halay_context *ctx, size_t count)
 {
     struct halay_bucket *b = ctx->free_buckets;
@@ -56,7 +63,7 @@ static struct halay_bucket *bucket_get(struct halay_context *ctx, size_t count)
     else
         b = calloc(1, sizeof *b);
     if (b && reserve(b, count) != HALAY_OK) {
-        bucket_free(b);
+        bucket_free(ctx, b);
         return NULL;
     }
     if (b) {
@@ -115,6 +122,20 @@ static enum halay_status start_alone(struct halay_context *ctx, struct halay_buc
     enum halay_dtype dtype = (enum halay_dtype)r->signature.dtype;
     const void *in = r->in;
 
+    switch ((enum halay_operation)r->signature.operation) {
+    case HALAY_ALLGATHER:
+        return halay_allgather_run(ctx, b);
+    case HALAY_REDUCE_SCATTER:
+        return halay_reduce_scatter_run(ctx, b);
+    case HALAY_ALLTOALL:
+        return halay_alltoall_run(ctx, b);
+    case HALAY_BARRIER:
+        return HALAY_OK; /* that all ranks have agreed to it is all there is to it */
+    default:
+        break;
+    }
+    if (!r->count)
+        return HALAY_OK;
     if (r->signature.prescale != 1) {
         prescale(r);
         in = r->out;
@@ -155,17 +176,26 @@ static size_t make_pieces(struct halay_bucket *b)
     return pieces;
 }
 
-static void bucket_end(struct halay_context *ctx, struct halay_bucket *b, enum halay_status status)
+/* A request's collective is complete. */
+static void finish(struct halay_request *r)
+{
+    const struct halay_signature *s = &r->signature;
+    void *out = r->held ? r->held : r->out;
+    size_t bytes = s->operation == HALAY_REDUCE_SCATTER ? r->result_bytes : r->bytes;
+    enum halay_dtype dtype = (enum halay_dtype)s->dtype;
+
+    if (s->postscale != 1)
+        halay_scale(out, out, bytes / halay_dtype_size(dtype), dtype, s->postscale);
+    halay_rows_end(r);
+}
+
+static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
 {
     if (b->coll)
         halay_coll_end(b->coll);
     b->coll = NULL;
-    for (size_t i = 0; i < b->count; i++) {
-        const struct halay_request *r = b->requests[i];
-        if (status == HALAY_OK && r->signature.postscale != 1)
-            halay_scale(r->out, r->out, r->count, (enum halay_dtype)r->signature.dtype, r->signature.postscale);
-        halay_request_end(b->requests[i], status, status == HALAY_OK ? NULL : halay_status_string(status));
-    }
+    for (size_t i = 0; i < b->count; i++)
+        finish(b->requests[i]);
     bucket_put(ctx, b);
 }
 
@@ -196,8 +226,7 @@ static void start_first(struct halay_context *ctx)
     if (!ctx->running_count)
         halay_tally_busy(&ctx->tally);
     if (b->count == 1) {
-        if (b->requests[0]->count)
-            status = start_alone(ctx, b);
+        status = start_alone(ctx, b);
     } else {
         size_t pieces = make_pieces(b);
         if (pieces)
@@ -208,7 +237,7 @@ static void start_first(struct halay_context *ctx)
         ctx->running = b;
         ctx->running_count++;
     } else if (status == HALAY_OK) {
-        bucket_end(ctx, b, HALAY_OK); /* empty */
+        bucket_end(ctx, b); /* nothing to move */
     } else {
         /* Whatever was refused, other ranks may have started: going on, the next collectives would meet the wrong ones. */
         bucket_put(ctx, b);
@@ -240,7 +269,7 @@ size_t halay_buckets_progress(struct halay_context *ctx)
         *at = b->next;
         if (!--ctx->running_count)
             halay_tally_idle(&ctx->tally);
-        bucket_end(ctx, b, HALAY_OK);
+        bucket_end(ctx, b);
     }
     if (ctx->is_draining && !ctx->running && !ctx->waiting)
         halay_engine_drained(ctx);
@@ -269,7 +298,7 @@ void halay_buckets_free_all(struct halay_context *ctx)
 {
     for (struct halay_bucket *b = ctx->free_buckets, *next; b; b = next) {
         next = b->next;
-        bucket_free(b);
+        bucket_free(ctx, b);
     }
     ctx->free_buckets = NULL;
 }

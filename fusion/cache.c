@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cache: the ids that all ranks have agreed on. An id stands for a name and a signature; a steady step speaks in ids only.
+ * Cache: the ids that all ranks have agreed on. An id stands for a name, a signature and, where the ranks may differ, what
+ * each said of its rows; a steady step speaks in ids only.
  *
  * The coordinator gives them out (AGREE) and takes them back (FORGET), so that all ranks hold the same ones, in the same
  * order of messages. An array by id here, a pointer from the name's entry back.
  */
 #include "fusion/engine.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct halay_entry *halay_cache_find(const struct halay_context *ctx, uint32_t id)
 {
@@ -31,6 +33,22 @@ static enum halay_status reserve(struct halay_context *ctx, uint32_t id)
     return HALAY_OK;
 }
 
+/* What was said and what is heard belong together: each rank keeps what it gives to itself. */
+static int answers(const struct halay_context *ctx, const struct halay_entry *entry, const struct halay_item *item)
+{
+    const struct halay_request *request = entry->request;
+    uint64_t mine;
+
+    if (!request || item->word_count != halay_signature_hears(&item->signature, ctx->size) ||
+        request->words.count != halay_signature_says(&item->signature, ctx->size))
+        return 0;
+    if (!item->word_count)
+        return 1;
+    memcpy(&mine, (const char *)item->words + (size_t)ctx->rank * sizeof mine, sizeof mine);
+    return mine == request->words.at[request->words.count > 1 ? ctx->rank : 0] &&
+           halay_signature_fits(&item->signature, item->words, item->word_count);
+}
+
 enum halay_status halay_cache_agree(struct halay_context *ctx, const struct halay_item *item)
 {
     enum { ID_MAX = 1 << 24 }; /* far above what a coordinator gives out: a damaged message must not take all memory */
@@ -42,15 +60,21 @@ enum halay_status halay_cache_agree(struct halay_context *ctx, const struct hala
         return HALAY_ERR_NO_MEMORY;
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry = (struct halay_entry *)halay_table_find(&ctx->names, item->name, item->name_length, hash);
-    int ok = entry && (!ctx->by_id[item->id] || ctx->by_id[item->id] == entry) &&
+    enum halay_status status = HALAY_OK;
+    int ok = entry && answers(ctx, entry, item) && (!ctx->by_id[item->id] || ctx->by_id[item->id] == entry) &&
              (entry->id == (uint32_t)HALAY_NO_ID || entry->id == item->id);
     if (ok) {
+        status = halay_words_set(&entry->said, entry->request->words.at, entry->request->words.count);
+        if (status == HALAY_OK)
+            status = halay_words_set(&entry->heard, item->words, item->word_count);
+    }
+    if (ok && status == HALAY_OK) {
         entry->id = item->id;
         entry->agreed = item->signature;
         ctx->by_id[item->id] = entry;
     }
     pthread_mutex_unlock(&ctx->lock);
-    return ok ? HALAY_OK : HALAY_ERR_FORMAT; /* it speaks of what this rank never submitted */
+    return ok ? status : HALAY_ERR_FORMAT; /* it speaks of what this rank never submitted */
 }
 
 enum halay_status halay_cache_forget(struct halay_context *ctx, uint32_t id)

@@ -46,8 +46,9 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     ctx->ended_last = &ctx->ended;
     ctx->waiting_last = &ctx->waiting;
     ctx->left = calloc((size_t)ctx->size, 1);
-    if (!ctx->left)
-        goto err_free;
+    ctx->counts = calloc(2 * (size_t)ctx->size, sizeof *ctx->counts);
+    if (!ctx->left || !ctx->counts)
+        goto err_free_left;
     status = halay_link_create(ctx->control, ctx->rank, ctx->size, ctx->log, &ctx->link);
     if (status != HALAY_OK)
         goto err_free_left;
@@ -71,8 +72,8 @@ err_destroy_coordinator:
 err_destroy_link:
     halay_link_destroy(ctx->link);
 err_free_left:
+    free(ctx->counts);
     free(ctx->left);
-err_free:
     free(ctx);
     return status;
 }
@@ -146,9 +147,9 @@ void halay_fini(struct halay_context *ctx)
         halay_coordinator_report_stragglers(ctx->coordinator);
     halay_buckets_abandon(ctx);
     halay_link_destroy(ctx->link);
+    halay_buckets_free_all(ctx);
     halay_group_destroy(ctx->group);
     halay_coordinator_destroy(ctx->coordinator);
-    halay_buckets_free_all(ctx);
     halay_registry_free_all(ctx);
     halay_requests_free_all(ctx);
     pthread_cond_destroy(&ctx->idle);
@@ -156,6 +157,7 @@ void halay_fini(struct halay_context *ctx)
     pthread_cond_destroy(&ctx->thread_wakes);
     pthread_mutex_destroy(&ctx->lock);
     halay_world_close(ctx->world);
+    free(ctx->counts);
     free(ctx->left);
     free(ctx);
 }

@@ -87,8 +87,11 @@ struct entry *halay_coordinator_entry(struct halay_coordinator *c, const char *n
     return e;
 }
 
-static void entry_free(struct entry *e)
+static void entry_free(struct halay_coordinator *c, struct entry *e)
 {
+    for (int r = 0; e->announced && r < c->options.size; r++)
+        halay_words_fini(&e->announced[r].words);
+    halay_words_fini(&e->words);
     free(e->announced);
     free(e->early);
     free(e);
@@ -102,7 +105,7 @@ static void entry_release(struct halay_coordinator *c, struct entry *e)
     list_remove(e);
     halay_table_remove(&c->names, &e->node);
     halay_arrivals_forget(c, e);
-    entry_free(e);
+    entry_free(c, e);
 }
 
 /* Nobody has come: after it was given out, or after an error. */
@@ -122,7 +125,7 @@ static void entry_rest(struct halay_coordinator *c, struct entry *e)
 
 static const struct halay_signature *signature_of(const struct entry *e, int rank)
 {
-    return e->state[rank] == ENTRY_ANNOUNCED ? &e->announced[rank] : &e->agreed;
+    return e->state[rank] == ENTRY_ANNOUNCED ? &e->announced[rank].signature : &e->agreed;
 }
 
 /* ---- ids ---- */
@@ -230,6 +233,25 @@ static enum halay_status check_left(struct halay_coordinator *c, const struct en
     return HALAY_OK;
 }
 
+/* All ranks have come and it can't run: they are told, and it is as if they had not come. */
+static enum halay_status refuse(struct halay_coordinator *c, struct entry *e, enum halay_status why, const char *text)
+{
+    halay_error(c->options.log, "%s", text);
+    enum halay_status status = emit(c, -1,
+                                    &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
+                                                          .name = e->node.name,
+                                                          .name_length = e->node.length,
+                                                          .status = why,
+                                                          .text = text,
+                                                          .text_length = strlen(text) });
+    struct halay_coordinator_bucket *bucket = e->bucket;
+    size_t member = e->member;
+    entry_rest(c, e);
+    if (bucket)
+        halay_streams_retract(bucket->streams, member);
+    return status;
+}
+
 static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, int other)
 {
     char text[HALAY_TEXT_MAX], theirs[256], ours[256], ranks[256] = "";
@@ -244,19 +266,37 @@ static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, 
                 used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", count ? ", " : "", r);
             count++;
         }
-    int length = snprintf(text, sizeof text, "tensor '%.*s': %s %s %s %s, rank 0 has %s", (int)e->node.length, e->node.name,
-                          count > 1 ? "ranks" : "rank", ranks, count > 1 ? "have" : "has", theirs, ours);
-    size_t bytes = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
-    halay_error(c->options.log, "%s", text);
-    enum halay_status status = emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_ERROR, .name = e->node.name,
-                                        .name_length = e->node.length, .status = HALAY_ERR_MISMATCH, .text = text,
-                                        .text_length = bytes });
-    struct halay_coordinator_bucket *bucket = e->bucket;
-    size_t member = e->member;
-    entry_rest(c, e);
-    if (bucket)
-        halay_streams_retract(bucket->streams, member);
-    return status;
+    snprintf(text, sizeof text, "tensor '%.*s': %s %s %s %s, rank 0 has %s", (int)e->node.length, e->node.name,
+             count > 1 ? "ranks" : "rank", ranks, count > 1 ? "have" : "has", theirs, ours);
+    return refuse(c, e, HALAY_ERR_MISMATCH, text);
+}
+
+/* What a rank says of its rows. */
+static const uint64_t *words_of(const struct entry *e, int rank, size_t says)
+{
+    return e->state[rank] == ENTRY_ANNOUNCED ? e->announced[rank].words.at : e->words.at + (size_t)rank * says;
+}
+
+/* What all have said becomes what is agreed. */
+static enum halay_status take_over(struct halay_coordinator *c, struct entry *e)
+{
+    const struct halay_signature *signature = signature_of(e, 0);
+    size_t says = halay_signature_says(signature, c->options.size), all = says * (size_t)c->options.size;
+    char text[HALAY_NAME_MAX + 64];
+
+    if (halay_words_resize(&c->column, all) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    for (int r = 0; says && r < c->options.size; r++)
+        memcpy(c->column.at + (size_t)r * says, words_of(e, r, says), says * sizeof *c->column.at);
+    if (!halay_signature_fits(signature, c->column.at, all)) {
+        snprintf(text, sizeof text, "tensor '%.*s': all ranks' rows together are more than fits in memory",
+                 (int)e->node.length, e->node.name);
+        return refuse(c, e, HALAY_ERR_ARGUMENT, text);
+    }
+    if (halay_words_set(&e->words, c->column.at, all) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    e->agreed = *signature;
+    return vector_push(&c->fresh, e);
 }
 
 /* All ranks have come. *agreed: they agree. */
@@ -266,13 +306,15 @@ static enum halay_status meet(struct halay_coordinator *c, struct entry *e, int 
     for (int r = 1; e->different && r < c->options.size; r++)
         if (!halay_signature_equal(signature_of(e, r), signature_of(e, 0)))
             return disagree(c, e, r);
+    if (e->different) {
+        size_t fresh = c->fresh.count;
+        enum halay_status status = take_over(c, e);
+        if (c->fresh.count == fresh)
+            return status;
+    }
     *agreed = 1;
     if (!e->bucket)
         list_remove(e); /* a member of a static bucket may have to wait for the others */
-    if (e->different) {
-        e->agreed = *signature_of(e, 0);
-        return vector_push(&c->fresh, e);
-    }
     return HALAY_OK;
 }
 
@@ -290,37 +332,57 @@ static enum halay_status note_event(struct halay_coordinator *c, struct entry *e
     return HALAY_OK;
 }
 
-/* Agreed: hand it to where it will be given out from. */
+/* Agreed: hand it to where it will be given out from. What shares no bucket has nothing to wait for. */
 static enum halay_status make_runnable(struct halay_coordinator *c, struct entry *e)
 {
-    if (c->options.deterministic == HALAY_DETERMINISTIC_OFF) {
-        c->runnable_bytes += halay_signature_bytes(&e->agreed);
-        return vector_push(&c->runnable, e);
-    }
-    return e->bucket ? HALAY_OK : halay_coordinator_choose(c, &e, 1);
+    if (e->bucket)
+        return HALAY_OK;
+    if (c->options.deterministic != HALAY_DETERMINISTIC_OFF || !halay_signature_fuses(&e->agreed))
+        return halay_coordinator_choose(c, &e, 1);
+    c->runnable_bytes += halay_signature_bytes(&e->agreed);
+    return vector_push(&c->runnable, e);
 }
 
-static enum halay_status arrive(struct halay_coordinator *c, int rank, struct entry *e,
-                                const struct halay_signature *signature, int64_t now_us)
+/* Keep what a rank says that is not what is agreed. */
+static enum halay_status announce(struct halay_coordinator *c, int rank, struct entry *e,
+                                  const struct halay_signature *signature, const void *words, size_t count)
 {
-    enum halay_status status;
+    if (!e->announced)
+        e->announced = calloc((size_t)c->options.size, sizeof *e->announced);
+    if (!e->announced || halay_words_set(&e->announced[rank].words, words, count) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    e->announced[rank].signature = *signature;
+    e->state[rank] = ENTRY_ANNOUNCED;
+    e->different++;
+    return HALAY_OK;
+}
+
+static int is_as_agreed(const struct entry *e, int rank, const struct halay_item *item)
+{
+    return halay_signature_equal(&item->signature, &e->agreed) &&
+           (!item->word_count ||
+            !memcmp(item->words, words_of(e, rank, item->word_count), item->word_count * sizeof *e->words.at));
+}
+
+/* item: what the rank announces; NULL: it is ready for what is agreed. */
+static enum halay_status arrive(struct halay_coordinator *c, int rank, struct entry *e, const struct halay_item *item,
+                                int64_t now_us)
+{
+    enum halay_status status = HALAY_OK;
     int agreed = 0;
 
-    if (e->state[rank])
+    if (e->state[rank] || (item && item->word_count != halay_signature_says(&item->signature, c->options.size)))
         return HALAY_ERR_FORMAT;
     e->state[rank] = ENTRY_READY;
     int has_id = e->id != (uint32_t)HALAY_NO_ID && (!e->forgetting || e->is_revived);
-    if (!signature && !has_id)
-        signature = &e->agreed; /* the rank had not heard that the id is to be forgotten */
-    if (signature && (!has_id || !halay_signature_equal(signature, &e->agreed))) {
-        if (!e->announced)
-            e->announced = calloc((size_t)c->options.size, sizeof *e->announced);
-        if (!e->announced)
-            return HALAY_ERR_NO_MEMORY;
-        e->announced[rank] = *signature;
-        e->state[rank] = ENTRY_ANNOUNCED;
-        e->different++;
+    if (item && (!has_id || !is_as_agreed(e, rank, item))) {
+        status = announce(c, rank, e, &item->signature, item->words, item->word_count);
+    } else if (!item && !has_id) { /* the rank had not heard that the id is to be forgotten */
+        size_t says = halay_signature_says(&e->agreed, c->options.size);
+        status = announce(c, rank, e, &e->agreed, says ? words_of(e, rank, says) : NULL, says);
     }
+    if (status != HALAY_OK)
+        return status;
     if (++e->present == 1) {
         e->since_us = now_us;
         list_append(&c->waiting, e);
@@ -400,7 +462,7 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
             return HALAY_ERR_NO_MEMORY;
         if (rank == 0)
             e->order = item->order;
-        return arrive(c, rank, e, &item->signature, now_us);
+        return arrive(c, rank, e, item, now_us);
     case HALAY_ITEM_WAITED:
         return receive_waited(c, rank);
     case HALAY_ITEM_FLUSH:
@@ -453,6 +515,32 @@ static void sort_by_order(struct entry_vector *v)
         }
 }
 
+/* Tell the ranks what they agree on. Of an all-to-all each hears what is for it. */
+static enum halay_status emit_agreed(struct halay_coordinator *c, const struct entry *e)
+{
+    size_t size = (size_t)c->options.size, hears = halay_signature_hears(&e->agreed, c->options.size);
+    struct halay_item item = { .kind = HALAY_ITEM_AGREE,
+                               .name = e->node.name,
+                               .name_length = e->node.length,
+                               .signature = e->agreed,
+                               .id = e->id,
+                               .words = e->words.at,
+                               .word_count = hears };
+    enum halay_status status = HALAY_OK;
+
+    if (e->words.count == hears)
+        return emit(c, -1, &item);
+    if (halay_words_resize(&c->column, size) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    item.words = c->column.at;
+    for (size_t r = 0; r < size && status == HALAY_OK; r++) {
+        for (size_t from = 0; from < size; from++)
+            c->column.at[from] = e->words.at[from * size + r];
+        status = emit(c, (int)r, &item);
+    }
+    return status;
+}
+
 /* New names get their ids; those with another signature than before keep theirs. */
 static enum halay_status agree_fresh(struct halay_coordinator *c)
 {
@@ -466,8 +554,7 @@ static enum halay_status agree_fresh(struct halay_coordinator *c)
         else if (e->forgetting)
             e->is_revived = 1;
         if (status == HALAY_OK)
-            status = emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_AGREE, .name = e->node.name,
-                                     .name_length = e->node.length, .signature = e->agreed, .id = e->id });
+            status = emit_agreed(c, e);
     }
     c->fresh.count = 0;
     return status;
@@ -624,9 +711,10 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
     if (!c)
         return;
     while ((node = halay_table_take(&c->names)))
-        entry_free((struct entry *)node);
+        entry_free(c, (struct entry *)node);
     halay_table_fini(&c->names);
     halay_coordinator_destroy_buckets(c);
+    halay_words_fini(&c->column);
     free(c->fresh.entries);
     free(c->runnable.entries);
     free(c->chosen.entries);

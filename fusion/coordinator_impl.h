@@ -8,6 +8,7 @@
 #include "fusion/coordinator.h"
 #include "fusion/streams.h"
 #include "fusion/table.h"
+#include "fusion/words.h"
 #include <stdatomic.h>
 
 enum { ENTRY_ABSENT, ENTRY_READY, ENTRY_ANNOUNCED };
@@ -22,6 +23,12 @@ struct entry_vector {
     size_t count, capacity;
 };
 
+/* What a rank has announced. */
+struct announcement {
+    struct halay_signature signature;
+    struct halay_words words; /* owned */
+};
+
 /* A name. */
 struct entry {
     struct halay_table_node node; /* first */
@@ -31,7 +38,8 @@ struct entry {
     struct halay_signature agreed; /* valid while there is an id, or on the fresh list */
     int present, different;        /* ranks that came; those of them that announced a signature */
     unsigned char *state;          /* [rank]; in the same block */
-    struct halay_signature *announced; /* owned: [rank], valid where state is ENTRY_ANNOUNCED; NULL until needed */
+    struct halay_words words;      /* owned: what each rank says with it, one after the other */
+    struct announcement *announced;    /* owned: [rank], valid where state is ENTRY_ANNOUNCED; NULL until needed */
     uint64_t *early;                   /* owned: [2 rank + event]: numbers of events before a bucket was sealed; or NULL */
     int64_t since_us, latest_us; /* when the first rank came, and the latest one */
     uint64_t order; /* rank 0's order of registration + 1; 0: by name */
@@ -75,6 +83,7 @@ struct halay_coordinator {
     struct entry_vector chosen;   /* to be given out: groups one behind the other */
     size_t runnable_bytes;
     uint64_t groups, events;
+    struct halay_words column;     /* owned: scratch */
     struct halay_id_range *ranges; /* owned: scratch */
     size_t range_capacity;
     struct halay_plan_item *plan; /* owned: scratch */

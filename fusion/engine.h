@@ -14,6 +14,7 @@
 #include "fusion/counters.h"
 #include "fusion/link.h"
 #include "fusion/table.h"
+#include "fusion/words.h"
 #include "halay.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,7 +25,9 @@ struct halay_entry {
     struct halay_tensor *tensor;   /* registered, or NULL; guarded by lock */
     struct halay_request *request; /* in flight, or NULL; set under lock by submit, cleared under lock by the driver */
     uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
-    struct halay_signature agreed; /* valid with an id; driver only */
+    struct halay_signature agreed; /* valid with an id; driver only, as are these */
+    struct halay_words said;       /* owned: by this rank, when it was agreed */
+    struct halay_words heard;      /* owned: the answer */
 };
 
 /* The static bucket of a registered tensor (rank 0 in a deterministic mode); guarded by lock where not said otherwise. */
@@ -44,8 +47,10 @@ struct halay_tensor {
     struct halay_entry *entry; /* borrowed: outlives it */
     struct halay_signature signature;
     size_t count, bytes;
+    struct halay_words words; /* owned: what this rank says with the signature */
     const void *in; /* borrowed while in flight */
     void *out;
+    size_t out_bytes;
     uint64_t order;                     /* of registration, from 1 */
     struct halay_static_bucket *bucket; /* shared, or NULL */
     size_t member;
@@ -57,8 +62,14 @@ struct halay_request {
     struct halay_request *next; /* free list, or list of those that have ended */
     struct halay_signature signature;
     size_t count, bytes;
+    struct halay_words words; /* owned, kept: what this rank says with the signature */
     const void *in; /* borrowed while in flight; in == out: in place */
     void *out;
+    size_t out_bytes; /* room at out, of operations whose result has a size of its own; of their results: */
+    void *held;       /* owned until the request is released: the result, where out is NULL or too small for it */
+    size_t result_rows, result_bytes;
+    size_t *rows; /* owned, kept, [size]: of each rank in the result */
+    int has_rows;
     halay_callback callback;
     void *arg;
     uint64_t order;                     /* of the registered tensor's registration, 0: by name */
@@ -89,7 +100,7 @@ struct halay_events {
 
 enum halay_driver { HALAY_DRIVER_NONE, HALAY_DRIVER_THREAD, HALAY_DRIVER_WAITER };
 
-struct halay_bucket; /* bucket.c */
+struct halay_bucket; /* bucket.h */
 struct request_slab; /* request.c */
 
 struct halay_context {
@@ -142,6 +153,7 @@ struct halay_context {
     struct halay_bucket *waiting, **waiting_last; /* buckets to be started, in the agreed order */
     struct halay_bucket *running;  /* under way */
     struct halay_bucket *free_buckets;
+    size_t *counts; /* owned: [2 size], scratch: elements to and from each rank */
     size_t running_count;
     int64_t now_us;    /* the clock at the beginning of this step */
     int64_t checked_us; /* when peers and stalls were looked at last */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 2 };
+enum { PROTOCOL = 3 };
 
 static void put32(unsigned char *at, uint32_t value)
 {
@@ -72,9 +72,9 @@ static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
     [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,    [HALAY_ITEM_DOING] = 8,
 };
 
-/* Bytes behind the fixed part, before padding: shape or ranges, then name, then text. */
+/* Bytes behind the fixed part, before padding: shape and words, or ranges; then name, then text. */
 struct tail {
-    size_t words; /* bytes of shape or ranges */
+    size_t words; /* bytes of shape and words, or of ranges */
     size_t name, text;
 };
 
@@ -85,7 +85,7 @@ static struct tail tail_of(const unsigned char *p)
     switch (p[0]) {
     case HALAY_ITEM_ANNOUNCE:
     case HALAY_ITEM_AGREE:
-        tail.words = 8 * (size_t)p[7];
+        tail.words = 8 * ((size_t)p[7] + get16(p + 2));
         tail.name = p[1];
         break;
     case HALAY_ITEM_BUCKET:
@@ -148,7 +148,7 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
 {
     struct halay_signature *s = &item->signature;
 
-    if (p[7] > HALAY_DIMENSIONS_MAX)
+    if (p[7] > HALAY_DIMENSIONS_MAX || get16(p + 2) > HALAY_WORDS_MAX)
         return 0;
     *s = (struct halay_signature){ .operation = p[4], .dtype = p[5], .op = p[6], .dimensions = p[7],
                                    .root = (int32_t)get32(p + 8) };
@@ -156,6 +156,8 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
     memcpy(&s->postscale, p + 24, sizeof s->postscale);
     memcpy(s->shape, p + 32, 8 * (size_t)p[7]);
     item->id = get32(p + 12);
+    item->word_count = get16(p + 2);
+    item->words = p + 32 + 8 * (size_t)p[7];
     return item->name_length && halay_signature_is_valid(s, size);
 }
 
@@ -258,6 +260,7 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
     case HALAY_ITEM_ANNOUNCE:
     case HALAY_ITEM_AGREE:
         p[1] = (unsigned char)item->name_length;
+        put16(p + 2, item->word_count);
         p[4] = s->operation;
         p[5] = s->dtype;
         p[6] = s->op;
@@ -295,6 +298,20 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
     }
 }
 
+/* Shape and words, or ranges. */
+static void put_words(unsigned char *p, const struct halay_item *item, size_t bytes)
+{
+    size_t shape = 8 * (size_t)item->signature.dimensions;
+
+    if (item->kind == HALAY_ITEM_BUCKET && bytes)
+        memcpy(p, item->ranges, bytes);
+    if (item->kind == HALAY_ITEM_BUCKET || !bytes)
+        return;
+    memcpy(p, item->signature.shape, shape);
+    if (item->word_count)
+        memcpy(p + shape, item->words, 8 * item->word_count);
+}
+
 enum halay_status halay_items_append(struct halay_items *items, const struct halay_item *item)
 {
     unsigned char fixed[32] = { 0 };
@@ -311,8 +328,7 @@ enum halay_status halay_items_append(struct halay_items *items, const struct hal
     unsigned char *p = items->data + items->used;
     memset(p, 0, bytes);
     memcpy(p, fixed, head);
-    if (tail.words)
-        memcpy(p + head, item->kind == HALAY_ITEM_BUCKET ? (const void *)item->ranges : item->signature.shape, tail.words);
+    put_words(p + head, item, tail.words);
     if (tail.name)
         memcpy(p + head + tail.words, item->name, tail.name);
     if (tail.text)

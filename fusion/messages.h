@@ -10,8 +10,9 @@
  *
  *     items: byte 0 is the kind, bytes 1-3 as said here, 0 where nothing is said
  *       READY     4 first u32 | 8 count u32                                  these ids have been submitted
- *       ANNOUNCE  1 name length | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32 | 16 prescale f64
- *                 | 24 postscale f64 | 32 shape u64 each | name, padded to 4  a name that has no id, or another signature
+ *       ANNOUNCE  1 name length | 2 words u16 | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32
+ *                 | 16 prescale f64 | 24 postscale f64 | 32 shape u64 each | words u64 each (signature.h) | name, padded to 4
+ *                                                              a name that has no id, or another signature or other words
  *       WAITED                                                               the program waits (deterministic modes)
  *       FLUSH                                                                somebody waits: don't accumulate
  *       AGREE     as ANNOUNCE, 12 id u32                                     all ranks have announced it; its id from now on
@@ -80,6 +81,8 @@ struct halay_item {
     const char *text;
     size_t text_length;
     struct halay_signature signature;
+    const void *words; /* ANNOUNCE, AGREE: u64 each, not aligned */
+    size_t word_count;
     uint32_t id;
     enum halay_status status;
     int rank;

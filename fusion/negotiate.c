@@ -51,8 +51,13 @@ static enum halay_status seal(struct halay_context *ctx, struct halay_static_buc
 static void tell_submitted(struct halay_context *ctx, const struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
-    struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE, .name = e->node.name, .name_length = e->node.length,
-                               .signature = r->signature, .order = r->order };
+    struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
+                               .name = e->node.name,
+                               .name_length = e->node.length,
+                               .signature = r->signature,
+                               .words = r->words.at,
+                               .word_count = r->words.count,
+                               .order = r->order };
 
     if (ctx->coordinator && r->bucket && !r->bucket->sealed) {
         enum halay_status status = seal(ctx, r->bucket);
@@ -61,7 +66,8 @@ static void tell_submitted(struct halay_context *ctx, const struct halay_request
             return;
         }
     }
-    if (e->id != (uint32_t)HALAY_NO_ID && halay_signature_equal(&e->agreed, &r->signature))
+    if (e->id != (uint32_t)HALAY_NO_ID && halay_signature_equal(&e->agreed, &r->signature) &&
+        halay_words_equal(&e->said, r->words.at, r->words.count))
         item = (struct halay_item){ .kind = HALAY_ITEM_READY, .range = { e->id, 1 } };
     halay_count(item.kind == HALAY_ITEM_READY ? &ctx->tally.cache_hits : &ctx->tally.negotiations, 1);
     to_coordinator(ctx, &item);

@@ -78,29 +78,63 @@ static struct halay_entry *entry_get_locked(struct halay_context *ctx, const cha
     return entry;
 }
 
+static void entry_free(struct halay_entry *entry)
+{
+    halay_words_fini(&entry->said);
+    halay_words_fini(&entry->heard);
+    free(entry);
+}
+
 void halay_entry_release_locked(struct halay_context *ctx, struct halay_entry *entry)
 {
     if (entry->tensor || entry->request || entry->id != (uint32_t)HALAY_NO_ID)
         return;
     halay_table_remove(&ctx->names, &entry->node);
-    free(entry);
+    entry_free(entry);
+}
+
+/* Bytes at out that this rank's result may take. */
+static size_t room_at_out(const struct halay_context *ctx, const struct halay_tensor_info *info, size_t bytes)
+{
+    if (info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL)
+        return info->out_bytes;
+    if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
+        return bytes;
+    return halay_scatter_rows(info->shape[0], ctx->size, ctx->rank, NULL) * (bytes / info->shape[0]);
+}
+
+/* In place as its operation knows it. */
+static int is_in_place(const struct halay_context *ctx, const struct halay_tensor_info *info, size_t bytes)
+{
+    size_t first;
+
+    if (info->operation == HALAY_BROADCAST ||
+        (info->operation == HALAY_ALLREDUCE && (!info->in || info->in == info->out)))
+        return 1;
+    if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
+        return 0;
+    halay_scatter_rows(info->shape[0], ctx->size, ctx->rank, &first);
+    return info->out == (const char *)info->in + first * (bytes / info->shape[0]);
 }
 
 /* What a collective would refuse on this rank alone, after the ranks have agreed to run it. NULL: nothing. */
-static const char *buffer_fault(const struct halay_tensor_info *info, size_t count)
+static const char *buffer_fault(const struct halay_context *ctx, const struct halay_tensor_info *info, size_t count)
 {
-    size_t element = halay_dtype_size(info->dtype), bytes = count * element;
+    size_t element = halay_dtype_size(info->dtype), bytes = count * element, room;
     uintptr_t in = (uintptr_t)info->in, out = (uintptr_t)info->out;
 
-    if (!count)
+    if (info->operation == HALAY_BARRIER)
         return NULL;
-    if (out % element)
+    room = room_at_out(ctx, info, bytes);
+    if (room && out % element)
         return "out is not aligned to its element";
-    if (!in || in == out || info->operation == HALAY_BROADCAST)
+    if (is_in_place(ctx, info, bytes))
         return NULL;
-    if (in % element)
+    if (bytes && in % element)
         return "in is not aligned to its element";
-    return in < out + bytes && out < in + bytes ? "in and out overlap and are not the same" : NULL;
+    if (!out || !bytes || !room || in >= out + room || out >= in + bytes)
+        return NULL;
+    return info->operation == HALAY_ALLREDUCE ? "in and out overlap and are not the same" : "in and out overlap";
 }
 
 /* A program's description, of whichever version, as this version's. */
@@ -131,7 +165,7 @@ static enum halay_status check_info(struct halay_context *ctx, const struct hala
         why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";
         status = HALAY_ERR_UNSUPPORTED;
     }
-    if (status == HALAY_OK && (why = buffer_fault(info, *count)))
+    if (status == HALAY_OK && (why = buffer_fault(ctx, info, *count)))
         status = HALAY_ERR_ARGUMENT;
     if (status != HALAY_OK)
         halay_error(ctx->log, "tensor '%s': %s", info->name, why);
@@ -181,6 +215,8 @@ static enum halay_status static_bucket_join_locked(struct halay_context *ctx, st
     uint64_t kind = halay_signature_kind(&tensor->signature);
     struct halay_static_bucket *b = ctx->static_last, *fresh = NULL;
 
+    if (!halay_signature_fuses(&tensor->signature))
+        return HALAY_OK;
     if (!b || b->is_sealed ||
         !halay_plan_joins(b->kind, b->bytes, b->count, kind, tensor->bytes, ctx->world->config.fusion_threshold)) {
         b = fresh = calloc(1, sizeof *fresh);
@@ -226,6 +262,39 @@ static enum halay_status static_bucket_leave_locked(struct halay_context *ctx, s
 
 /* ---- registered tensors ---- */
 
+static const void *input_of(const struct halay_tensor_info *info)
+{
+    int is_out = info->operation == HALAY_BROADCAST || (info->operation == HALAY_ALLREDUCE && !info->in);
+
+    return is_out ? info->out : info->in;
+}
+
+static enum halay_status tensor_describe(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                         const struct halay_signature *signature, size_t count,
+                                         struct halay_tensor *tensor)
+{
+    size_t bytes = count * halay_dtype_size(info->dtype);
+
+    *tensor = (struct halay_tensor){ .ctx = ctx,
+                                     .signature = *signature,
+                                     .count = count,
+                                     .bytes = bytes,
+                                     .in = input_of(info),
+                                     .out = info->out,
+                                     .out_bytes = room_at_out(ctx, info, bytes) };
+    if (halay_words_resize(&tensor->words, halay_signature_says(signature, ctx->size)) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    halay_signature_say(info, ctx->size, tensor->words.at);
+    return HALAY_OK;
+}
+
+static void tensor_free(struct halay_tensor *tensor)
+{
+    if (tensor)
+        halay_words_fini(&tensor->words);
+    free(tensor);
+}
+
 enum halay_status halay_register(struct halay_context *ctx, const struct halay_tensor_info *info,
                                  struct halay_tensor **out)
 {
@@ -243,9 +312,10 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     if (status != HALAY_OK)
         return status;
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
-    if (!tensor)
+    if (!tensor || tensor_describe(ctx, info, &signature, count, tensor) != HALAY_OK) {
+        free(tensor);
         return HALAY_ERR_NO_MEMORY;
-
+    }
     pthread_mutex_lock(&ctx->lock);
     status = HALAY_ERR_NO_MEMORY;
     struct halay_entry *entry = entry_get_locked(ctx, info->name, length, halay_table_hash(info->name, length));
@@ -254,11 +324,8 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     status = HALAY_ERR_DUPLICATE;
     if (entry->tensor)
         goto err_unlock;
-    *tensor = (struct halay_tensor){ .ctx = ctx, .entry = entry, .signature = signature, .count = count,
-                                     .bytes = halay_signature_bytes(&signature), .out = info->out, .in = info->in,
-                                     .order = ctx->registered + 1 };
-    if (!tensor->in || signature.operation == HALAY_BROADCAST)
-        tensor->in = tensor->out;
+    tensor->entry = entry;
+    tensor->order = ctx->registered + 1;
     if (ctx->rank == 0 && ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF) {
         status = static_bucket_join_locked(ctx, tensor);
         if (status != HALAY_OK)
@@ -274,7 +341,7 @@ err_release:
     halay_entry_release_locked(ctx, entry);
 err_unlock:
     pthread_mutex_unlock(&ctx->lock);
-    free(tensor);
+    tensor_free(tensor);
     if (status == HALAY_ERR_DUPLICATE)
         halay_error(ctx->log, "tensor '%s': a tensor of that name is registered", info->name);
     return status;
@@ -296,7 +363,7 @@ enum halay_status halay_unregister(struct halay_tensor *tensor)
     }
     pthread_mutex_unlock(&ctx->lock);
     if (status == HALAY_OK)
-        free(tensor);
+        tensor_free(tensor);
     return status;
 }
 
@@ -305,9 +372,11 @@ enum halay_status halay_unregister(struct halay_tensor *tensor)
 /* What a submission is, from the handle or from the caller's description. */
 struct submission {
     const struct halay_signature *signature;
+    const struct halay_tensor_info *info; /* NULL: as the registered tensor says */
     size_t count;
     const void *in;
     void *out;
+    size_t out_bytes;
     halay_callback callback;
     void *arg;
 };
@@ -320,6 +389,20 @@ static enum halay_status check_open_locked(const struct halay_context *ctx)
     return ctx->is_closing ? HALAY_ERR_CLOSED : HALAY_OK;
 }
 
+/* What goes with the signature. */
+static enum halay_status say(const struct halay_context *ctx, const struct halay_tensor *tensor,
+                             const struct submission *s, struct halay_words *words)
+{
+    size_t says = halay_signature_says(s->signature, ctx->size);
+
+    if (!s->info)
+        return halay_words_set(words, tensor->words.at, says);
+    if (halay_words_resize(words, says) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    halay_signature_say(s->info, ctx->size, words->at);
+    return HALAY_OK;
+}
+
 static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
                                        struct halay_request **out)
 {
@@ -329,21 +412,21 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     if (!request)
         return HALAY_ERR_NO_MEMORY;
     struct halay_tensor *tensor = entry->tensor;
+    if (say(ctx, tensor, s, &request->words) != HALAY_OK)
+        goto err_put;
     request->entry = entry;
     request->signature = *s->signature;
     request->count = s->count;
     request->bytes = s->count * halay_dtype_size((enum halay_dtype)s->signature->dtype);
     request->in = s->in;
     request->out = s->out;
+    request->out_bytes = s->out_bytes;
     request->callback = s->callback;
     request->arg = s->arg;
     request->order = tensor ? tensor->order : 0;
     request->bucket = tensor ? tensor->bucket : NULL;
-    if (halay_events_push(ctx, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = request }) != HALAY_OK) {
-        atomic_store_explicit(&request->references, 1, memory_order_relaxed);
-        halay_request_put_locked(request);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (halay_events_push(ctx, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = request }) != HALAY_OK)
+        goto err_put;
     if (request->bucket)
         request->bucket->is_sealed = 1;
     atomic_store_explicit(&ctx->is_unwaited, 1, memory_order_relaxed);
@@ -355,6 +438,11 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     else
         atomic_store_explicit(&request->references, 1, memory_order_relaxed);
     return HALAY_OK;
+
+err_put:
+    atomic_store_explicit(&request->references, 1, memory_order_relaxed);
+    halay_request_put_locked(request);
+    return HALAY_ERR_NO_MEMORY;
 }
 
 enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
@@ -363,7 +451,8 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     if (!tensor || (!callback && !request))
         return HALAY_ERR_ARGUMENT;
     struct halay_context *ctx = tensor->ctx;
-    struct submission s = { &tensor->signature, tensor->count, tensor->in, tensor->out, callback, arg };
+    struct submission s = { &tensor->signature, NULL, tensor->count, tensor->in, tensor->out, tensor->out_bytes,
+                            callback,           arg };
     pthread_mutex_lock(&ctx->lock);
     enum halay_status status = check_open_locked(ctx);
     if (status == HALAY_OK)
@@ -390,8 +479,8 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     if (status != HALAY_OK)
         return status;
     uint64_t hash = halay_table_hash(info->name, length);
-    int in_place = !info->in || signature.operation == HALAY_BROADCAST;
-    struct submission s = { &signature, count, in_place ? info->out : info->in, info->out, callback, arg };
+    size_t out_bytes = room_at_out(ctx, info, count * halay_dtype_size(info->dtype));
+    struct submission s = { &signature, info, count, input_of(info), info->out, out_bytes, callback, arg };
 
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry = NULL;
@@ -429,72 +518,14 @@ enum halay_status halay_submit_named(struct halay_context *ctx, const struct hal
     return status == HALAY_OK ? halay_submit_info(ctx, &known, callback, arg, 1, request) : status;
 }
 
-static struct halay_tensor_info describe(const char *name, enum halay_operation operation, const void *in, void *out,
-                                         size_t count, enum halay_dtype dtype)
-{
-    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info), .name = name,
-                                       .operation = operation, .dtype = dtype, .dimensions = 1, .shape = { count },
-                                       .in = in, .out = out };
-}
-
-enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                        size_t count, enum halay_dtype dtype, enum halay_op op,
-                                        struct halay_request **request)
-{
-    struct halay_tensor_info info = describe(name, HALAY_ALLREDUCE, in, out, count, dtype);
-
-    info.op = op;
-    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
-}
-
-enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
-                                        enum halay_dtype dtype, int root, struct halay_request **request)
-{
-    struct halay_tensor_info info = describe(name, HALAY_BROADCAST, data, data, count, dtype);
-
-    info.root = root;
-    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
-}
-
-/* The wait follows at once and drives: waking the background thread as well would only cost. */
-static enum halay_status submit_and_wait(struct halay_context *ctx, const struct halay_tensor_info *info)
-{
-    struct halay_request *request;
-    enum halay_status status = halay_submit_info(ctx, info, NULL, NULL, 0, &request);
-
-    if (status != HALAY_OK)
-        return status;
-    status = halay_wait(request, -1);
-    halay_request_free(request);
-    return status;
-}
-
-enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out, size_t count,
-                                  enum halay_dtype dtype, enum halay_op op)
-{
-    struct halay_tensor_info info = describe(name, HALAY_ALLREDUCE, in, out, count, dtype);
-
-    info.op = op;
-    return submit_and_wait(ctx, &info);
-}
-
-enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
-                                  enum halay_dtype dtype, int root)
-{
-    struct halay_tensor_info info = describe(name, HALAY_BROADCAST, data, data, count, dtype);
-
-    info.root = root;
-    return submit_and_wait(ctx, &info);
-}
-
 void halay_registry_free_all(struct halay_context *ctx)
 {
     struct halay_table_node *node;
 
     while ((node = halay_table_take(&ctx->names))) {
         struct halay_entry *entry = (struct halay_entry *)node;
-        free(entry->tensor);
-        free(entry);
+        tensor_free(entry->tensor);
+        entry_free(entry);
     }
     halay_table_fini(&ctx->names);
     for (struct halay_static_bucket *b = ctx->static_first, *next; b; b = next) {

@@ -39,6 +39,9 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     request->ctx = ctx;
     request->next = NULL;
     request->text = NULL;
+    request->held = NULL;
+    request->has_rows = 0;
+    request->result_rows = request->result_bytes = 0;
     request->is_running = request->is_over = 0;
     atomic_store_explicit(&request->references, 2, memory_order_relaxed);
     atomic_store_explicit(&request->status, HALAY_IN_PROGRESS, memory_order_relaxed);
@@ -53,7 +56,8 @@ void halay_request_put_locked(struct halay_request *request)
     if (atomic_fetch_sub_explicit(&request->references, 1, memory_order_acq_rel) != 1)
         return;
     free(request->text);
-    request->text = NULL;
+    free(request->held);
+    request->text = request->held = NULL;
     request->next = ctx->free_requests;
     ctx->free_requests = request;
 }
@@ -117,12 +121,20 @@ size_t halay_requests_deliver(struct halay_context *ctx)
     return count;
 }
 
+static void request_free(struct halay_request *request)
+{
+    free(request->text);
+    free(request->held);
+    halay_words_fini(&request->words);
+    free(request->rows);
+}
+
 void halay_requests_free_all(struct halay_context *ctx)
 {
     for (struct request_slab *slab = ctx->slabs, *next; slab; slab = next) {
         next = slab->next;
         for (int i = 0; i < SLAB_REQUESTS; i++)
-            free(slab->requests[i].text);
+            request_free(&slab->requests[i]);
         free(slab);
     }
     ctx->slabs = NULL;

@@ -11,7 +11,27 @@
 
 _Static_assert(sizeof(struct halay_signature) == 24 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
 
-static const char *const operation_names[] = { "allreduce", "broadcast" };
+static const char *const operation_names[] = {
+    [HALAY_ALLREDUCE] = "allreduce",           [HALAY_BROADCAST] = "broadcast", [HALAY_ALLGATHER] = "allgather",
+    [HALAY_REDUCE_SCATTER] = "reduce-scatter", [HALAY_ALLTOALL] = "alltoall",   [HALAY_BARRIER] = "barrier"
+};
+enum { OPERATIONS = sizeof operation_names / sizeof *operation_names };
+
+static int is_reduction(int operation)
+{
+    return operation == HALAY_ALLREDUCE || operation == HALAY_REDUCE_SCATTER;
+}
+
+/* Its first dimension may differ between ranks. */
+static int is_ragged(int operation)
+{
+    return operation == HALAY_ALLGATHER || operation == HALAY_ALLTOALL;
+}
+
+static int goes_by_rows(int operation)
+{
+    return operation == HALAY_REDUCE_SCATTER || is_ragged(operation);
+}
 
 /* Elements; 0 in *fits if elements or bytes exceed size_t. */
 static size_t count_elements(const uint64_t *shape, int dimensions, size_t element, int *fits)
@@ -37,70 +57,164 @@ static int scales_are_valid(const struct halay_signature *s)
     return (s->prescale == 1 && s->postscale == 1) || halay_scale_takes((enum halay_dtype)s->dtype);
 }
 
+#define REFUSE(status, text)                                                                                           \
+    do {                                                                                                               \
+        *why = text;                                                                                                   \
+        return status;                                                                                                 \
+    } while (0)
+
+static enum halay_status check_splits(const struct halay_tensor_info *info, int size, const char **why)
+{
+    size_t rows = info->shape[0], sum = 0;
+
+    if (!info->splits && rows % (size_t)size)
+        REFUSE(HALAY_ERR_ARGUMENT, "without splits the first dimension must be a multiple of the number of ranks");
+    for (int r = 0; info->splits && r < size; r++)
+        if (halay_add_overflows(sum, info->splits[r], &sum))
+            REFUSE(HALAY_ERR_ARGUMENT, "the splits have more rows than memory");
+    if (sum > rows)
+        REFUSE(HALAY_ERR_ARGUMENT, "the sum of the splits is greater than the first dimension");
+    return HALAY_OK;
+}
+
+/* What the operation needs; made has type and shape. */
+static enum halay_status make_operation(const struct halay_tensor_info *info, int size, struct halay_signature *made,
+                                        const char **why)
+{
+    if (is_reduction(info->operation)) {
+        if (info->op < 0 || info->op >= HALAY_OP_COUNT)
+            REFUSE(HALAY_ERR_ARGUMENT, "unknown reduction");
+        if (!halay_op_takes(info->op, info->dtype))
+            REFUSE(HALAY_ERR_UNSUPPORTED, "the reduction does not take the type");
+        if (info->op == HALAY_ADASUM && info->operation != HALAY_ALLREDUCE)
+            REFUSE(HALAY_ERR_UNSUPPORTED, "adasum is for all-reduce only");
+        made->op = (uint8_t)info->op;
+        made->prescale = info->prescale == 0 ? 1 : info->prescale;
+        made->postscale = info->postscale == 0 ? 1 : info->postscale;
+        if (!scales_are_valid(made))
+            REFUSE(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool");
+    }
+    if (info->operation == HALAY_BROADCAST) {
+        if (info->root < 0 || info->root >= size)
+            REFUSE(HALAY_ERR_ARGUMENT, "root is no rank");
+        made->root = info->root;
+    }
+    if (goes_by_rows(info->operation) && !info->dimensions)
+        REFUSE(HALAY_ERR_ARGUMENT, "a scalar has no first dimension");
+    if (is_ragged(info->operation)) {
+        if (size > HALAY_WORDS_MAX)
+            REFUSE(HALAY_ERR_UNSUPPORTED, "not with more than 8000 ranks");
+        made->shape[0] = 0;
+    }
+    return info->operation == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
+}
+
 enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size, struct halay_signature *signature,
                                        size_t *count, const char **why)
 {
     struct halay_signature made = { .prescale = 1, .postscale = 1 };
     int fits;
 
-#define REFUSE(status, text)                                                                                            \
-    do {                                                                                                                \
-        *why = text;                                                                                                    \
-        return status;                                                                                                  \
-    } while (0)
-    if (info->operation != HALAY_ALLREDUCE && info->operation != HALAY_BROADCAST)
+    if ((unsigned)info->operation >= OPERATIONS)
         REFUSE(HALAY_ERR_ARGUMENT, "unknown operation");
+    made.operation = (uint8_t)info->operation;
+    if (info->operation == HALAY_BARRIER) {
+        *signature = made;
+        *count = 0;
+        return HALAY_OK;
+    }
     if (!halay_dtype_size(info->dtype))
         REFUSE(HALAY_ERR_ARGUMENT, "unknown type");
     if (info->dimensions < 0 || info->dimensions > HALAY_DIMENSIONS_MAX)
         REFUSE(HALAY_ERR_ARGUMENT, "dimensions must be 0 to 8");
-    made.operation = (uint8_t)info->operation;
     made.dtype = (uint8_t)info->dtype;
     made.dimensions = (uint8_t)info->dimensions;
     for (int d = 0; d < info->dimensions; d++)
         made.shape[d] = info->shape[d];
-    if (info->operation == HALAY_ALLREDUCE) {
-        if (info->op < 0 || info->op >= HALAY_OP_COUNT)
-            REFUSE(HALAY_ERR_ARGUMENT, "unknown reduction");
-        if (!halay_op_takes(info->op, info->dtype))
-            REFUSE(HALAY_ERR_UNSUPPORTED, "the reduction does not take the type");
-        made.op = (uint8_t)info->op;
-        made.prescale = info->prescale == 0 ? 1 : info->prescale;
-        made.postscale = info->postscale == 0 ? 1 : info->postscale;
-        if (!scales_are_valid(&made))
-            REFUSE(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool");
-    } else {
-        if (info->root < 0 || info->root >= size)
-            REFUSE(HALAY_ERR_ARGUMENT, "root is no rank");
-        made.root = info->root;
-    }
     size_t elements = count_elements(made.shape, made.dimensions, halay_dtype_size(info->dtype), &fits);
     if (!fits)
         REFUSE(HALAY_ERR_ARGUMENT, "the shape has more bytes than memory");
-    if (elements && !info->out)
+    enum halay_status status = make_operation(info, size, &made, why);
+    if (status != HALAY_OK)
+        return status;
+    if (elements && !info->out && !goes_by_rows(info->operation))
         REFUSE(HALAY_ERR_ARGUMENT, "out is NULL");
-#undef REFUSE
+    if (elements && !info->in && goes_by_rows(info->operation))
+        REFUSE(HALAY_ERR_ARGUMENT, "in is NULL");
     *signature = made;
     *count = elements;
     return HALAY_OK;
+}
+#undef REFUSE
+
+size_t halay_signature_says(const struct halay_signature *s, int size)
+{
+    if (s->operation == HALAY_ALLTOALL)
+        return (size_t)size;
+    return s->operation == HALAY_ALLGATHER;
+}
+
+void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_t *words)
+{
+    if (info->operation == HALAY_ALLGATHER)
+        words[0] = info->shape[0];
+    for (int r = 0; info->operation == HALAY_ALLTOALL && r < size; r++)
+        words[r] = info->splits ? info->splits[r] : info->shape[0] / (size_t)size;
+}
+
+size_t halay_signature_hears(const struct halay_signature *s, int size)
+{
+    return is_ragged(s->operation) ? (size_t)size : 0;
+}
+
+int halay_signature_fits(const struct halay_signature *s, const void *words, size_t count)
+{
+    uint64_t shape[HALAY_DIMENSIONS_MAX], rows;
+    size_t total = 0;
+    int fits;
+
+    memcpy(shape, s->shape, sizeof shape);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(&rows, (const char *)words + i * sizeof rows, sizeof rows);
+        if (rows > SIZE_MAX || halay_add_overflows(total, (size_t)rows, &total))
+            return 0;
+    }
+    shape[0] = total;
+    count_elements(shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
+    return fits;
+}
+
+/* What does not fit its operation is zero or one. */
+static int unused_is_neutral(const struct halay_signature *s)
+{
+    if (!is_reduction(s->operation) && (s->op != 0 || s->prescale != 1 || s->postscale != 1))
+        return 0;
+    if (s->operation != HALAY_BROADCAST && s->root != 0)
+        return 0;
+    if (s->operation == HALAY_BARRIER && (s->dtype != 0 || s->dimensions != 0))
+        return 0;
+    return !is_ragged(s->operation) || s->shape[0] == 0;
 }
 
 int halay_signature_is_valid(const struct halay_signature *s, int size)
 {
     int fits;
 
-    if (s->operation > HALAY_BROADCAST || s->dtype >= HALAY_DTYPE_COUNT || s->dimensions > HALAY_DIMENSIONS_MAX)
+    if (s->operation >= OPERATIONS || s->dtype >= HALAY_DTYPE_COUNT || s->dimensions > HALAY_DIMENSIONS_MAX)
         return 0;
     for (int d = s->dimensions; d < HALAY_DIMENSIONS_MAX; d++)
         if (s->shape[d])
             return 0;
     count_elements(s->shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
-    if (!fits)
+    if (!fits || !unused_is_neutral(s) || (goes_by_rows(s->operation) && !s->dimensions))
         return 0;
     if (s->operation == HALAY_BROADCAST)
-        return s->op == 0 && s->root >= 0 && s->root < size && s->prescale == 1 && s->postscale == 1;
-    return s->root == 0 && scales_are_valid(s) && s->op < HALAY_OP_COUNT &&
-           halay_op_takes((enum halay_op)s->op, (enum halay_dtype)s->dtype);
+        return s->root >= 0 && s->root < size;
+    if (!is_reduction(s->operation))
+        return 1;
+    return scales_are_valid(s) && s->op < HALAY_OP_COUNT &&
+           halay_op_takes((enum halay_op)s->op, (enum halay_dtype)s->dtype) &&
+           (s->op != HALAY_ADASUM || s->operation == HALAY_ALLREDUCE);
 }
 
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b)
@@ -120,6 +234,18 @@ size_t halay_signature_bytes(const struct halay_signature *s)
     return halay_signature_count(s) * halay_dtype_size((enum halay_dtype)s->dtype);
 }
 
+size_t halay_signature_row(const struct halay_signature *s)
+{
+    int fits;
+
+    return count_elements(s->shape + 1, s->dimensions - 1, 1, &fits);
+}
+
+int halay_signature_fuses(const struct halay_signature *s)
+{
+    return s->operation == HALAY_ALLREDUCE || s->operation == HALAY_BROADCAST;
+}
+
 uint64_t halay_signature_kind(const struct halay_signature *s)
 {
     if (s->operation == HALAY_BROADCAST)
@@ -133,7 +259,10 @@ static void print_shape(const struct halay_signature *s, char *text, size_t size
 
     text[0] = 0;
     for (int d = 0; d < s->dimensions && used < size; d++)
-        used += (size_t)snprintf(text + used, size - used, "%s%llu", d ? "," : "", (unsigned long long)s->shape[d]);
+        if (d == 0 && is_ragged(s->operation))
+            used += (size_t)snprintf(text + used, size - used, "*"); /* any number of rows */
+        else
+            used += (size_t)snprintf(text + used, size - used, "%s%llu", d ? "," : "", (unsigned long long)s->shape[d]);
 }
 
 int halay_signature_difference(const struct halay_signature *a, const struct halay_signature *b, char *a_text,

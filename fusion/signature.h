@@ -5,6 +5,13 @@
  *
  * Plain values without padding, so that two of them are equal exactly when their bytes are. What an operation does not use
  * (the root of an all-reduce, dimensions that are not there) is zero; factors that don't scale are 1.
+ *
+ * Some operations go by rows, the first dimension (rows x a shape that is equal everywhere). Of all-gather and all-to-all the
+ * number of rows may differ between ranks: then shape[0] is 0 here, and what a rank has to say about rows is in words:
+ *
+ *                       what a rank says                what the coordinator answers
+ *     all-gather        its rows                        the rows of each rank
+ *     all-to-all        its rows for each rank          the rows that each rank has for this one
  */
 #ifndef HALAY_SIGNATURE_H
 #define HALAY_SIGNATURE_H
@@ -13,13 +20,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { HALAY_WORDS_MAX = 8000 }; /* so that an item fits in a message */
+
 struct halay_signature {
     uint8_t operation; /* enum halay_operation */
     uint8_t dtype;     /* enum halay_dtype */
-    uint8_t op;        /* enum halay_op; 0 for a broadcast */
+    uint8_t op;        /* enum halay_op; 0 where nothing is reduced */
     uint8_t dimensions;
-    int32_t root; /* 0 for an all-reduce */
-    double prescale, postscale; /* finite; all-reduce only */
+    int32_t root;               /* 0 but for a broadcast */
+    double prescale, postscale; /* finite; reductions only */
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };
 
@@ -27,6 +36,16 @@ struct halay_signature {
  * (static storage) says what is wrong. size: number of ranks. */
 enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size, struct halay_signature *signature,
                                        size_t *count, const char **why);
+
+/* How many words a rank says of such a tensor, and how many it is answered. */
+size_t halay_signature_says(const struct halay_signature *signature, int size);
+size_t halay_signature_hears(const struct halay_signature *signature, int size);
+
+/* What a rank says of it: halay_signature_says numbers. info is one that halay_signature_make accepts. */
+void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_t *words);
+
+/* Words that were answered: could that much data be in memory? words need not be aligned. */
+int halay_signature_fits(const struct halay_signature *signature, const void *words, size_t count);
 
 /* Is it one that halay_signature_make could have made? For what arrives from other ranks. */
 int halay_signature_is_valid(const struct halay_signature *signature, int size);
@@ -38,7 +57,11 @@ size_t halay_signature_count(const struct halay_signature *signature);
 /* Bytes of a valid signature; cannot overflow. */
 size_t halay_signature_bytes(const struct halay_signature *signature);
 
-/* Tensors that may share a bucket have the same kind. */
+/* Elements of a row. */
+size_t halay_signature_row(const struct halay_signature *signature);
+
+/* May it share a bucket? Those that may have the same kind. */
+int halay_signature_fuses(const struct halay_signature *signature);
 uint64_t halay_signature_kind(const struct halay_signature *signature);
 
 /*

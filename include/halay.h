@@ -82,11 +82,40 @@ HALAY_API void halay_free(struct halay_context *ctx, void *ptr); /* nothing in f
 
 /* ---- registered tensors ----------------------------------------------------------------------------------------- */
 
-enum halay_operation { HALAY_ALLREDUCE = 0, HALAY_BROADCAST = 1 };
+enum halay_operation {
+    HALAY_ALLREDUCE = 0,
+    HALAY_BROADCAST = 1,
+    HALAY_ALLGATHER = 2,
+    HALAY_REDUCE_SCATTER = 3,
+    HALAY_ALLTOALL = 4,
+    HALAY_BARRIER = 5,
+};
 
 enum { HALAY_DIMENSIONS_MAX = 8, HALAY_NAME_MAX = 255 };
 
-/* What a tensor is and what is done with it. Zero-initialise, set struct_size to sizeof, then the rest. */
+/*
+ * What a tensor is and what is done with it. Zero-initialise, set struct_size to sizeof, then the rest.
+ *
+ *                     in                          out
+ *     all-reduce      NULL: out                   as large as in                   every element reduced over all ranks
+ *     broadcast       ignored                     data                             the root's data
+ *     all-gather      rows of this rank           rows of all ranks                one rank's rows behind the other's
+ *     reduce-scatter  rows                        this rank's part of them         every element reduced over all ranks
+ *     all-to-all      rows for each rank          rows from each rank              in order of rank
+ *     barrier         ignored, as is all but the name                              ends when all ranks have submitted it
+ *
+ * A row is what one index of the first dimension has. How many an all-gather or an all-to-all gives may differ between
+ * ranks, and from one submission to the next; the other dimensions are equal everywhere. As long as every rank gives what it
+ * gave the last time, nothing has to be negotiated.
+ *
+ * Results whose size is not known before all ranks have submitted (all-gather, all-to-all) go to out if they fit in
+ * out_bytes; if they don't, the request of that rank alone ends with HALAY_ERR_ARGUMENT and a text that says how many bytes
+ * there are. With out NULL (reduce-scatter too) they go into memory that belongs to the request and is freed with it.
+ * halay_request_result says where the result lies and how large it is.
+ *
+ * A reduce-scatter's rows are dealt out as halay_scatter_rows does it. in and out may be the same in an all-reduce; in a
+ * reduce-scatter out may be where this rank's part begins in in; otherwise they don't overlap.
+ */
 struct halay_tensor_info {
     size_t struct_size;
     const char *name; /* 1 to HALAY_NAME_MAX bytes of UTF-8; unique in the context while registered */
@@ -94,17 +123,24 @@ struct halay_tensor_info {
     enum halay_dtype dtype;
     int dimensions; /* 0 (a scalar) to HALAY_DIMENSIONS_MAX */
     size_t shape[HALAY_DIMENSIONS_MAX];
-    const void *in; /* all-reduce: may be NULL or equal to out (in place); broadcast: ignored */
+    const void *in;
     void *out;
-    enum halay_op op; /* all-reduce only; adasum: of each tensor by itself */
+    enum halay_op op; /* all-reduce and reduce-scatter; adasum: all-reduce only, of each tensor by itself */
     int root;         /* broadcast only */
     /*
-     * All-reduce only: each rank's elements are multiplied by prescale before the reduction, the result by postscale after
-     * it; 0 stands for 1. Any reduction, all types but bool: f16, bf16 and f32 in f32 (halves are rounded once each time),
-     * integers in f64, cut towards zero and kept within their type. Finite numbers, equal on all ranks.
+     * All-reduce and reduce-scatter: each rank's elements are multiplied by prescale before the reduction, the result by
+     * postscale after it; 0 stands for 1. Any reduction, all types but bool: f16, bf16 and f32 in f32 (halves are rounded
+     * once each time), integers in f64, cut towards zero and kept within their type. Finite numbers, equal on all ranks.
      */
     double prescale, postscale;
+    size_t out_bytes; /* room at out; all-gather and all-to-all only */
+    /* All-to-all: rows for each rank, copied, their sum at most shape[0]; NULL: as many for each. */
+    const size_t *splits;
 };
+
+/* Rows of the part that a rank gets of a reduce-scatter: rows / size, the first rows % size ranks one more. *first (NULL: not
+ * wanted): the row that its part begins with. 0 if rank is none of size. Pure; any thread. */
+HALAY_API size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first);
 
 /* Register a tensor; local, nothing is sent. The order of registration is the order of the buckets under
  * HALAY_DETERMINISTIC=run and ranks: register in the same order on every rank, neighbours in memory one after the other.
@@ -135,12 +171,32 @@ HALAY_API enum halay_status halay_submit(struct halay_tensor *tensor, halay_call
 HALAY_API enum halay_status halay_submit_named(struct halay_context *ctx, const struct halay_tensor_info *info,
                                                halay_callback callback, void *arg, struct halay_request **request);
 
-/* The two operations by name, for count elements in one dimension. in may equal out. */
+/* The operations by name, for count elements in one dimension. in may equal out. */
 HALAY_API enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
                                                   size_t count, enum halay_dtype dtype, enum halay_op op,
                                                   struct halay_request **request);
 HALAY_API enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
                                                   enum halay_dtype dtype, int root, struct halay_request **request);
+
+/*
+ * Those that go by rows, of columns elements each. in and out do not overlap; out may be NULL (struct halay_tensor_info says
+ * what happens then). out: room for out_rows rows; of a reduce-scatter it has this rank's part (halay_scatter_rows).
+ * splits (size): rows for each rank, NULL: rows / size, which must come out even.
+ */
+HALAY_API enum halay_status halay_reduce_scatter_async(struct halay_context *ctx, const char *name, const void *in,
+                                                       void *out, size_t rows, size_t columns, enum halay_dtype dtype,
+                                                       enum halay_op op, struct halay_request **request);
+HALAY_API enum halay_status halay_allgather_async(struct halay_context *ctx, const char *name, const void *in,
+                                                  size_t rows, size_t columns, enum halay_dtype dtype, void *out,
+                                                  size_t out_rows, struct halay_request **request);
+HALAY_API enum halay_status halay_alltoall_async(struct halay_context *ctx, const char *name, const void *in,
+                                                 const size_t *splits, size_t rows, size_t columns,
+                                                 enum halay_dtype dtype, void *out, size_t out_rows,
+                                                 struct halay_request **request);
+
+/* Ends when all ranks have submitted it. name NULL: "barrier". */
+HALAY_API enum halay_status halay_barrier_async(struct halay_context *ctx, const char *name,
+                                                struct halay_request **request);
 
 /* Has it ended? HALAY_IN_PROGRESS, or its final status. Never blocks. */
 HALAY_API enum halay_status halay_test(struct halay_request *request);
@@ -149,6 +205,21 @@ HALAY_API enum halay_status halay_test(struct halay_request *request);
 HALAY_API enum halay_status halay_wait(struct halay_request *request, int timeout_ms);
 /* What went wrong, "" if nothing did; valid until the request is freed. Call it after the request has ended. */
 HALAY_API const char *halay_request_text(const struct halay_request *request);
+/* What came out. Set struct_size to sizeof. */
+struct halay_result {
+    size_t struct_size;
+    void *data; /* out, or memory of the request's: valid until it is freed */
+    size_t bytes;
+    int dimensions;
+    size_t shape[HALAY_DIMENSIONS_MAX];
+    const size_t
+        *rows; /* all-gather, all-to-all: rows from each rank (size), valid until the request is freed; else NULL */
+};
+
+/* The result of a request that has ended: its status. *result is written if that is HALAY_OK, and if out was too small: the
+ * data are in the request's memory then. HALAY_IN_PROGRESS before it has ended. */
+HALAY_API enum halay_status halay_request_result(const struct halay_request *request, struct halay_result *result);
+
 /* Release a request, ended or not (one in flight ends all the same, its callback is called). NULL is allowed. */
 HALAY_API void halay_request_free(struct halay_request *request);
 
@@ -157,6 +228,16 @@ HALAY_API enum halay_status halay_allreduce(struct halay_context *ctx, const cha
                                             size_t count, enum halay_dtype dtype, enum halay_op op);
 HALAY_API enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
                                             enum halay_dtype dtype, int root);
+HALAY_API enum halay_status halay_reduce_scatter(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                                 size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op);
+/* rows_from (size; NULL: not wanted): rows from each rank, written on success and if out was too small. */
+HALAY_API enum halay_status halay_allgather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
+                                            size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
+                                            size_t *rows_from);
+HALAY_API enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, const void *in,
+                                           const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
+                                           void *out, size_t out_rows, size_t *rows_from);
+HALAY_API enum halay_status halay_barrier(struct halay_context *ctx, const char *name);
 
 /* ---- counters --------------------------------------------------------------------------------------------------- */
 

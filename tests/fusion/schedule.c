@@ -15,15 +15,18 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { TENSORS = 40, THREADS = 3, GUARD = 16 };
+enum { TENSORS = 40, THREADS = 3, GUARD = 16, ROWS_MAX = 6, RANKS_MAX = 16 };
 
 enum completion { BY_WAIT, BY_TEST, BY_CALLBACK, COMPLETIONS };
 
 struct tensor_case {
     char name[32];
     struct halay_tensor_info info;
-    size_t count;
+    size_t count, out_count;    /* elements given, and of the result */
+    size_t in_bytes, out_bytes; /* of the buffers */
+    size_t splits[RANKS_MAX];
     int is_shared;
+    int is_held;                 /* the result comes in the request's memory */
     struct halay_tensor *handle; /* NULL: by name */
     unsigned char *out, *in;     /* in == out: in place; GUARD bytes before and after */
     enum completion completion;
@@ -34,6 +37,7 @@ struct tensor_case {
 struct program {
     struct halay_context *ctx;
     int rank, size, step, calls_alone;
+    uint64_t seed;
     struct tensor_case tensors[TENSORS];
     struct {
         struct program *program;
@@ -56,7 +60,7 @@ static double given(const struct program *p, int rank, size_t t, size_t i)
 
     if (info->dtype == HALAY_BOOL)
         return v > 0;
-    if (info->operation == HALAY_ALLREDUCE && info->op == HALAY_PRODUCT)
+    if (info->op == HALAY_PRODUCT)
         v = factors[(size_t)(v + 3) % 3];
     return info->dtype == HALAY_U8 || info->dtype == HALAY_U16 ? fabs(v) : v;
 }
@@ -64,11 +68,21 @@ static double given(const struct program *p, int rank, size_t t, size_t i)
 static void put(void *data, enum halay_dtype dtype, size_t i, double v)
 {
     switch (dtype) {
-    case HALAY_F32: ((float *)data)[i] = (float)v; break;
-    case HALAY_F64: ((double *)data)[i] = v; break;
-    case HALAY_F16: ((uint16_t *)data)[i] = halay_f32_to_f16((float)v); break;
-    case HALAY_BF16: ((uint16_t *)data)[i] = halay_f32_to_bf16((float)v); break;
-    case HALAY_I32: ((int32_t *)data)[i] = (int32_t)v; break;
+    case HALAY_F32:
+        ((float *)data)[i] = (float)v;
+        break;
+    case HALAY_F64:
+        ((double *)data)[i] = v;
+        break;
+    case HALAY_F16:
+        ((uint16_t *)data)[i] = halay_f32_to_f16((float)v);
+        break;
+    case HALAY_BF16:
+        ((uint16_t *)data)[i] = halay_f32_to_bf16((float)v);
+        break;
+    case HALAY_I32:
+        ((int32_t *)data)[i] = (int32_t)v;
+        break;
     case HALAY_I64:
         ((int64_t *)data)[i] = (int64_t)v;
         break;
@@ -90,11 +104,16 @@ static void put(void *data, enum halay_dtype dtype, size_t i, double v)
 static double get(const void *data, enum halay_dtype dtype, size_t i)
 {
     switch (dtype) {
-    case HALAY_F32: return (double)((const float *)data)[i];
-    case HALAY_F64: return ((const double *)data)[i];
-    case HALAY_F16: return (double)halay_f16_to_f32(((const uint16_t *)data)[i]);
-    case HALAY_BF16: return (double)halay_bf16_to_f32(((const uint16_t *)data)[i]);
-    case HALAY_I32: return ((const int32_t *)data)[i];
+    case HALAY_F32:
+        return (double)((const float *)data)[i];
+    case HALAY_F64:
+        return ((const double *)data)[i];
+    case HALAY_F16:
+        return (double)halay_f16_to_f32(((const uint16_t *)data)[i]);
+    case HALAY_BF16:
+        return (double)halay_bf16_to_f32(((const uint16_t *)data)[i]);
+    case HALAY_I32:
+        return ((const int32_t *)data)[i];
     case HALAY_I64:
         return (double)((const int64_t *)data)[i];
     case HALAY_U16:
@@ -133,9 +152,71 @@ static double scaled(enum halay_dtype dtype, double v, double factor)
     return dtype == HALAY_F32 || dtype == HALAY_F64 || dtype == HALAY_F16 || dtype == HALAY_BF16 ? v : trunc(v);
 }
 
+/* ---- operations by rows ---- */
+
+static int is_ragged(const struct halay_tensor_info *info)
+{
+    return info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL;
+}
+
+/* Rows that a rank gives to another (all-gather: to all). By name they change every other step. */
+static size_t rows_given(const struct program *p, size_t t, int from, int to)
+{
+    const struct tensor_case *c = &p->tensors[t];
+    size_t step = c->handle ? 0 : (size_t)p->step / 2;
+    struct random r = { p->seed + t * 131 + step * 31 + (size_t)from * 7 +
+                        (c->info.operation == HALAY_ALLTOALL ? (size_t)to : 0) };
+
+    return random_below(&r, ROWS_MAX);
+}
+
+/* Which rank's element, and which, an element of the result of an all-gather or all-to-all is. */
+static int source_of(const struct program *p, size_t t, size_t i, size_t *index)
+{
+    size_t columns = p->tensors[t].info.shape[1];
+    int from = 0;
+
+    for (size_t n; i >= (n = rows_given(p, t, from, p->rank) * columns); from++)
+        i -= n;
+    *index = i;
+    for (int to = 0; p->tensors[t].info.operation == HALAY_ALLTOALL && to < p->rank; to++)
+        *index += rows_given(p, t, from, to) * columns;
+    return from;
+}
+
+/* What this step gives, and how large the result will be. */
+static void set_rows(struct program *p, size_t t)
+{
+    struct tensor_case *c = &p->tensors[t];
+    size_t columns = c->info.shape[1], given = 0, got = 0;
+
+    if (c->info.operation == HALAY_REDUCE_SCATTER)
+        c->out_count = halay_scatter_rows(c->info.shape[0], p->size, p->rank, NULL) * columns;
+    if (!is_ragged(&c->info))
+        return;
+    for (int r = 0; r < p->size; r++) {
+        c->splits[r] = rows_given(p, t, p->rank, r);
+        given = c->info.operation == HALAY_ALLTOALL ? given + c->splits[r] : c->splits[r];
+        got += rows_given(p, t, r, p->rank);
+    }
+    c->info.shape[0] = given;
+    c->count = given * columns;
+    c->out_count = got * columns;
+}
+
 static double reference(const struct program *p, size_t t, size_t i)
 {
     const struct halay_tensor_info *info = &p->tensors[t].info;
+    size_t first = 0;
+
+    if (is_ragged(info)) {
+        int from = source_of(p, t, i, &i);
+        return given(p, from, t, i);
+    }
+    if (info->operation == HALAY_REDUCE_SCATTER) {
+        halay_scatter_rows(info->shape[0], p->size, p->rank, &first);
+        i += first * info->shape[1];
+    }
     double all = scaled(info->dtype, given(p, 0, t, i), info->prescale);
 
     if (info->operation == HALAY_BROADCAST)
@@ -179,29 +260,47 @@ static void make_tensors(struct program *p, struct random *common, struct random
         c->count = counts[random_below(common, sizeof counts / sizeof *counts)];
         info.shape[0] = c->count;
         info.dtype = (enum halay_dtype)random_below(common, random_below(common, 2) ? 1 : HALAY_DTYPE_COUNT);
-        info.operation = random_below(common, 5) ? HALAY_ALLREDUCE : HALAY_BROADCAST;
+        info.operation =
+            random_below(common, 3) ? HALAY_ALLREDUCE : (enum halay_operation)random_below(common, HALAY_BARRIER + 1);
+        int is_reduced = info.operation == HALAY_ALLREDUCE || info.operation == HALAY_REDUCE_SCATTER;
         if (info.operation == HALAY_BROADCAST)
             info.root = (int)random_below(common, (size_t)p->size);
-        else if (!random_below(common, 3))
+        else if (is_reduced && !random_below(common, 3))
             info.op = (enum halay_op)random_below(common, HALAY_ADASUM);
         if (!halay_op_takes(info.op, info.dtype))
             info.op = HALAY_SUM;
-        if (info.operation == HALAY_ALLREDUCE && info.dtype != HALAY_BOOL && info.op <= HALAY_MAX &&
-            !random_below(common, 3)) {
+        if (is_reduced && info.dtype != HALAY_BOOL && info.op <= HALAY_MAX && !random_below(common, 3)) {
             info.prescale = random_below(common, 2) ? 2 : 0;
             info.postscale = random_below(common, 2) ? 0.5 : 0;
         }
-        size_t bytes = c->count * halay_dtype_size(info.dtype);
+        c->out_count = c->count;
+        if (info.operation >= HALAY_ALLGATHER) {
+            info.dimensions = 2;
+            info.shape[1] = counts[random_below(common, 7)];
+            info.shape[0] = random_below(common, 2 * ROWS_MAX);
+            c->count = info.operation == HALAY_BARRIER ? 0 : info.shape[0] * info.shape[1];
+            c->out_count = c->count;
+        }
+        size_t element = halay_dtype_size(info.dtype);
+        c->in_bytes = c->out_bytes = c->count * element;
+        if (is_ragged(&info))
+            c->in_bytes = c->out_bytes = (size_t)(p->size * ROWS_MAX) * info.shape[1] * element;
         int is_registered = random_below(common, 3) != 0;
         c->is_shared = random_below(own, 2) != 0;
-        c->out = c->in = buffer(p, bytes, c->is_shared);
-        if (info.operation == HALAY_ALLREDUCE && !random_below(own, 3))
-            c->in = buffer(p, bytes, c->is_shared);
+        c->out = c->in = buffer(p, c->out_bytes, c->is_shared);
+        if (info.operation >= HALAY_ALLGATHER || (info.operation == HALAY_ALLREDUCE && !random_below(own, 3)))
+            c->in = buffer(p, c->in_bytes, c->is_shared);
         info.in = c->in == c->out ? NULL : c->in;
-        info.out = c->out;
+        c->is_held = info.operation >= HALAY_ALLGATHER && !random_below(own, 3);
+        info.out = c->is_held ? NULL : c->out;
+        info.splits = info.operation == HALAY_ALLTOALL ? c->splits : NULL;
+        info.out_bytes = c->out_bytes;
         c->info = info;
-        if (is_registered)
-            REQUIRE(halay_register(p->ctx, &info, &c->handle) == HALAY_OK);
+        if (!is_registered)
+            continue;
+        c->handle = (struct halay_tensor *)c; /* rows_given asks */
+        set_rows(p, t);
+        REQUIRE(halay_register(p->ctx, &c->info, &c->handle) == HALAY_OK);
     }
 }
 
@@ -216,7 +315,7 @@ static void called(void *arg, enum halay_status status, const char *text)
 
 static void submit(struct program *p, struct random *random, struct tensor_case *c)
 {
-    c->completion = (enum completion)random_below(random, p->calls_alone ? COMPLETIONS : BY_CALLBACK);
+    c->completion = (enum completion)random_below(random, p->calls_alone && !c->is_held ? COMPLETIONS : BY_CALLBACK);
     int has_callback = c->completion == BY_CALLBACK || !random_below(random, 3);
     struct halay_request **request = c->completion == BY_CALLBACK ? NULL : &c->request;
     halay_callback callback = has_callback ? called : NULL;
@@ -227,7 +326,27 @@ static void submit(struct program *p, struct random *random, struct tensor_case 
     CHECK(status == HALAY_OK, "%s: %s", c->name, halay_status_string(status));
 }
 
-static void complete(struct tensor_case *c)
+/* Of a request that has ended. */
+static void check_request(const struct program *p, struct tensor_case *c)
+{
+    struct halay_result result = { .struct_size = sizeof result };
+    size_t bytes = c->out_count * halay_dtype_size(c->info.dtype), rows = 0;
+
+    CHECK(halay_request_result(c->request, &result) == HALAY_OK);
+    if (c->info.operation == HALAY_BARRIER)
+        return;
+    CHECK(result.bytes == bytes && (c->is_held || result.data == c->out), "'%s': %zu bytes, not %zu", c->name,
+          result.bytes, bytes);
+    CHECK((result.rows != NULL) == is_ragged(&c->info));
+    for (int r = 0; result.rows && r < p->size; r++)
+        rows += result.rows[r];
+    CHECK(!result.rows || rows * c->info.shape[1] == c->out_count);
+    CHECK(c->info.operation < HALAY_ALLGATHER || result.shape[0] * result.shape[1] == c->out_count);
+    if (c->is_held && bytes)
+        memcpy(c->out, result.data, bytes);
+}
+
+static void complete(const struct program *p, struct tensor_case *c)
 {
     if (c->completion == BY_WAIT)
         CHECK(halay_wait(c->request, 60000) == HALAY_OK, "%s", c->name);
@@ -238,6 +357,7 @@ static void complete(struct tensor_case *c)
     CHECK(c->calls == 1 && !c->bad_calls, "%s: called %d times", c->name, c->calls);
     if (c->completion != BY_CALLBACK) {
         CHECK(halay_test(c->request) == HALAY_OK);
+        check_request(p, c);
         halay_request_free(c->request);
     }
 }
@@ -254,7 +374,7 @@ static void *submit_some(void *arg)
     }
     /* In an order of its own: a polled or called one may be looked at before another is waited for. */
     for (size_t i = thread->count; i-- > 0;)
-        complete(&p->tensors[thread->order[i]]);
+        complete(p, &p->tensors[thread->order[i]]);
     return NULL;
 }
 
@@ -262,10 +382,11 @@ static void fill(struct program *p, size_t t)
 {
     struct tensor_case *c = &p->tensors[t];
 
-    for (size_t i = 0; i < c->count; i++) {
+    set_rows(p, t);
+    for (size_t i = 0; i < c->out_count; i++)
         put(c->out, c->info.dtype, i, 99);
+    for (size_t i = 0; i < c->count; i++)
         put(c->in, c->info.dtype, i, given(p, p->rank, t, i));
-    }
 }
 
 static int guards_hold(const unsigned char *data, size_t bytes)
@@ -276,24 +397,31 @@ static int guards_hold(const unsigned char *data, size_t bytes)
     return 1;
 }
 
+static const char *what(const struct halay_tensor_info *info)
+{
+    static const char *const names[] = { "", "broadcast", "allgather", "", "alltoall", "barrier" };
+
+    return *names[info->operation] ? names[info->operation] : halay_op_name(info->op);
+}
+
 static void check_result(struct program *p, size_t t)
 {
     struct tensor_case *c = &p->tensors[t];
     double tolerance = c->info.op == HALAY_AVERAGE ? 0.02 : 0;
     size_t wrong = 0, first = 0;
 
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->out_count; i++)
         if (fabs(get(c->out, c->info.dtype, i) - reference(p, t, i)) > tolerance && !wrong++)
             first = i;
     CHECK(!wrong, "step %d, '%s' (%s, %s, %zu elements, %s): %zu wrong, the first at %zu", p->step, c->name,
-          c->info.operation == HALAY_BROADCAST ? "broadcast" : halay_op_name(c->info.op), halay_dtype_name(c->info.dtype),
-          c->count, c->in == c->out ? "in place" : "out of place", wrong, first);
+          what(&c->info), halay_dtype_name(c->info.dtype), c->out_count, c->in == c->out ? "in place" : "out of place",
+          wrong, first);
     for (size_t i = 0; c->in != c->out && i < c->count; i++)
         if (get(c->in, c->info.dtype, i) != given(p, p->rank, t, i)) {
             CHECK(0, "'%s': the input was written to", c->name);
             break;
         }
-    CHECK(guards_hold(c->out, c->count * halay_dtype_size(c->info.dtype)), "'%s': written outside", c->name);
+    CHECK(guards_hold(c->out, c->out_bytes) && guards_hold(c->in, c->in_bytes), "'%s': written outside", c->name);
 }
 
 /* Returns how many tensors this step has. */
@@ -336,6 +464,7 @@ int schedule_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_
     REQUIRE(p);
     p->ctx = ctx;
     p->calls_alone = calls_alone;
+    p->seed = seed;
     p->rank = halay_rank(ctx);
     p->size = halay_size(ctx);
     struct random own = { seed * 31 + (uint64_t)p->rank + 1 };
@@ -369,8 +498,9 @@ uint64_t schedule_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_
         snprintf(names[t], sizeof names[t], "bits.%zu", t);
         size_t count = 1 + random_below(&common, COUNT_MAX);
         REQUIRE(halay_alloc(ctx, count * sizeof(float), (void **)&data[t]) == HALAY_OK);
-        info[t] = (struct halay_tensor_info){ .struct_size = sizeof info[t], .name = names[t], .dimensions = 1,
-                                              .shape = { count }, .out = data[t] };
+        info[t] = (struct halay_tensor_info){
+            .struct_size = sizeof info[t], .name = names[t], .dimensions = 1, .shape = { count }, .out = data[t]
+        };
         if (random_below(&common, 8))
             REQUIRE(halay_register(ctx, &info[t], &tensors[t]) == HALAY_OK);
         order[t] = t;

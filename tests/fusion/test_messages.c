@@ -29,6 +29,8 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
     case HALAY_ITEM_AGREE:
         item.name_length = 1 + random_below(r, HALAY_NAME_MAX);
         s->operation = (uint8_t)random_below(r, 2);
+        item.words = text; /* as good as any */
+        item.word_count = random_below(r, HALAY_TEXT_MAX / 8);
         s->dtype = (uint8_t)random_below(r, HALAY_DTYPE_COUNT);
         s->op = s->operation == HALAY_ALLREDUCE ? (uint8_t)(2 * random_below(r, 2)) : 0;
         s->root = s->operation == HALAY_BROADCAST ? (int32_t)random_below(r, SIZE) : 0;
@@ -78,6 +80,7 @@ static int same(const struct halay_item *a, const struct halay_item *b)
            !memcmp(a->name, b->name, a->name_length) && !memcmp(a->text, b->text, a->text_length) &&
            halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->status == b->status &&
            a->rank == b->rank && a->doing == b->doing && a->range.first == b->range.first && a->range.count == b->range.count &&
+           a->word_count == b->word_count && (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) &&
            a->range_count == b->range_count && !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
 }
 
@@ -116,6 +119,7 @@ static void check_round_trip(struct random *r)
         enum halay_status status = halay_item_read(copy, items.used, &at, SIZE, &read);
         CHECK(status == HALAY_ERR_FORMAT ||
               (status == HALAY_OK && at <= items.used && read.name_length <= items.used && read.text_length <= items.used));
+        CHECK(status != HALAY_OK || read.word_count <= items.used / 8);
         if (status == HALAY_OK && (read.kind == HALAY_ITEM_ANNOUNCE || read.kind == HALAY_ITEM_AGREE))
             CHECK(halay_signature_is_valid(&read.signature, SIZE));
         free(copy);

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls: the operations by name with plain arguments, asynchronous and blocking; each fills in a description and submits it.
+ */
+#include "base/memory.h"
+#include "fusion/engine.h"
+#include <string.h>
+
+static struct halay_tensor_info describe(const char *name, enum halay_operation operation, const void *in, void *out,
+                                         size_t count, enum halay_dtype dtype)
+{
+    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
+                                       .name = name,
+                                       .operation = operation,
+                                       .dtype = dtype,
+                                       .dimensions = 1,
+                                       .shape = { count },
+                                       .in = in,
+                                       .out = out };
+}
+
+enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                        size_t count, enum halay_dtype dtype, enum halay_op op,
+                                        struct halay_request **request)
+{
+    struct halay_tensor_info info = describe(name, HALAY_ALLREDUCE, in, out, count, dtype);
+
+    info.op = op;
+    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+}
+
+enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
+                                        enum halay_dtype dtype, int root, struct halay_request **request)
+{
+    struct halay_tensor_info info = describe(name, HALAY_BROADCAST, data, data, count, dtype);
+
+    info.root = root;
+    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+}
+
+/* rows of columns elements. */
+static struct halay_tensor_info describe_rows(const char *name, enum halay_operation operation, const void *in,
+                                              size_t rows, size_t columns, enum halay_dtype dtype, void *out,
+                                              size_t out_rows)
+{
+    struct halay_tensor_info info = describe(name, operation, in, out, rows, dtype);
+
+    info.dimensions = 2;
+    info.shape[1] = columns;
+    if (halay_mul_overflows(out_rows, columns * halay_dtype_size(dtype), &info.out_bytes))
+        info.out_bytes = SIZE_MAX;
+    return info;
+}
+
+enum halay_status halay_reduce_scatter_async(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                             size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op,
+                                             struct halay_request **request)
+{
+    struct halay_tensor_info info = describe_rows(name, HALAY_REDUCE_SCATTER, in, rows, columns, dtype, out, 0);
+
+    info.op = op;
+    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+}
+
+enum halay_status halay_allgather_async(struct halay_context *ctx, const char *name, const void *in, size_t rows,
+                                        size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
+                                        struct halay_request **request)
+{
+    struct halay_tensor_info info = describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows);
+
+    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+}
+
+enum halay_status halay_alltoall_async(struct halay_context *ctx, const char *name, const void *in,
+                                       const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
+                                       void *out, size_t out_rows, struct halay_request **request)
+{
+    struct halay_tensor_info info = describe_rows(name, HALAY_ALLTOALL, in, rows, columns, dtype, out, out_rows);
+
+    info.splits = splits;
+    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+}
+
+static struct halay_tensor_info describe_barrier(const char *name)
+{
+    return describe(name ? name : "barrier", HALAY_BARRIER, NULL, NULL, 0, HALAY_F32);
+}
+
+enum halay_status halay_barrier_async(struct halay_context *ctx, const char *name, struct halay_request **request)
+{
+    struct halay_tensor_info info = describe_barrier(name);
+
+    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+}
+
+/* The wait follows at once and drives: waking the background thread as well would only cost. */
+static enum halay_status submit_and_wait_rows(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                              size_t *rows_from)
+{
+    struct halay_request *request;
+    enum halay_status status = halay_submit_info(ctx, info, NULL, NULL, 0, &request);
+
+    if (status != HALAY_OK)
+        return status;
+    status = halay_wait(request, -1);
+    if (rows_from && request->has_rows)
+        memcpy(rows_from, request->rows, (size_t)ctx->size * sizeof *rows_from);
+    halay_request_free(request);
+    return status;
+}
+
+static enum halay_status submit_and_wait(struct halay_context *ctx, const struct halay_tensor_info *info)
+{
+    return submit_and_wait_rows(ctx, info, NULL);
+}
+
+enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out, size_t count,
+                                  enum halay_dtype dtype, enum halay_op op)
+{
+    struct halay_tensor_info info = describe(name, HALAY_ALLREDUCE, in, out, count, dtype);
+
+    info.op = op;
+    return submit_and_wait(ctx, &info);
+}
+
+enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
+                                  enum halay_dtype dtype, int root)
+{
+    struct halay_tensor_info info = describe(name, HALAY_BROADCAST, data, data, count, dtype);
+
+    info.root = root;
+    return submit_and_wait(ctx, &info);
+}
+
+enum halay_status halay_reduce_scatter(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                       size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op)
+{
+    struct halay_tensor_info info = describe_rows(name, HALAY_REDUCE_SCATTER, in, rows, columns, dtype, out, 0);
+
+    info.op = op;
+    return submit_and_wait(ctx, &info);
+}
+
+enum halay_status halay_allgather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
+                                  size_t columns, enum halay_dtype dtype, void *out, size_t out_rows, size_t *rows_from)
+{
+    struct halay_tensor_info info = describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows);
+
+    return submit_and_wait_rows(ctx, &info, rows_from);
+}
+
+enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, const void *in, const size_t *splits,
+                                 size_t rows, size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
+                                 size_t *rows_from)
+{
+    struct halay_tensor_info info = describe_rows(name, HALAY_ALLTOALL, in, rows, columns, dtype, out, out_rows);
+
+    info.splits = splits;
+    return submit_and_wait_rows(ctx, &info, rows_from);
+}
+
+enum halay_status halay_barrier(struct halay_context *ctx, const char *name)
+{
+    struct halay_tensor_info info = describe_barrier(name);
+
+    return submit_and_wait(ctx, &info);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operations that go by rows, and the barrier, over the fake transport: results, sizes that differ between ranks and
+ * change, results in the request's memory, what is refused on one rank, what is found by negotiation on every rank, and that
+ * a steady step negotiates nothing. Random schedules are in test_schedules.c.
+ */
+#include "tests/fusion/ranks.h"
+
+/* Row i of a rank. */
+static float row_value(int rank, size_t i)
+{
+    return (float)(rank * 1000 + (int)i);
+}
+
+static void fill_rows(float *data, size_t rows, size_t columns, int rank)
+{
+    for (size_t i = 0; i < rows * columns; i++)
+        data[i] = row_value(rank, i / columns) + (float)(i % columns) / 16;
+}
+
+static uint64_t negotiations(struct halay_context *ctx)
+{
+    struct halay_counters counters = { .struct_size = sizeof counters };
+
+    REQUIRE(halay_counters_read(ctx, &counters) == HALAY_OK);
+    return counters.negotiations;
+}
+
+/* ---- all-gather ---- */
+
+enum { COLUMNS = 3, ROWS = 8 };
+
+static void check_gathered(const float *data, const size_t *rows, int size, size_t rows_each)
+{
+    size_t at = 0;
+
+    for (int r = 0; r < size; r++) {
+        CHECK(rows[r] == rows_each + (size_t)r, "rank %d gave %zu rows", r, rows[r]);
+        for (size_t i = 0; i < rows[r] * COLUMNS; i++, at++)
+            CHECK(data[at] == row_value(r, i / COLUMNS) + (float)(i % COLUMNS) / 16);
+    }
+}
+
+static void body_allgather(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    float in[(ROWS + RANKS_MAX) * COLUMNS], out[RANKS_MAX * (ROWS + RANKS_MAX) * COLUMNS];
+    size_t rows_from[RANKS_MAX], room = sizeof out / sizeof *out / COLUMNS;
+    struct halay_result result = { .struct_size = sizeof result };
+    struct halay_request *request;
+    struct halay_tensor *tensor;
+    uint64_t before = 0;
+
+    /* Three steps alike, then other rows: each change is negotiated once. */
+    for (int step = 0; step < 9; step++) {
+        size_t mine = (size_t)(step / 3 + run->rank);
+        fill_rows(in, mine, COLUMNS, run->rank);
+        CHECK(halay_allgather(ctx, "ragged", in, mine, COLUMNS, HALAY_F32, out, room, rows_from) == HALAY_OK);
+        check_gathered(out, rows_from, run->size, (size_t)step / 3);
+        if (step % 3 == 0)
+            before = negotiations(ctx);
+        CHECK(negotiations(ctx) == before, "a steady step speaks in ids only");
+    }
+
+    /* The result in the request's memory, by handle. */
+    fill_rows(in, 1 + (size_t)run->rank, COLUMNS, run->rank);
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "held",
+                                      .operation = HALAY_ALLGATHER,
+                                      .dimensions = 2,
+                                      .shape = { 1 + (size_t)run->rank, COLUMNS },
+                                      .in = in };
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_OK);
+    for (int step = 0; step < 3; step++) {
+        CHECK(halay_submit(tensor, NULL, NULL, &request) == HALAY_OK);
+        CHECK(halay_wait(request, -1) == HALAY_OK && halay_request_result(request, &result) == HALAY_OK);
+        check_gathered(result.data, result.rows, run->size, 1);
+        CHECK(result.dimensions == 2 && result.shape[1] == COLUMNS && result.bytes == result.shape[0] * COLUMNS * 4);
+        halay_request_free(request);
+    }
+    /* Registered, but submitted by name with other rows. */
+    info.shape[0] = 2 + (size_t)run->rank;
+    fill_rows(in, info.shape[0], COLUMNS, run->rank);
+    CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK && halay_wait(request, -1) == HALAY_OK);
+    CHECK(halay_request_result(request, &result) == HALAY_OK);
+    check_gathered(result.data, result.rows, run->size, 2);
+    halay_request_free(request);
+    CHECK(halay_unregister(tensor) == HALAY_OK);
+
+    /* Too little room on the last rank: it alone is told, with its data; the engine lives on. */
+    int is_short = run->rank == run->size - 1;
+    size_t total = 2 * (size_t)run->size + (size_t)(run->size * (run->size - 1) / 2);
+    out[(total - 1) * COLUMNS] = -1;
+    CHECK(halay_allgather_async(ctx, "short", in, 2 + (size_t)run->rank, COLUMNS, HALAY_F32, out,
+                                is_short ? total - 1 : total, &request) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == (is_short ? HALAY_ERR_ARGUMENT : HALAY_OK));
+    CHECK(halay_request_result(request, &result) == (is_short ? HALAY_ERR_ARGUMENT : HALAY_OK));
+    check_gathered(result.data, result.rows, run->size, 2);
+    if (is_short) {
+        char want[100];
+        snprintf(want, sizeof want, "tensor 'short': out has room for %zu bytes, the result has %zu",
+                 (total - 1) * COLUMNS * 4, total * COLUMNS * 4);
+        CHECK(!strcmp(halay_request_text(request), want), "'%s'", halay_request_text(request));
+        CHECK(out[(total - 1) * COLUMNS] == -1, "written beyond the room");
+    }
+    halay_request_free(request);
+
+    /* Nothing at all. */
+    CHECK(halay_allgather(ctx, "none", NULL, 0, COLUMNS, HALAY_F32, NULL, 0, rows_from) == HALAY_OK);
+    CHECK(halay_allgather(ctx, "no columns", NULL, 5, 0, HALAY_F32, NULL, 0, rows_from) == HALAY_OK &&
+          rows_from[0] == 5);
+}
+
+/* ---- reduce-scatter ---- */
+
+static void body_reduce_scatter(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    struct halay_result result = { .struct_size = sizeof result };
+    struct halay_request *request;
+
+    for (size_t rows = 0; rows < 12; rows++)
+        for (int kind = 0; kind < 4; kind++) { /* sum, average with factors, in place, in the request's memory */
+            float in[12 * COLUMNS], out[12 * COLUMNS];
+            size_t first, mine = halay_scatter_rows(rows, run->size, run->rank, &first);
+            struct halay_tensor_info info = { .struct_size = sizeof info,
+                                              .name = "scattered",
+                                              .dimensions = 2,
+                                              .operation = HALAY_REDUCE_SCATTER,
+                                              .shape = { rows, COLUMNS },
+                                              .in = in,
+                                              .out = kind == 2   ? in + first * COLUMNS
+                                                     : kind == 3 ? NULL
+                                                                 : out };
+            fill_rows(in, rows, COLUMNS, run->rank);
+            if (kind == 1) {
+                info.op = HALAY_AVERAGE;
+                info.prescale = 4;
+                info.postscale = 0.5;
+            }
+            CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
+            CHECK(halay_wait(request, -1) == HALAY_OK);
+            CHECK(halay_request_result(request, &result) == HALAY_OK && result.shape[0] == mine &&
+                  result.bytes == mine * COLUMNS * 4 && !result.rows);
+            for (size_t i = 0; i < mine * COLUMNS; i++) {
+                float sum = 0;
+                for (int r = 0; r < run->size; r++)
+                    sum += row_value(r, first + i / COLUMNS) + (float)(i % COLUMNS) / 16;
+                float want = kind == 1 ? sum / (float)run->size * 2 : sum, got = ((float *)result.data)[i];
+                CHECK(got > want - 0.01f && got < want + 0.01f, "%zu rows, kind %d: %g, not %g", rows, kind,
+                      (double)got, (double)want);
+            }
+            halay_request_free(request);
+        }
+    size_t all = 0, first;
+    for (int r = 0; r < 5; r++) {
+        size_t n = halay_scatter_rows(13, 5, r, &first);
+        CHECK(first == all && n == (r < 3 ? 3u : 2u));
+        all += n;
+    }
+    CHECK(all == 13 && halay_scatter_rows(13, 5, 5, NULL) == 0 && halay_scatter_rows(13, 0, 0, NULL) == 0);
+}
+
+/* ---- all-to-all ---- */
+
+static void body_alltoall(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    float in[RANKS_MAX * RANKS_MAX * COLUMNS], out[RANKS_MAX * RANKS_MAX * COLUMNS];
+    size_t splits[RANKS_MAX], rows_from[RANKS_MAX], room = RANKS_MAX * RANKS_MAX;
+    uint64_t before = 0;
+
+    /* Rank r gives (r + to + step / 3) % 4 rows to rank `to`, and keeps one row that it gives to nobody. */
+    for (int step = 0; step < 9; step++) {
+        size_t rows = 1, at = 0;
+        for (int to = 0; to < run->size; to++)
+            rows += splits[to] = (size_t)(run->rank + to + step / 3) % 4;
+        fill_rows(in, rows, COLUMNS, run->rank);
+        CHECK(halay_alltoall(ctx, "splits", in, splits, rows, COLUMNS, HALAY_F32, out, room, rows_from) == HALAY_OK);
+        for (int from = 0; from < run->size; from++) {
+            size_t skipped = 0;
+            for (int to = 0; to < run->rank; to++)
+                skipped += (size_t)(from + to + step / 3) % 4;
+            CHECK(rows_from[from] == (size_t)(from + run->rank + step / 3) % 4);
+            for (size_t i = 0; i < rows_from[from] * COLUMNS; i++, at++)
+                CHECK(out[at] == row_value(from, skipped + i / COLUMNS) + (float)(i % COLUMNS) / 16);
+        }
+        if (step % 3 == 0)
+            before = negotiations(ctx);
+        CHECK(negotiations(ctx) == before, "a steady step speaks in ids only");
+    }
+    /* Without splits as many for each. */
+    fill_rows(in, 2 * (size_t)run->size, COLUMNS, run->rank);
+    CHECK(halay_alltoall(ctx, "even", in, NULL, 2 * (size_t)run->size, COLUMNS, HALAY_F32, out, room, NULL) ==
+          HALAY_OK);
+    for (int from = 0; from < run->size; from++)
+        CHECK(out[2 * from * COLUMNS] == row_value(from, 2 * (size_t)run->rank));
+    /* Only the last rank gives anything, to the first. */
+    int gives = run->rank == run->size - 1;
+    memset(splits, 0, sizeof splits);
+    splits[0] = gives ? 2 : 0;
+    CHECK(halay_alltoall(ctx, "one way", in, splits, splits[0], COLUMNS, HALAY_F32, out, room, rows_from) == HALAY_OK);
+    CHECK(rows_from[run->size - 1] == (run->rank == 0 ? 2u : 0u));
+}
+
+/* ---- barrier ---- */
+
+static void body_barrier(struct rank_run *run)
+{
+    _Atomic int *entered = run->arg;
+    struct halay_request *request;
+
+    for (int round = 1; round <= 20; round++) {
+        atomic_fetch_add(entered, 1);
+        if (round % 2) {
+            CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+        } else {
+            CHECK(halay_barrier_async(run->ctx, "named", &request) == HALAY_OK && halay_wait(request, -1) == HALAY_OK);
+            halay_request_free(request);
+        }
+        CHECK(atomic_load(entered) >= round * run->size, "it let through before all had come");
+    }
+}
+
+/* ---- what is refused ---- */
+
+static void body_refused(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    float a[64] = { 0 }, b[64] = { 0 };
+    size_t splits[RANKS_MAX] = { 0 };
+    struct halay_request *request;
+    struct halay_tensor_info scalar = { .struct_size = sizeof scalar, .name = "r", .in = a, .out = b };
+
+    for (int op = HALAY_ALLGATHER; op <= HALAY_ALLTOALL; op++) {
+        scalar.operation = (enum halay_operation)op;
+        CHECK(halay_submit_named(ctx, &scalar, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "a scalar");
+    }
+    splits[0] = 5;
+    CHECK(halay_alltoall(ctx, "r", a, splits, 4, 1, HALAY_F32, b, 64, NULL) == HALAY_ERR_ARGUMENT,
+          "more than there is");
+    splits[0] = (size_t)-1;
+    splits[run->size - 1] = 2;
+    CHECK(halay_alltoall(ctx, "r", a, splits, 4, 1, HALAY_F32, b, 64, NULL) == HALAY_ERR_ARGUMENT || run->size == 1);
+    if (run->size > 1)
+        CHECK(halay_alltoall(ctx, "r", a, NULL, (size_t)run->size + 1, 1, HALAY_F32, b, 64, NULL) ==
+              HALAY_ERR_ARGUMENT);
+    CHECK(halay_allgather(ctx, "r", NULL, 4, 1, HALAY_F32, b, 64, NULL) == HALAY_ERR_ARGUMENT, "no in");
+    CHECK(halay_allgather(ctx, "r", a, 4, 1, HALAY_F32, a + 2, 64, NULL) == HALAY_ERR_ARGUMENT, "overlap");
+    CHECK(halay_allgather(ctx, "r", a, 4, 1, HALAY_F32, (char *)b + 1, 8, NULL) == HALAY_ERR_ARGUMENT, "misaligned");
+    CHECK(halay_reduce_scatter(ctx, "r", a, a + 1, 4, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "overlap");
+    CHECK(halay_reduce_scatter(ctx, "r", a, b, 4, 1, HALAY_F32, HALAY_ADASUM) == HALAY_ERR_UNSUPPORTED);
+    CHECK(halay_reduce_scatter(ctx, "r", a, b, 4, 1, HALAY_I32, HALAY_AVERAGE) == HALAY_ERR_UNSUPPORTED);
+    CHECK(halay_allgather_async(ctx, "r", a, 1, 1, HALAY_F32, NULL, 0, &request) == HALAY_OK,
+          "nothing was left behind");
+    struct halay_result result = { .struct_size = 1 };
+    CHECK(halay_request_result(request, &result) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_wait(request, -1) == HALAY_OK);
+    halay_request_free(request);
+}
+
+/* ---- mismatches: every rank gets the same text ---- */
+
+struct difference {
+    const char *text;
+    struct halay_tensor_info info[2]; /* what the others say, what the odd one says */
+};
+
+static void check_difference(struct rank_run *run, const struct difference *d)
+{
+    int odd = run->size - 1;
+    struct halay_request *request;
+    char want[200];
+
+    CHECK(halay_submit_named(run->ctx, &d->info[run->rank == odd], NULL, NULL, &request) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_ERR_MISMATCH);
+    snprintf(want, sizeof want, d->text, odd);
+    CHECK(!strcmp(halay_request_text(request), want), "'%s', not '%s'", halay_request_text(request), want);
+    halay_request_free(request);
+    struct halay_tensor_info good = d->info[0];
+    CHECK(halay_submit_named(run->ctx, &good, NULL, NULL, &request) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_OK, "the engine lives on");
+    halay_request_free(request);
+}
+
+static void body_mismatch(struct rank_run *run)
+{
+    float in[64] = { 0 }, out[8 * 64];
+    size_t splits[RANKS_MAX] = { 1, 1, 1, 1 };
+    struct halay_tensor_info g = { .struct_size = sizeof g,
+                                   .name = "m",
+                                   .operation = HALAY_ALLGATHER,
+                                   .dimensions = 2,
+                                   .shape = { 4, 8 },
+                                   .in = in,
+                                   .out = out,
+                                   .out_bytes = sizeof out };
+    struct halay_tensor_info s = g, a = g, b = g;
+    s.operation = HALAY_REDUCE_SCATTER;
+    a.operation = HALAY_ALLTOALL;
+    a.splits = splits;
+    b.operation = HALAY_BARRIER;
+    struct difference kinds[] = { { "tensor 'm': rank %d has shape [*,4], rank 0 has [*,8]", { g, g } },
+                                  { "tensor 'm': rank %d has shape [*,8,1], rank 0 has [*,8]", { g, g } },
+                                  { "tensor 'm': rank %d has type i32, rank 0 has f32", { g, g } },
+                                  { "tensor 'm': rank %d has operation alltoall, rank 0 has allgather", { g, a } },
+                                  { "tensor 'm': rank %d has operation barrier, rank 0 has reduce-scatter", { s, b } },
+                                  { "tensor 'm': rank %d has shape [5,8], rank 0 has [4,8]", { s, s } },
+                                  { "tensor 'm': rank %d has reduction max, rank 0 has sum", { s, s } },
+                                  { "tensor 'm': rank %d has scale factors 2, 1, rank 0 has 1, 1", { s, s } },
+                                  { "tensor 'm': rank %d has shape [*,2], rank 0 has [*,8]", { a, a } },
+                                  { "tensor 'm': rank %d has operation allgather, rank 0 has alltoall", { a, g } },
+                                  { "tensor 'm': rank %d has operation reduce-scatter, rank 0 has barrier",
+                                    { b, s } } };
+
+    kinds[0].info[1].shape[1] = 4;
+    kinds[1].info[1].dimensions = 3;
+    kinds[1].info[1].shape[2] = 1;
+    kinds[2].info[1].dtype = HALAY_I32;
+    kinds[5].info[1].shape[0] = 5;
+    kinds[6].info[1].op = HALAY_MAX;
+    kinds[7].info[1].prescale = 2;
+    kinds[8].info[1].shape[1] = 2;
+    for (int round = 0; round < 2; round++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            check_difference(run, &kinds[k]);
+
+    /* Rows alone may differ, also after a mismatch in which they did. */
+    for (size_t rows = 1; rows < 4; rows++) {
+        size_t rows_from[RANKS_MAX];
+        g.shape[0] = rows + (size_t)run->rank;
+        kinds[0].info[0].shape[0] = kinds[0].info[1].shape[0] = rows;
+        check_difference(run, &kinds[0]);
+        CHECK(halay_allgather(run->ctx, "m", in, rows, 8, HALAY_F32, out, 64, rows_from) == HALAY_OK &&
+              rows_from[0] == rows);
+    }
+    /* More than any memory holds, all together. */
+    struct halay_request *request;
+    CHECK(halay_allgather_async(run->ctx, "huge", in, SIZE_MAX / 2 / (size_t)run->size + 1, 1, HALAY_U8, NULL, 0,
+                                &request) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_ERR_ARGUMENT);
+    CHECK(!strcmp(halay_request_text(request), "tensor 'huge': all ranks' rows together are more than fits in memory"),
+          "'%s'", halay_request_text(request));
+    halay_request_free(request);
+}
+
+int main(void)
+{
+    static const int sizes[] = { 1, 2, 3, 4 };
+
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (uint64_t delay = 0; delay < 2; delay++) {
+            ranks_run(sizes[s], delay * 5, &(struct rank_run){ .body = body_allgather, .expected = "'short'" }, NULL,
+                      NULL);
+            ranks_run(sizes[s], delay * 6, &(struct rank_run){ .body = body_reduce_scatter }, NULL, NULL);
+            ranks_run(sizes[s], delay * 7, &(struct rank_run){ .body = body_alltoall }, NULL, NULL);
+            _Atomic int entered = 0;
+            ranks_run(sizes[s], delay * 8, &(struct rank_run){ .body = body_barrier, .arg = &entered }, NULL, NULL);
+            ranks_run(sizes[s], delay * 9, &(struct rank_run){ .body = body_refused, .expected = "'r'" }, NULL, NULL);
+            if (sizes[s] > 1)
+                ranks_run(sizes[s], delay * 10, &(struct rank_run){ .body = body_mismatch, .expected = "tensor" }, NULL,
+                          NULL);
+        }
+    return test_end();
+}
