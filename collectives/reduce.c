@@ -14,8 +14,8 @@
  */
 #include "collectives/reduce.h"
 #include "base/half.h"
+#include "collectives/reduce_types.h"
 #include <math.h>
-#include <stdint.h>
 
 enum { BLOCK = 64 };
 
@@ -51,15 +51,15 @@ enum { BLOCK = 64 };
 DEFINE_FLOAT(f32, float)
 DEFINE_FLOAT(f64, double)
 
-/* WIDE: an unsigned type in which nothing is promoted to a signed one, so that everything wraps around. */
-#define DEFINE_INTEGER(U, TYPE, WIDE)                                                                                  \
+/* In an unsigned type of 64 bits nothing is promoted to a signed one, so that everything wraps around. */
+#define DEFINE_INTEGER(U, TYPE)                                                                                        \
     static TYPE U##_sum(TYPE a, TYPE b)                                                                                \
     {                                                                                                                  \
-        return (TYPE)((WIDE)a + (WIDE)b);                                                                              \
+        return (TYPE)((uint64_t)a + b);                                                                                \
     }                                                                                                                  \
     static TYPE U##_product(TYPE a, TYPE b)                                                                            \
     {                                                                                                                  \
-        return (TYPE)((WIDE)a * (WIDE)b);                                                                              \
+        return (TYPE)((uint64_t)a * b);                                                                                \
     }                                                                                                                  \
     static TYPE U##_and(TYPE a, TYPE b)                                                                                \
     {                                                                                                                  \
@@ -70,10 +70,7 @@ DEFINE_FLOAT(f64, double)
         return a | b;                                                                                                  \
     }
 
-DEFINE_INTEGER(u8, uint8_t, uint32_t)
-DEFINE_INTEGER(u16, uint16_t, uint32_t)
-DEFINE_INTEGER(u32, uint32_t, uint32_t)
-DEFINE_INTEGER(u64, uint64_t, uint64_t)
+HALAY_MODULAR_TYPES(DEFINE_INTEGER)
 
 #define INTEGER_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define INTEGER_MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -118,16 +115,36 @@ DEFINE_INTEGER(u64, uint64_t, uint64_t)
         }                                                                                                              \
     }
 
-#define DEFINE_FLOAT_TYPE(T, ELEMENT, ACCUMULATOR, LOAD, STORE, A)                                                     \
-    DEFINE_REDUCE(T##_reduce_sum, ELEMENT, ACCUMULATOR, LOAD, STORE, A##_sum, A##_finish)                              \
-    DEFINE_REDUCE(T##_reduce_product, ELEMENT, ACCUMULATOR, LOAD, STORE, A##_product, A##_finish)                      \
-    DEFINE_REDUCE(T##_reduce_min, ELEMENT, ACCUMULATOR, LOAD, STORE, A##_min, A##_finish)                              \
-    DEFINE_REDUCE(T##_reduce_max, ELEMENT, ACCUMULATOR, LOAD, STORE, A##_max, A##_finish)
+/* What floating types are combined in, how they get there and back, and by which operations. */
+typedef float f32_wide, f16_wide, bf16_wide;
+typedef double f64_wide;
+#define f32_load SAME
+#define f32_store SAME
+#define f64_load SAME
+#define f64_store SAME
+#define f16_load halay_f16_to_f32
+#define f16_store halay_f32_to_f16
+#define bf16_load halay_bf16_to_f32
+#define bf16_store halay_f32_to_bf16
+#define f16_sum f32_sum
+#define f16_product f32_product
+#define f16_min f32_min
+#define f16_max f32_max
+#define f16_finish f32_finish
+#define bf16_sum f32_sum
+#define bf16_product f32_product
+#define bf16_min f32_min
+#define bf16_max f32_max
+#define bf16_finish f32_finish
 
-DEFINE_FLOAT_TYPE(f32, float, float, SAME, SAME, f32)
-DEFINE_FLOAT_TYPE(f64, double, double, SAME, SAME, f64)
-DEFINE_FLOAT_TYPE(f16, uint16_t, float, halay_f16_to_f32, halay_f32_to_f16, f32)
-DEFINE_FLOAT_TYPE(bf16, uint16_t, float, halay_bf16_to_f32, halay_f32_to_bf16, f32)
+#define DEFINE_FLOAT_REDUCE(T, ELEMENT, OP)                                                                            \
+    DEFINE_REDUCE(T##_reduce_##OP, ELEMENT, T##_wide, T##_load, T##_store, T##_##OP, T##_finish)
+#define DEFINE_FLOAT_TYPE(T, ELEMENT)                                                                                  \
+    DEFINE_FLOAT_REDUCE(T, ELEMENT, sum)                                                                               \
+    DEFINE_FLOAT_REDUCE(T, ELEMENT, product)                                                                           \
+    DEFINE_FLOAT_REDUCE(T, ELEMENT, min)                                                                               \
+    DEFINE_FLOAT_REDUCE(T, ELEMENT, max)
+HALAY_FLOAT_TYPES(DEFINE_FLOAT_TYPE)
 
 #define DEFINE_MODULAR(U, TYPE)                                                                                        \
     DEFINE_REDUCE(U##_reduce_sum, TYPE, TYPE, SAME, SAME, U##_sum, INTEGER_FINISH)                                     \
@@ -139,17 +156,8 @@ DEFINE_FLOAT_TYPE(bf16, uint16_t, float, halay_bf16_to_f32, halay_f32_to_bf16, f
     DEFINE_REDUCE(T##_reduce_min, TYPE, TYPE, SAME, SAME, INTEGER_MIN, INTEGER_FINISH)                                 \
     DEFINE_REDUCE(T##_reduce_max, TYPE, TYPE, SAME, SAME, INTEGER_MAX, INTEGER_FINISH)
 
-DEFINE_MODULAR(u8, uint8_t)
-DEFINE_MODULAR(u16, uint16_t)
-DEFINE_MODULAR(u32, uint32_t)
-DEFINE_MODULAR(u64, uint64_t)
-DEFINE_ORDERED(u8, uint8_t)
-DEFINE_ORDERED(i8, int8_t)
-DEFINE_ORDERED(u16, uint16_t)
-DEFINE_ORDERED(i16, int16_t)
-DEFINE_ORDERED(i32, int32_t)
-DEFINE_ORDERED(i64, int64_t)
-
+HALAY_MODULAR_TYPES(DEFINE_MODULAR)
+HALAY_ORDERED_TYPES(DEFINE_ORDERED)
 DEFINE_REDUCE(bool_reduce_and, uint8_t, uint8_t, IS_TRUE, SAME, u8_and, INTEGER_FINISH)
 DEFINE_REDUCE(bool_reduce_or, uint8_t, uint8_t, IS_TRUE, SAME, u8_or, INTEGER_FINISH)
 
@@ -167,8 +175,7 @@ DEFINE_REDUCE(bool_reduce_or, uint8_t, uint8_t, IS_TRUE, SAME, u8_or, INTEGER_FI
             c[i] = halay_f32_to_##T(f32_finish(src[i], 1));                                                            \
     }
 
-DEFINE_CONVERSIONS(f16)
-DEFINE_CONVERSIONS(bf16)
+HALAY_HALF_TYPES(DEFINE_CONVERSIONS)
 
 #define TARGET
 #include "collectives/reduce_adasum.h"

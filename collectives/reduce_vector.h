@@ -28,6 +28,7 @@
  * keeps all line-fill buffers busy. The prefetch stops at the end of the array: the line behind it belongs to another
  * rank's part, which is being reduced at this moment.
  */
+#include "collectives/reduce_types.h"
 #include <string.h>
 
 enum { UNROLL = 2, AHEAD = 1024, LINE = 64 };
@@ -281,10 +282,7 @@ INLINE integers bool_load(const void *p)
     DEFINE_FLOAT_REDUCE(T, ELEMENT, min)                                                                               \
     DEFINE_FLOAT_REDUCE(T, ELEMENT, max)
 
-DEFINE_FLOAT_TYPE(f32, float)
-DEFINE_FLOAT_TYPE(f64, double)
-DEFINE_FLOAT_TYPE(f16, uint16_t)
-DEFINE_FLOAT_TYPE(bf16, uint16_t)
+HALAY_FLOAT_TYPES(DEFINE_FLOAT_TYPE)
 
 #define DEFINE_INTEGER_REDUCE(NAME, ELEMENT, LOAD, COMBINE)                                                            \
     DEFINE_REDUCE(NAME, ELEMENT, integers, (WIDTH / sizeof(ELEMENT)), LOAD, integer_store, COMBINE, integer_finish)
@@ -297,16 +295,8 @@ DEFINE_FLOAT_TYPE(bf16, uint16_t)
     DEFINE_INTEGER_REDUCE(T##_reduce_min, ELEMENT, integer_load, T##_min)                                              \
     DEFINE_INTEGER_REDUCE(T##_reduce_max, ELEMENT, integer_load, T##_max)
 
-DEFINE_MODULAR(u8, uint8_t)
-DEFINE_MODULAR(u16, uint16_t)
-DEFINE_MODULAR(u32, uint32_t)
-DEFINE_MODULAR(u64, uint64_t)
-DEFINE_ORDERED(u8, uint8_t)
-DEFINE_ORDERED(i8, int8_t)
-DEFINE_ORDERED(u16, uint16_t)
-DEFINE_ORDERED(i16, int16_t)
-DEFINE_ORDERED(i32, int32_t)
-DEFINE_ORDERED(i64, int64_t)
+HALAY_MODULAR_TYPES(DEFINE_MODULAR)
+HALAY_ORDERED_TYPES(DEFINE_ORDERED)
 DEFINE_INTEGER_REDUCE(bool_reduce_and, uint8_t, bool_load, integer_and)
 DEFINE_INTEGER_REDUCE(bool_reduce_or, uint8_t, bool_load, integer_or)
 
@@ -355,8 +345,7 @@ INLINE void bf16_narrowed(uint16_t *p, floats v)
         memcpy(c + i, narrow, (count - i) * sizeof *c);                                                                \
     }
 
-DEFINE_CONVERSIONS(f16)
-DEFINE_CONVERSIONS(bf16)
+HALAY_HALF_TYPES(DEFINE_CONVERSIONS)
 
 #include "collectives/reduce_adasum.h"
 #include "collectives/reduce_table.h"
