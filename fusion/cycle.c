@@ -2,162 +2,71 @@
  *
  * Cycle: who drives the engine, when, and where it sleeps. The only file of the library that creates a thread.
  *
- * One thread at a time has the driver's role. A thread in halay_wait takes it when it is free, or asks the background
- * thread for it; so in a program that submits and waits no other thread runs at all. When the waiter has what it wanted it
- * gives the role to the next waiter, or, if something is still in flight, to the background thread.
+ * One thread at a time has the driver's role. While the background thread sleeps with it, anybody may take it away: nothing
+ * but the bell is touched in a sleep. So a thread in halay_wait drives at once, without waking another one first, and a
+ * thread that submits tells the peers before it wakes the background thread, whose way to a processor is the longest part
+ * of all.
  *
  *     background thread                                waiter
- *       drives while something is in flight              role free: takes it, drives until its request has ended
- *       nothing in flight: sleeps in the transport       role taken by the thread: rings it, sleeps on waiter_wakes
- *         with the role, so that peers reach it          role taken by a waiter: sleeps on waiter_wakes
- *       a waiter asks: gives the role away and parks
- *         on thread_wakes; goes back to the transport
- *         when nobody has driven for park_us()
+ *       drives while something is in flight              role free, or the thread sleeps: takes it, drives until its
+ *       nothing to do: sleeps in the transport, with       request has ended
+ *         the role, so that peers reach it               somebody awake has it: sleeps on waiter_wakes
+ *       robbed: parks on thread_wakes; goes back to
+ *         the transport when nobody has driven for       submitter
+ *         park_us()                                        role free, or the thread sleeps: takes it, tells the peers,
+ *       nothing to do and somebody waits: gives the         gives it back; wakes the thread
+ *         role away, parks
  *
- * While the thread is parked and nobody waits, nobody listens to peers. That is all right: nothing is in flight here, so no
- * peer can need more than an answer to a PING, and the thread parks for a quarter of the time they give it at most.
+ * Who submits need not wake the thread if a call follows at once that drives, or that can wake it. halay_allreduce and its
+ * like know that a wait follows; a tensor whose submissions were followed at once by another submission or by a wait, the
+ * last times, is expected to go on like this, and so is a wait that leaves more in flight and was followed by another one.
+ * The wake is owed then. Whoever takes the role pays it, and so does a call that comes too late or is not expected: a
+ * submission, a test, giving the request away. A program that calls nothing at all lets its tensor lie until the thread
+ * looks by itself, park_us() later at most: what has a callback is never left to that.
  *
- * No wake-up is lost: the driver arms the transport, then does a whole step, then sleeps; whoever has news stores it first
- * and then rings. Where data travel over a transport that cannot sleep, the driver polls while collectives are under way.
+ * While the thread is parked, or sleeps robbed, and nobody waits, nobody listens to peers. That is all right: nothing was
+ * promised to them, so no peer can need more than an answer to a PING, and it lasts a quarter of the time they give it at
+ * most.
+ *
+ * No wake-up is lost. Between peers: the driver arms the transport, then does a whole step, then sleeps; peers store their
+ * news first and then ring. Inside the process all is under the lock: who has news for a driver that is awake leaves them
+ * there (has_news), and it looks there before it falls asleep; a sleeper notes under the lock that it needs a bell
+ * (bell_wanted), with a token from before; whoever takes that note rings after it has unlocked, so everybody who had noted
+ * it by then wakes, or with the old token does not fall asleep. Where data travel over a transport that cannot sleep, the
+ * driver polls while collectives are under way.
  */
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/relax.h"
 #include "fusion/engine.h"
-#include <limits.h>
 #include <sched.h>
 #include <string.h>
 
-#define PARK_US 1000000     /* how long the thread stays parked after a waiter drove, at most */
-#define CHECK_US 100000     /* peers and stalls are looked at this often while something is pending */
+#define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
 #define PENDING_SLEEP_US 500000 /* the longest sleep while something is pending */
+#define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
+#define AT_ONCE_US 50           /* a wait that comes so soon after a submission, or another wait, has followed at once */
 
-/* ---- one step ---- */
-
-static void fail_link(struct halay_context *ctx, enum halay_status status, int rank)
-{
-    if (ctx->status != HALAY_OK || ctx->is_done)
-        return; /* after the end everybody may go */
-    if (status == HALAY_ERR_PEER)
-        halay_engine_fail_peer(ctx, rank);
-    else if (status == HALAY_ERR_FORMAT || status == HALAY_ERR_VERSION)
-        halay_engine_fail(ctx, status, rank, "rank %d sent a message that is no message of this engine: %s", rank,
-                          halay_status_string(status));
-    else
-        halay_engine_fail(ctx, status, ctx->rank, "control messages failed on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
-}
-
-static int is_pending(const struct halay_context *ctx)
-{
-    return atomic_load_explicit(&ctx->in_flight, memory_order_relaxed) ||
-           (ctx->coordinator && halay_coordinator_waiting(ctx->coordinator));
-}
-
-/* Who is dead, who is silent, what stalls. */
-static void look_after(struct halay_context *ctx)
-{
-    const struct halay_config *config = &ctx->world->config;
-    int rank = -1;
-
-    if (ctx->status != HALAY_OK || ctx->is_done)
-        return;
-    if (ctx->size > 1 && halay_world_check_peers(ctx->world, &rank) != HALAY_OK) {
-        halay_engine_fail_peer(ctx, rank);
-        return;
-    }
-    if (!is_pending(ctx)) {
-        halay_link_check_reset(ctx->link);
-        return;
-    }
-    if (ctx->now_us - ctx->checked_us < CHECK_US)
-        return;
-    ctx->checked_us = ctx->now_us;
-    if (ctx->running_count)
-        halay_group_check(ctx->group);
-    if (ctx->running_count && halay_group_status(ctx->group, NULL) != HALAY_OK) {
-        halay_buckets_progress(ctx); /* they meet its end */
-        return;
-    }
-    if (config->peer_timeout_ms > 0 &&
-        halay_link_check(ctx->link, ctx->now_us, (int64_t)config->peer_timeout_ms * 1000, &rank) != HALAY_OK)
-        halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "rank %d has not answered for %g s", rank,
-                          config->peer_timeout_ms / 1e3);
-    if (ctx->status == HALAY_OK && ctx->coordinator)
-        halay_negotiate_stalls(ctx);
-    halay_link_flush(ctx->link);
-}
-
-static int decide(struct halay_context *ctx)
-{
-    int emitted = 0;
-
-    if (!ctx->coordinator || ctx->status != HALAY_OK)
-        return 0;
-    enum halay_status status = halay_coordinator_decide(ctx->coordinator, !ctx->running && !ctx->waiting, &emitted);
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
-    return emitted;
-}
-
-/* May halay_fini go on? */
-static void look_whether_left(struct halay_context *ctx)
-{
-    if (!ctx->said_bye && ctx->status == HALAY_OK)
-        return;
-    int is_over = (ctx->status != HALAY_OK && !ctx->is_draining) ||
-                  (ctx->is_done && !atomic_load_explicit(&ctx->in_flight, memory_order_relaxed));
-    if (is_over && halay_link_is_quiet(ctx->link))
-        atomic_store_explicit(&ctx->has_left, 1, memory_order_release);
-}
-
-int halay_engine_step(struct halay_context *ctx)
-{
-    int messages = 0, rank = -1;
-    size_t did;
-
-    ctx->now_us = halay_now_us();
-    did = halay_negotiate_submitted(ctx);
-    enum halay_status status = halay_link_receive(ctx->link, halay_negotiate_receive, ctx, &messages, &rank);
-    if (status != HALAY_OK)
-        fail_link(ctx, status, rank);
-    did += (size_t)messages;
-    halay_count(&ctx->tally.messages_received, (uint64_t)messages);
-    halay_count(&ctx->tally.steps, 1);
-    did += (size_t)decide(ctx);
-    halay_negotiate_leave(ctx);
-    halay_link_flush(ctx->link);
-    if (ctx->status == HALAY_OK || ctx->is_draining)
-        did += halay_buckets_progress(ctx);
-    did += halay_requests_deliver(ctx);
-    if (!did) {
-        look_after(ctx);
-        did = ctx->ended != NULL; /* to be delivered before anybody sleeps */
-    }
-    if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
-        look_whether_left(ctx);
-    return did > 0;
-}
+enum { AT_ONCE_TIMES = 3 };
 
 /* ---- sleeping ---- */
 
-static int is_wanted_elsewhere(struct halay_context *ctx, int is_thread)
+/* How long the thread stays out of the way after a drive, and nobody listens at most: a fraction of what peers allow for an
+ * answer to a PING. */
+static int64_t park_us(const struct halay_context *ctx)
 {
-    return is_thread && (atomic_load_explicit(&ctx->waiters, memory_order_relaxed) ||
-                         atomic_load_explicit(&ctx->is_stopping, memory_order_relaxed));
+    int64_t quarter = (int64_t)ctx->world->config.peer_timeout_ms * 250;
+
+    return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
 {
-    int64_t left = halay_deadline_left_us(deadline_us);
-    int64_t longest = is_pending(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) ? PENDING_SLEEP_US
-                                                                                                      : HALAY_NEVER;
-    if (ctx->world->config.peer_timeout_ms > 0 && longest > (int64_t)ctx->world->config.peer_timeout_ms * 250)
-        longest = longest == HALAY_NEVER ? longest : (int64_t)ctx->world->config.peer_timeout_ms * 250;
-    if (left < longest)
-        longest = left;
-    return longest == HALAY_NEVER ? -1 : (long)longest;
+    int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx);
+
+    if (longest > PENDING_SLEEP_US &&
+        (halay_engine_is_pending(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
+        longest = PENDING_SLEEP_US;
+    return (long)(left < longest ? left : longest);
 }
 
 static struct timespec at_us(int64_t us)
@@ -165,36 +74,90 @@ static struct timespec at_us(int64_t us)
     return (struct timespec){ .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
 }
 
-/* A job of one rank without a control transport: nobody rings but this process. */
-static void sleep_here(struct halay_context *ctx, int is_thread, int64_t deadline_us)
+static int is_wanted_elsewhere(struct halay_context *ctx, int is_thread)
 {
-    int64_t until = halay_now_us() + PARK_US;
-    struct timespec t = at_us(deadline_us < until ? deadline_us : until);
-
-    pthread_mutex_lock(&ctx->lock);
-    if (!ctx->submitted.count && !is_wanted_elsewhere(ctx, is_thread) &&
-        !atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
-        pthread_cond_timedwait(&ctx->idle, &ctx->lock, &t);
-    pthread_mutex_unlock(&ctx->lock);
+    return is_thread && (atomic_load_explicit(&ctx->waiters, memory_order_relaxed) ||
+                         atomic_load_explicit(&ctx->is_stopping, memory_order_relaxed));
 }
 
-static void sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us)
+/* From here on others may take the role, and ring. Zero if there are news: then there is no sleeping. */
+static int fall_asleep_locked(struct halay_context *ctx, int is_thread)
+{
+    if (ctx->has_news || is_wanted_elsewhere(ctx, is_thread)) {
+        ctx->has_news = 0;
+        return 0;
+    }
+    ctx->is_asleep = ctx->bell_wanted = 1;
+    if (is_thread)
+        ctx->thread_dozes = 1;
+    return 1;
+}
+
+/* Nonzero if the role is still ours. */
+static int wake_up_locked(struct halay_context *ctx, int is_thread, uint64_t role)
+{
+    if (is_thread)
+        ctx->thread_dozes = 0;
+    if (ctx->role != role)
+        return 0;
+    ctx->is_asleep = 0;
+    atomic_store_explicit(&ctx->is_owed, 0, memory_order_relaxed);
+    return 1;
+}
+
+/* A job of one rank without a control transport: nobody rings but this process. */
+static int sleep_here(struct halay_context *ctx, int is_thread, int64_t deadline_us)
+{
+    int has_role = 1;
+
+    pthread_mutex_lock(&ctx->lock);
+    uint64_t role = ctx->role;
+    if (fall_asleep_locked(ctx, is_thread)) {
+        struct timespec t = at_us(halay_now_us() + sleep_us(ctx, deadline_us));
+        pthread_cond_timedwait(&ctx->idle, &ctx->lock, &t);
+        has_role = wake_up_locked(ctx, is_thread, role);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return has_role;
+}
+
+static int doze(struct halay_context *ctx, uint32_t token, int is_thread, int64_t deadline_us)
+{
+    struct halay_transport *t = ctx->control;
+    long timeout_us = sleep_us(ctx, deadline_us);
+
+    pthread_mutex_lock(&ctx->lock);
+    uint64_t role = ctx->role;
+    int sleeps = fall_asleep_locked(ctx, is_thread), has_role = 1;
+    pthread_mutex_unlock(&ctx->lock);
+    if (sleeps) {
+        t->ops->doze(t, token, timeout_us);
+        pthread_mutex_lock(&ctx->lock);
+        has_role = wake_up_locked(ctx, is_thread, role);
+        pthread_mutex_unlock(&ctx->lock);
+    }
+    if (has_role)
+        t->ops->disarm(t);
+    return has_role;
+}
+
+/* Nonzero if the role is still ours. */
+static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us)
 {
     struct halay_transport *t = ctx->control;
 
-    if (!t) {
-        sleep_here(ctx, is_thread, deadline_us);
-        return;
-    }
+    if (!t)
+        return sleep_here(ctx, is_thread, deadline_us);
     uint32_t token = t->ops->arm(t);
-    if (halay_engine_step(ctx) || (done && done(arg)) || is_wanted_elsewhere(ctx, is_thread))
-        t->ops->disarm(t);
-    else
-        t->ops->sleep(t, token, sleep_us(ctx, deadline_us));
+    if (!halay_engine_step(ctx) && !(done && done(arg)) && !t->ops->is_busy(t))
+        return doze(ctx, token, is_thread, deadline_us);
+    t->ops->disarm(t);
+    return 1;
 }
 
-/* Drive until done(arg), the deadline, or, for the background thread, until somebody else wants the role. */
-static void drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us)
+/* Drive until done(arg), the deadline, or, for the background thread, until it has nothing to do and somebody waits.
+ * Nonzero if the role is still ours. */
+static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us)
 {
     long spin_us = is_thread ? ctx->spin_thread_us : ctx->spin_waiter_us;
     int64_t idle_since = 0;
@@ -203,12 +166,12 @@ static void drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, 
         if (halay_engine_step(ctx)) {
             idle_since = 0;
             if (done && done(arg))
-                return;
+                return 1;
             continue;
         }
         if ((done && done(arg)) || is_wanted_elsewhere(ctx, is_thread) ||
             (deadline_us != HALAY_NEVER && ctx->now_us >= deadline_us))
-            return;
+            return 1;
         if (ctx->running_count && ctx->world->data != ctx->control) {
             sched_yield(); /* its news ring no bell */
             continue;
@@ -222,35 +185,63 @@ static void drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, 
             }
         }
         halay_count(&ctx->tally.sleeps, 1);
-        sleep_once(ctx, done, arg, is_thread, deadline_us);
+        if (!sleep_once(ctx, done, arg, is_thread, deadline_us))
+            return 0;
         idle_since = 0;
     }
 }
 
-/* ---- the role ---- */
+/* ---- waking ---- */
 
-enum halay_wake halay_cycle_wake_needed_locked(const struct halay_context *ctx)
+enum wake { WAKE_NOBODY, WAKE_BELL, WAKE_THREAD };
+
+/* There is something new for the driver: whom to wake, to be done by wake_now after unlocking. */
+static enum wake wake_locked(struct halay_context *ctx)
 {
-    return ctx->driver == HALAY_DRIVER_NONE ? HALAY_WAKE_THREAD : HALAY_WAKE_DRIVER;
+    int is_free = ctx->driver == HALAY_DRIVER_NONE;
+
+    atomic_store_explicit(&ctx->is_owed, 0, memory_order_relaxed);
+    if (!is_free && !ctx->is_asleep) {
+        ctx->has_news = 1;
+        return WAKE_NOBODY;
+    }
+    if (!is_free || ctx->thread_dozes) {
+        if (!ctx->bell_wanted)
+            return WAKE_NOBODY; /* it was rung: who sleeps is on its way and sees what comes meanwhile */
+        ctx->bell_wanted = 0;
+        return WAKE_BELL;
+    }
+    if (!ctx->thread_is_parked)
+        return WAKE_NOBODY;
+    ctx->thread_is_parked = 0;
+    return WAKE_THREAD;
 }
 
-void halay_cycle_wake_now(struct halay_context *ctx, enum halay_wake wake)
+static void wake_now(struct halay_context *ctx, enum wake wake)
 {
-    if (wake == HALAY_WAKE_THREAD)
+    if (wake == WAKE_THREAD)
         pthread_cond_signal(&ctx->thread_wakes);
-    else if (ctx->control)
+    else if (wake == WAKE_BELL && ctx->control)
         ctx->control->ops->wake(ctx->control);
-    else
+    else if (wake == WAKE_BELL)
         pthread_cond_broadcast(&ctx->idle);
+}
+
+static void wake_unlock(struct halay_context *ctx)
+{
+    enum wake wake = wake_locked(ctx);
+
+    pthread_mutex_unlock(&ctx->lock);
+    wake_now(ctx, wake);
 }
 
 void halay_cycle_wake(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    enum halay_wake wake = halay_cycle_wake_needed_locked(ctx);
-    pthread_mutex_unlock(&ctx->lock);
-    halay_cycle_wake_now(ctx, wake);
+    wake_unlock(ctx);
 }
+
+/* ---- the role ---- */
 
 static int has_work_locked(const struct halay_context *ctx)
 {
@@ -258,16 +249,154 @@ static int has_work_locked(const struct halay_context *ctx)
            atomic_load_explicit(&ctx->is_closing, memory_order_relaxed);
 }
 
+/* Free, or the thread's, who sleeps. */
+static int may_take_locked(const struct halay_context *ctx)
+{
+    return ctx->driver == HALAY_DRIVER_NONE || (ctx->driver == HALAY_DRIVER_THREAD && ctx->is_asleep);
+}
+
+/* lock held; unlocks: the driver's work is done without it. */
+static void take_role_unlock(struct halay_context *ctx, enum halay_driver driver)
+{
+    int is_armed = ctx->is_asleep && ctx->control;
+
+    ctx->driver = driver;
+    ctx->role++;
+    ctx->is_asleep = 0;
+    ctx->has_news = 0; /* the first step sees all there is */
+    atomic_store_explicit(&ctx->is_owed, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+    if (is_armed)
+        ctx->control->ops->disarm(ctx->control);
+}
+
+static void give_role_locked(struct halay_context *ctx)
+{
+    ctx->driver = HALAY_DRIVER_NONE;
+    ctx->drove_us = ctx->now_us;
+}
+
 /* Whoever leaves while the role is free wakes who may need it, whether it had the role itself or was only offered it: the
- * thread, giving the role away, wakes waiters alone, and they may all be done by then. */
-static void pass_on_locked(struct halay_context *ctx)
+ * thread, giving the role away, wakes waiters alone, and they may all be done by then. Nonzero: the thread is to be woken. */
+static int pass_on_locked(struct halay_context *ctx)
 {
     if (ctx->driver != HALAY_DRIVER_NONE)
+        return 0;
+    if (!atomic_load_explicit(&ctx->waiters, memory_order_relaxed))
+        return has_work_locked(ctx);
+    pthread_cond_signal(&ctx->waiter_wakes);
+    return 0;
+}
+
+/* ---- wakes that are owed ---- */
+
+static void owe_locked(struct halay_context *ctx)
+{
+    atomic_store_explicit(&ctx->is_owed, 1, memory_order_relaxed);
+}
+
+/* The call that was expected has not come at once. Nonzero if a wake is owed for that. */
+static int was_wrong_locked(struct halay_context *ctx)
+{
+    if (!atomic_load_explicit(&ctx->is_owed, memory_order_relaxed))
+        return 0;
+    atomic_store_explicit(&ctx->is_owed, 0, memory_order_relaxed);
+    if (ctx->latest)
+        ctx->latest->followed = 0;
+    ctx->waits_followed = 0;
+    return 1;
+}
+
+void halay_cycle_pay(struct halay_context *ctx)
+{
+    /* Relaxed: it is about what this thread of the program did before. */
+    if (!atomic_load_explicit(&ctx->is_owed, memory_order_relaxed))
         return;
-    if (atomic_load_explicit(&ctx->waiters, memory_order_relaxed))
-        pthread_cond_signal(&ctx->waiter_wakes);
-    else if (has_work_locked(ctx))
-        pthread_cond_signal(&ctx->thread_wakes);
+    pthread_mutex_lock(&ctx->lock);
+    if (was_wrong_locked(ctx))
+        wake_unlock(ctx);
+    else
+        pthread_mutex_unlock(&ctx->lock);
+}
+
+static void count_followed(int *times, int is_at_once)
+{
+    if (!is_at_once)
+        *times = 0;
+    else if (*times < AT_ONCE_TIMES)
+        ++*times;
+}
+
+/* A submission, or a wait that has to wait: how soon has it followed the one before? Zero if too late for what was owed. */
+static int note_call_locked(struct halay_context *ctx, int is_wait)
+{
+    int64_t now_us = halay_now_us();
+    int is_at_once = now_us - ctx->called_us < AT_ONCE_US;
+
+    ctx->called_us = now_us;
+    if (ctx->latest)
+        count_followed(&ctx->latest->followed, is_at_once);
+    else if (ctx->has_left_some && is_wait)
+        count_followed(&ctx->waits_followed, is_at_once);
+    ctx->latest = NULL;
+    ctx->has_left_some = 0;
+    return is_at_once || !was_wrong_locked(ctx);
+}
+
+/* ---- submitting ---- */
+
+/* Does the thread sleep, and has nobody called it yet? */
+static int thread_sleeps_locked(const struct halay_context *ctx)
+{
+    return ctx->thread_is_parked || (ctx->thread_dozes && ctx->bell_wanted);
+}
+
+/* Tell the peers what was submitted, unless somebody is about to do so. lock held; unlocks. */
+static void tell_unlock(struct halay_context *ctx)
+{
+    if (!ctx->control || !may_take_locked(ctx) ||
+        (!thread_sleeps_locked(ctx) && ctx->called_us - ctx->now_us < TELL_US)) {
+        wake_unlock(ctx);
+        return;
+    }
+    take_role_unlock(ctx, HALAY_DRIVER_WAITER);
+    halay_engine_tell(ctx); /* no callbacks: who submits may hold the program's locks */
+    pthread_mutex_lock(&ctx->lock);
+    give_role_locked(ctx);
+    if (pass_on_locked(ctx))
+        wake_unlock(ctx);
+    else
+        pthread_mutex_unlock(&ctx->lock);
+}
+
+void halay_cycle_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, enum halay_attendance attendance)
+{
+    int is_in_time = note_call_locked(ctx, 0);
+    int is_expected = attendance == HALAY_WILL_WAIT ||
+                      (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time);
+
+    ctx->latest = entry;
+    if (!is_expected || !may_take_locked(ctx)) {
+        tell_unlock(ctx);
+        return;
+    }
+    owe_locked(ctx);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+/* ---- waiting ---- */
+
+static void wait_for_driver_locked(struct halay_context *ctx, int64_t deadline_us)
+{
+    atomic_fetch_add_explicit(&ctx->waiters, 1, memory_order_relaxed);
+    wake_now(ctx, wake_locked(ctx)); /* it may lie and accumulate until somebody waits */
+    if (deadline_us == HALAY_NEVER) {
+        pthread_cond_wait(&ctx->waiter_wakes, &ctx->lock);
+    } else {
+        struct timespec t = at_us(deadline_us);
+        pthread_cond_timedwait(&ctx->waiter_wakes, &ctx->lock, &t);
+    }
+    atomic_fetch_sub_explicit(&ctx->waiters, 1, memory_order_relaxed);
 }
 
 int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int64_t deadline_us)
@@ -275,38 +404,30 @@ int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *ar
     int is_done;
 
     pthread_mutex_lock(&ctx->lock);
+    note_call_locked(ctx, 1);
     while (!(is_done = done(arg)) && !halay_deadline_passed(deadline_us)) {
-        if (ctx->driver == HALAY_DRIVER_NONE) {
-            ctx->driver = HALAY_DRIVER_WAITER;
-            pthread_mutex_unlock(&ctx->lock);
-            drive(ctx, done, arg, 0, deadline_us);
-            pthread_mutex_lock(&ctx->lock);
-            ctx->driver = HALAY_DRIVER_NONE;
-            ctx->drove_us = ctx->now_us;
+        if (!may_take_locked(ctx)) {
+            wait_for_driver_locked(ctx, deadline_us);
             continue;
         }
-        atomic_fetch_add_explicit(&ctx->waiters, 1, memory_order_relaxed);
-        if (ctx->driver == HALAY_DRIVER_THREAD)
-            halay_cycle_wake_now(ctx, HALAY_WAKE_DRIVER);
-        if (deadline_us == HALAY_NEVER) {
-            pthread_cond_wait(&ctx->waiter_wakes, &ctx->lock);
-        } else {
-            struct timespec t = at_us(deadline_us);
-            pthread_cond_timedwait(&ctx->waiter_wakes, &ctx->lock, &t);
-        }
-        atomic_fetch_sub_explicit(&ctx->waiters, 1, memory_order_relaxed);
+        take_role_unlock(ctx, HALAY_DRIVER_WAITER);
+        drive(ctx, done, arg, 0, deadline_us); /* nobody robs a waiter */
+        pthread_mutex_lock(&ctx->lock);
+        give_role_locked(ctx);
     }
-    pass_on_locked(ctx);
-    pthread_mutex_unlock(&ctx->lock);
+    if (!pass_on_locked(ctx)) {
+        pthread_mutex_unlock(&ctx->lock);
+        return is_done;
+    }
+    ctx->called_us = ctx->now_us;
+    ctx->has_left_some = 1;
+    if (is_done && ctx->waits_followed >= AT_ONCE_TIMES) {
+        owe_locked(ctx);
+        pthread_mutex_unlock(&ctx->lock);
+    } else {
+        wake_unlock(ctx);
+    }
     return is_done;
-}
-
-/* How long the thread stays out of the way after a drive: a fraction of what peers allow for an answer to a PING. */
-static int64_t park_us(const struct halay_context *ctx)
-{
-    int64_t quarter = (int64_t)ctx->world->config.peer_timeout_ms * 250;
-
-    return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
 static void *run_thread(void *arg)
@@ -317,19 +438,22 @@ static void *run_thread(void *arg)
     pthread_mutex_lock(&ctx->lock);
     while (!atomic_load_explicit(&ctx->is_stopping, memory_order_relaxed)) {
         int is_free = ctx->driver == HALAY_DRIVER_NONE && !atomic_load_explicit(&ctx->waiters, memory_order_relaxed);
-        if (is_free && (has_work_locked(ctx) || halay_now_us() >= ctx->drove_us + park)) {
-            ctx->driver = HALAY_DRIVER_THREAD;
-            pthread_mutex_unlock(&ctx->lock);
-            drive(ctx, NULL, NULL, 1, HALAY_NEVER);
+        int is_owed = atomic_load_explicit(&ctx->is_owed, memory_order_relaxed);
+        if (is_free && ((has_work_locked(ctx) && !is_owed) || halay_now_us() >= ctx->drove_us + park)) {
+            take_role_unlock(ctx, HALAY_DRIVER_THREAD);
+            int has_role = drive(ctx, NULL, NULL, 1, HALAY_NEVER);
             pthread_mutex_lock(&ctx->lock);
-            ctx->driver = HALAY_DRIVER_NONE;
-            ctx->drove_us = ctx->now_us;
+            if (!has_role)
+                continue;
+            give_role_locked(ctx);
             if (atomic_load_explicit(&ctx->waiters, memory_order_relaxed))
                 pthread_cond_broadcast(&ctx->waiter_wakes);
             continue;
         }
         struct timespec t = at_us((is_free ? ctx->drove_us : halay_now_us()) + park);
+        ctx->thread_is_parked = 1;
         pthread_cond_timedwait(&ctx->thread_wakes, &ctx->lock, &t);
+        ctx->thread_is_parked = 0;
     }
     pthread_mutex_unlock(&ctx->lock);
     return NULL;
@@ -384,8 +508,6 @@ void halay_cycle_stop(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
     atomic_store_explicit(&ctx->is_stopping, 1, memory_order_relaxed);
-    enum halay_wake wake = halay_cycle_wake_needed_locked(ctx);
-    pthread_mutex_unlock(&ctx->lock);
-    halay_cycle_wake_now(ctx, wake);
+    wake_unlock(ctx);
     pthread_join(ctx->thread, NULL);
 }

@@ -28,6 +28,7 @@ struct halay_entry {
     struct halay_signature agreed; /* valid with an id; driver only, as are these */
     struct halay_words said;       /* owned: by this rank, when it was agreed */
     struct halay_words heard;      /* owned: the answer */
+    int followed; /* how often in succession another submission or a wait followed at once, up to a few; guarded by lock */
 };
 
 /* The static bucket of a registered tensor (rank 0 in a deterministic mode); guarded by lock where not said otherwise. */
@@ -130,18 +131,30 @@ struct halay_context {
     _Atomic int has_left;                /* halay_fini need not wait longer; stored by the driver (release) */
     _Atomic int has_events;              /* submitted.count > 0; stored under lock, read by the driver before it takes it */
 
-    /* The driver's role. guarded by lock */
+    /* The driver's role; guarded by lock. */
     enum halay_driver driver;
+    uint64_t role;        /* grows whenever the role is taken: who slept sees whether it still has it */
+    int is_asleep;        /* who has the role sleeps, and touches nothing but the bell */
+    int thread_dozes;     /* the background thread sleeps in the transport, whether it still has the role or not */
+    int thread_is_parked; /* it sleeps on thread_wakes, and nobody has signalled that yet */
+    int bell_wanted;      /* somebody has fallen asleep in the transport since the bell was rung last */
+    int has_news;         /* something came while the driver was awake; it looks before it sleeps */
+    int64_t drove_us;     /* when somebody gave the role up last */
     _Atomic int waiters; /* threads in halay_wait that don't drive; written under lock, the driver reads it to hand over
-                            (relaxed: whoever becomes a waiter wakes the driver afterwards) */
-    int64_t drove_us;    /* when somebody gave the role up last */
-    int thread_is_parked; /* the background thread sleeps on thread_wakes */
+                            (relaxed: whoever becomes a waiter leaves news) */
     _Atomic int is_stopping; /* the thread is to end; written under lock, the driver reads it (relaxed) */
     pthread_cond_t thread_wakes; /* the background thread: the role is free and there is work, or it is to end */
     pthread_cond_t waiter_wakes; /* waiters: something ended, or the role is free */
-    pthread_cond_t idle;
+    pthread_cond_t idle;         /* a driver without a control transport */
+
+    /* Wakes that are owed, because a call is expected to follow at once; guarded by lock. */
+    _Atomic int is_owed;        /* written under lock; relaxed: read by the thread that is expected to call */
+    struct halay_entry *latest; /* submitted last, and nothing was submitted or waited for since; or NULL */
+    int has_left_some;          /* the same of a wait that ended with more in flight */
+    int waits_followed;         /* how often in succession another wait followed such a one at once, up to a few */
+    int64_t called_us;          /* when the last of these calls came, or returned if it was a wait */
+
     pthread_t thread;    /* set once before start */
-    int thread_runs;     /* set once before start */
 
     /* Driver only from here on. */
     struct halay_events taken;
@@ -235,18 +248,29 @@ size_t halay_buckets_progress(struct halay_context *ctx);
 void halay_buckets_abandon(struct halay_context *ctx);
 void halay_buckets_free_all(struct halay_context *ctx);
 
+/* ---- step.c: driver only ---- */
+
+/* Tell the coordinator and the peers what is new here, hear what is new there. Never blocks, delivers nothing. Returns how
+ * much happened. */
+size_t halay_engine_tell(struct halay_context *ctx);
+/* One bounded piece of everything; never blocks. Nonzero if something happened. */
+int halay_engine_step(struct halay_context *ctx);
+/* Is something in flight, here or (rank 0) elsewhere? */
+int halay_engine_is_pending(const struct halay_context *ctx);
+
 /* ---- cycle.c ---- */
 
-/* One bounded piece of everything; never blocks. Nonzero if something happened. Driver only. */
-int halay_engine_step(struct halay_context *ctx);
 enum halay_status halay_cycle_start(struct halay_context *ctx);
 void halay_cycle_stop(struct halay_context *ctx);
-/* There is something new for the driver: whom to wake, to be done by halay_cycle_wake_now after unlocking. Any thread. */
-enum halay_wake { HALAY_WAKE_DRIVER, HALAY_WAKE_THREAD };
-enum halay_wake halay_cycle_wake_needed_locked(const struct halay_context *ctx);
-void halay_cycle_wake_now(struct halay_context *ctx, enum halay_wake wake);
-/* Both. lock not held. */
+/* There is something new for the driver. lock not held. */
 void halay_cycle_wake(struct halay_context *ctx);
+/* Something of this entry was submitted, and who sees to its end: a callback; perhaps a wait; a wait that follows at once.
+ * lock held; unlocks. */
+enum halay_attendance { HALAY_CALLS_BACK, HALAY_MAY_WAIT, HALAY_WILL_WAIT };
+void halay_cycle_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, enum halay_attendance attendance);
+/* The program does something else than to wait: if a wake is owed because a wait was expected, it is done now. lock not
+ * held. Cheap if none is. */
+void halay_cycle_pay(struct halay_context *ctx);
 /* Drive or sleep until done(arg) or the deadline. lock not held. Returns what done said last. */
 int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int64_t deadline_us);
 

@@ -89,6 +89,8 @@ void halay_entry_release_locked(struct halay_context *ctx, struct halay_entry *e
 {
     if (entry->tensor || entry->request || entry->id != (uint32_t)HALAY_NO_ID)
         return;
+    if (ctx->latest == entry)
+        ctx->latest = NULL;
     halay_table_remove(&ctx->names, &entry->node);
     entry_free(entry);
 }
@@ -457,11 +459,11 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     enum halay_status status = check_open_locked(ctx);
     if (status == HALAY_OK)
         status = submit_locked(ctx, tensor->entry, &s, request);
-    enum halay_wake wake = halay_cycle_wake_needed_locked(ctx);
-    pthread_mutex_unlock(&ctx->lock);
     if (status == HALAY_OK)
-        halay_cycle_wake_now(ctx, wake);
-    else if (status == HALAY_ERR_DUPLICATE)
+        halay_cycle_submitted_unlock(ctx, tensor->entry, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+    else
+        pthread_mutex_unlock(&ctx->lock);
+    if (status == HALAY_ERR_DUPLICATE)
         halay_error(ctx->log, "tensor '%s': it is in flight already", tensor->entry->node.name);
     return status;
 }
@@ -498,10 +500,10 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
         if (status != HALAY_OK)
             halay_entry_release_locked(ctx, entry);
     }
-    enum halay_wake wake = halay_cycle_wake_needed_locked(ctx);
-    pthread_mutex_unlock(&ctx->lock);
-    if (status == HALAY_OK && (wakes || wake == HALAY_WAKE_DRIVER))
-        halay_cycle_wake_now(ctx, wake);
+    if (status == HALAY_OK)
+        halay_cycle_submitted_unlock(ctx, entry, callback ? HALAY_CALLS_BACK : wakes ? HALAY_MAY_WAIT : HALAY_WILL_WAIT);
+    else
+        pthread_mutex_unlock(&ctx->lock);
     if (why)
         halay_error(ctx->log, "tensor '%s': %s", info->name, why);
     return status;

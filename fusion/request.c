@@ -176,7 +176,10 @@ enum halay_status halay_test(struct halay_request *request)
     if (!request)
         return HALAY_ERR_ARGUMENT;
     note_waiter(request->ctx, 1);
-    return status_of(request);
+    enum halay_status status = status_of(request);
+    if (status == HALAY_IN_PROGRESS)
+        halay_cycle_pay(request->ctx);
+    return status;
 }
 
 static int has_ended(void *request)
@@ -208,6 +211,11 @@ const char *halay_request_text(const struct halay_request *request)
 
 void halay_request_free(struct halay_request *request)
 {
-    if (request)
-        halay_request_put(request);
+    if (!request)
+        return;
+    struct halay_context *ctx = request->ctx;
+    int is_left_alone = status_of(request) == HALAY_IN_PROGRESS;
+    halay_request_put(request);
+    if (is_left_alone)
+        halay_cycle_pay(ctx);
 }

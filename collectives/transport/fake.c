@@ -502,27 +502,37 @@ static void fake_disarm(struct halay_transport *t)
     (void)t; /* nothing was armed: whoever rings always does it in full */
 }
 
-static void fake_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
+/* A message that is held back comes closer by being looked at. */
+static int fake_is_busy(struct halay_transport *t)
 {
     struct fake_transport *self = fake_of(t);
-    struct halay_fake_hub *hub = self->hub;
-    struct fake_bell *bell = &hub->ranks[t->rank].bell;
     int held = 0;
-    struct timespec until = time_ahead(timeout_us < 0 ? 1000000 : timeout_us);
 
     if (self->receives) {
-        pthread_mutex_lock(&hub->lock);
-        held = is_held_locked(hub, t->rank);
-        pthread_mutex_unlock(&hub->lock);
+        pthread_mutex_lock(&self->hub->lock);
+        held = is_held_locked(self->hub, t->rank);
+        pthread_mutex_unlock(&self->hub->lock);
     }
-    if (held) {
+    if (held)
         sched_yield();
-        return;
-    }
+    return held;
+}
+
+static void fake_doze(struct halay_transport *t, uint32_t token, long timeout_us)
+{
+    struct fake_bell *bell = &fake_of(t)->hub->ranks[t->rank].bell;
+    struct timespec until = time_ahead(timeout_us < 0 ? 1000000 : timeout_us);
+
     pthread_mutex_lock(&bell->lock);
     while (bell->count == token && pthread_cond_timedwait(&bell->rung, &bell->lock, &until) == 0)
         ;
     pthread_mutex_unlock(&bell->lock);
+}
+
+static void fake_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
+{
+    if (!fake_is_busy(t))
+        fake_doze(t, token, timeout_us);
 }
 
 static void fake_wake(struct halay_transport *t)
@@ -559,6 +569,8 @@ static const struct halay_transport_ops fake_ops = {
     .disarm = fake_disarm,
     .sleep = fake_sleep,
     .wake = fake_wake,
+    .is_busy = fake_is_busy,
+    .doze = fake_doze,
     .close = fake_close,
 };
 

@@ -307,27 +307,40 @@ static uint32_t shm_arm(struct halay_transport *t)
 
 static void shm_disarm(struct halay_transport *t)
 {
-    halay_shm_disarm(header_of(shm_of(t), t->rank));
+    struct shm_transport *self = shm_of(t);
+
+    halay_shm_disarm(header_of(self, t->rank));
+    self->looks = LOOK_EVERY; /* time may have passed: the next progress looks at the peers */
+}
+
+/* One progress does a bounded piece of work, so its caller cannot know that there is more. */
+static int shm_is_busy(struct halay_transport *t)
+{
+    struct shm_transport *self = shm_of(t);
+
+    for (int i = 0; i < t->size - 1; i++)
+        if (halay_shm_has_work(&self->peer[i]))
+            return 1;
+    return 0;
+}
+
+static void shm_doze(struct halay_transport *t, uint32_t token, long timeout_us)
+{
+    long most = timeout_us < 0 || timeout_us > SLEEP_MOST_US ? SLEEP_MOST_US : timeout_us;
+
+    halay_shm_doze(header_of(shm_of(t), t->rank), token, most);
 }
 
 static void shm_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
 {
-    struct shm_transport *self = shm_of(t);
-    long most = timeout_us < 0 || timeout_us > SLEEP_MOST_US ? SLEEP_MOST_US : timeout_us;
-
-    /* One progress does a bounded piece of work, so its caller cannot know that there is more. */
-    for (int i = 0; i < t->size - 1; i++)
-        if (halay_shm_has_work(&self->peer[i])) {
-            shm_disarm(t);
-            return;
-        }
-    halay_shm_sleep(header_of(self, t->rank), token, most);
-    self->looks = LOOK_EVERY;
+    if (!shm_is_busy(t))
+        shm_doze(t, token, timeout_us);
+    shm_disarm(t);
 }
 
 static void shm_wake(struct halay_transport *t)
 {
-    shm_notify(t, t->rank);
+    halay_shm_wake(header_of(shm_of(t), t->rank));
 }
 
 /* ---- start and end ---- */
@@ -392,6 +405,8 @@ static const struct halay_transport_ops shm_ops = {
     .disarm = shm_disarm,
     .sleep = shm_sleep,
     .wake = shm_wake,
+    .is_busy = shm_is_busy,
+    .doze = shm_doze,
     .close = shm_close,
 };
 

@@ -49,11 +49,16 @@ void halay_shm_disarm(struct halay_shm_header *own)
     atomic_store_explicit(&own->sleeping, 0, memory_order_relaxed);
 }
 
-void halay_shm_sleep(struct halay_shm_header *own, uint32_t token, long timeout_us)
+void halay_shm_doze(struct halay_shm_header *own, uint32_t token, long timeout_us)
 {
     /* Not armed: somebody has just rung, or there was no barrier. */
     if (!atomic_load_explicit(&own->sleeping, memory_order_relaxed) && timeout_us > UNARMED_MOST_US)
         timeout_us = UNARMED_MOST_US;
     halay_futex_wait(&own->rings, token, timeout_us);
-    halay_shm_disarm(own);
+}
+
+void halay_shm_wake(struct halay_shm_header *own)
+{
+    atomic_fetch_add_explicit(&own->rings, 1, memory_order_release);
+    halay_futex_wake(&own->rings, INT_MAX);
 }

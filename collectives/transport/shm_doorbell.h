@@ -51,7 +51,9 @@ static inline void halay_shm_notify(struct halay_shm_header *header, int has_bar
 
 uint32_t halay_shm_arm(struct halay_shm_header *own, int has_barrier);
 void halay_shm_disarm(struct halay_shm_header *own);
-/* Returns after timeout_us at the latest; disarms. */
-void halay_shm_sleep(struct halay_shm_header *own, uint32_t token, long timeout_us);
+/* Returns after timeout_us at the latest. Does not disarm. */
+void halay_shm_doze(struct halay_shm_header *own, uint32_t token, long timeout_us);
+/* End the dozes of this process's threads, armed or not. */
+void halay_shm_wake(struct halay_shm_header *own);
 
 #endif

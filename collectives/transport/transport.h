@@ -148,8 +148,15 @@ struct halay_transport_ops {
     uint32_t (*arm)(struct halay_transport *t);
     void (*disarm)(struct halay_transport *t);
     void (*sleep)(struct halay_transport *t, uint32_t token, long timeout_us);
-    /* SLEEPS only: end this rank's own sleep, from any of its threads. Cheap when nobody sleeps. */
+    /* SLEEPS only: end this rank's own sleep or doze, from any of its threads. */
     void (*wake)(struct halay_transport *t);
+
+    /* SHARED and SLEEPS only: the two halves of sleep, for a driver that may lose its role while it sleeps:
+     *     token = arm(t); progress everything once more; nothing to do and not is_busy(t) ? doze(t, token, timeout_us)
+     * doze waits for the bell and touches nothing else: another thread may drive meanwhile, and disarm, arm and sleep
+     * itself. Whoever still has the role after it disarms. is_busy: a progress would find more to do at once. */
+    int (*is_busy)(struct halay_transport *t);
+    void (*doze)(struct halay_transport *t, uint32_t token, long timeout_us);
 
     /* Release everything. No transfer is posted. Peers that still wait for this rank get HALAY_ERR_PEER ("has left").
      * Never blocks for a peer. What was sent and is done reaches its receiver all the same. t is freed. */

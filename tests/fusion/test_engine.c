@@ -653,6 +653,62 @@ static void body_many(struct rank_run *run)
                (double)messages / (STEPS - 1), (double)buckets / (STEPS - 1));
 }
 
+static void submit_and_wait(struct halay_tensor *const *tensors, struct halay_request **requests, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        REQUIRE(halay_submit(tensors[i], NULL, NULL, &requests[i]) == HALAY_OK);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(halay_wait(requests[i], -1) == HALAY_OK);
+        halay_request_free(requests[i]);
+    }
+}
+
+/* Waits that have always come at once are expected to come, and then don't: whatever is done instead, all ends. */
+static void body_habits(struct rank_run *run)
+{
+    enum { TENSORS = 3, COUNT = 600, ROUNDS = 8, HABIT = 6 };
+    struct halay_request *requests[TENSORS];
+    struct halay_tensor *tensors[TENSORS];
+    float data[TENSORS][COUNT];
+    _Atomic int calls = 0;
+
+    for (int i = 0; i < TENSORS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "habit %d", i);
+        struct halay_tensor_info info = float_info(name, data[i], COUNT);
+        REQUIRE(halay_register(run->ctx, &info, &tensors[i]) == HALAY_OK);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < HABIT; i++) {
+            submit_and_wait(tensors, requests, 1);
+            submit_and_wait(tensors, requests, round % 2 ? 1 : TENSORS);
+        }
+        for (int i = 0; i < TENSORS; i++)
+            fill(data[i], COUNT, run->rank);
+        CHECK(halay_submit(tensors[0], NULL, NULL, &requests[0]) == HALAY_OK);
+        switch ((round + run->rank) % 4) {
+        case 0: /* a test */
+            while (halay_test(requests[0]) == HALAY_IN_PROGRESS)
+                sched_yield();
+            break;
+        case 1: /* another wait */
+            CHECK(halay_wait(requests[0], 0) == HALAY_ERR_TIMEOUT || halay_test(requests[0]) == HALAY_OK);
+            break;
+        default: /* another submission */
+            break;
+        }
+        CHECK(halay_submit(tensors[1], count_call, &calls, NULL) == HALAY_OK);
+        while (calls != round + 1)
+            sched_yield();
+        halay_request_free(requests[0]); /* nobody cares any more, it ends all the same */
+        while (halay_submit(tensors[0], NULL, NULL, &requests[0]) == HALAY_ERR_DUPLICATE)
+            sched_yield();
+        CHECK(is_sum(data[1], COUNT, run->size));
+        CHECK(halay_wait(requests[0], -1) == HALAY_OK);
+        halay_request_free(requests[0]);
+    }
+}
+
 /* Run one case and say how long it took. */
 static void run_case(const char *what, int size, uint64_t delay, const struct rank_run *prototype)
 {
@@ -678,6 +734,7 @@ int main(void)
             run_case("buffers", sizes[s], delay * 86, &(struct rank_run){ .body = body_buffers, .expected = "tensor" });
             run_case("names", sizes[s], delay * 79, &(struct rank_run){ .body = body_names });
             run_case("many", sizes[s], delay * 80, &(struct rank_run){ .body = body_many });
+            run_case("habits", sizes[s], delay * 89, &(struct rank_run){ .body = body_habits, .expected = "in flight already" });
             if (sizes[s] == 1)
                 continue;
             run_case("mismatch", sizes[s], delay * 81, &(struct rank_run){ .body = body_mismatch, .expected = "vsn.w" });

@@ -534,6 +534,16 @@ static void *wake_it(void *arg)
     return NULL;
 }
 
+/* Drives while the other dozes, and calls it then. */
+static void *disarm_and_wake_it(void *arg)
+{
+    struct waker *w = arg;
+
+    w->t->ops->disarm(w->t);
+    CHECK(w->t->ops->progress(w->t) == HALAY_OK);
+    return wake_it(arg);
+}
+
 /* Another thread of this rank ends its sleep. */
 static void case_wake(struct conformance *c)
 {
@@ -558,6 +568,24 @@ static void case_wake(struct conformance *c)
     CHECK(c->t->ops->progress(c->t) == HALAY_OK);
 }
 
+/* The same for one whose place has been taken while it dozes. A wake that is lost costs a second. */
+static void case_doze(struct conformance *c)
+{
+    if (!c->t->ops->doze)
+        return;
+    for (int i = 0; i < 50; i++) {
+        struct waker w = { c->t, 0 };
+        pthread_t thread;
+        uint32_t token = c->t->ops->arm(c->t);
+        CHECK(c->t->ops->progress(c->t) == HALAY_OK);
+        c->t->ops->is_busy(c->t);
+        REQUIRE(pthread_create(&thread, NULL, disarm_and_wake_it, &w) == 0);
+        while (!__atomic_load_n(&w.flag, __ATOMIC_ACQUIRE))
+            c->t->ops->doze(c->t, token, -1);
+        pthread_join(thread, NULL);
+    }
+}
+
 void conformance_run(struct conformance *c)
 {
     CHECK(c->t->failed_peer == -1);
@@ -572,6 +600,7 @@ void conformance_run(struct conformance *c)
     case_sleep_by_notify(c);
     case_sleep_by_message(c);
     case_wake(c);
+    case_doze(c);
     case_cancel(c); /* last: the order of its tags is broken then */
     meet(c, tag_at(1));
 }

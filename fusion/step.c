@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Step: one bounded piece of everything the driver does; never blocks.
+ *
+ *     what was submitted -> to the coordinator        (also what a thread does that submits while the driver sleeps: so
+ *     messages           -> carried out                the peers hear of it before the background thread has woken)
+ *     decisions          -> to the peers
+ *     ----------------------------------------
+ *     buckets            -> started, progressed, ended
+ *     what has ended     -> callbacks, waiters
+ *     nothing of all that happened: who is dead, who is silent, what stalls
+ */
+#include "base/clock.h"
+#include "fusion/engine.h"
+
+#define CHECK_US 100000 /* peers and stalls are looked at this often while something is pending */
+
+static void fail_link(struct halay_context *ctx, enum halay_status status, int rank)
+{
+    if (ctx->status != HALAY_OK || ctx->is_done)
+        return; /* after the end everybody may go */
+    if (status == HALAY_ERR_PEER)
+        halay_engine_fail_peer(ctx, rank);
+    else if (status == HALAY_ERR_FORMAT || status == HALAY_ERR_VERSION)
+        halay_engine_fail(ctx, status, rank, "rank %d sent a message that is no message of this engine: %s", rank,
+                          halay_status_string(status));
+    else
+        halay_engine_fail(ctx, status, ctx->rank, "control messages failed on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+}
+
+int halay_engine_is_pending(const struct halay_context *ctx)
+{
+    return atomic_load_explicit(&ctx->in_flight, memory_order_relaxed) ||
+           (ctx->coordinator && halay_coordinator_waiting(ctx->coordinator));
+}
+
+/* Who is dead, who is silent, what stalls. */
+static void look_after(struct halay_context *ctx)
+{
+    const struct halay_config *config = &ctx->world->config;
+    int rank = -1;
+
+    if (ctx->status != HALAY_OK || ctx->is_done)
+        return;
+    if (ctx->size > 1 && halay_world_check_peers(ctx->world, &rank) != HALAY_OK) {
+        halay_engine_fail_peer(ctx, rank);
+        return;
+    }
+    if (!halay_engine_is_pending(ctx)) {
+        halay_link_check_reset(ctx->link);
+        return;
+    }
+    if (ctx->now_us - ctx->checked_us < CHECK_US)
+        return;
+    ctx->checked_us = ctx->now_us;
+    if (ctx->running_count)
+        halay_group_check(ctx->group);
+    if (ctx->running_count && halay_group_status(ctx->group, NULL) != HALAY_OK) {
+        halay_buckets_progress(ctx); /* they meet its end */
+        return;
+    }
+    if (config->peer_timeout_ms > 0 &&
+        halay_link_check(ctx->link, ctx->now_us, (int64_t)config->peer_timeout_ms * 1000, &rank) != HALAY_OK)
+        halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "rank %d has not answered for %g s", rank,
+                          config->peer_timeout_ms / 1e3);
+    if (ctx->status == HALAY_OK && ctx->coordinator)
+        halay_negotiate_stalls(ctx);
+    halay_link_flush(ctx->link);
+}
+
+static int decide(struct halay_context *ctx)
+{
+    int emitted = 0;
+
+    if (!ctx->coordinator || ctx->status != HALAY_OK)
+        return 0;
+    enum halay_status status = halay_coordinator_decide(ctx->coordinator, !ctx->running && !ctx->waiting, &emitted);
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+    return emitted;
+}
+
+/* May halay_fini go on? */
+static void look_whether_left(struct halay_context *ctx)
+{
+    if (!ctx->said_bye && ctx->status == HALAY_OK)
+        return;
+    int is_over = (ctx->status != HALAY_OK && !ctx->is_draining) ||
+                  (ctx->is_done && !atomic_load_explicit(&ctx->in_flight, memory_order_relaxed));
+    if (is_over && halay_link_is_quiet(ctx->link))
+        atomic_store_explicit(&ctx->has_left, 1, memory_order_release);
+}
+
+size_t halay_engine_tell(struct halay_context *ctx)
+{
+    int messages = 0, rank = -1;
+    size_t did;
+
+    ctx->now_us = halay_now_us();
+    did = halay_negotiate_submitted(ctx);
+    enum halay_status status = halay_link_receive(ctx->link, halay_negotiate_receive, ctx, &messages, &rank);
+    if (status != HALAY_OK)
+        fail_link(ctx, status, rank);
+    did += (size_t)messages;
+    halay_count(&ctx->tally.messages_received, (uint64_t)messages);
+    halay_count(&ctx->tally.steps, 1);
+    did += (size_t)decide(ctx);
+    halay_negotiate_leave(ctx);
+    halay_link_flush(ctx->link);
+    return did;
+}
+
+int halay_engine_step(struct halay_context *ctx)
+{
+    size_t did = halay_engine_tell(ctx);
+
+    if (ctx->status == HALAY_OK || ctx->is_draining)
+        did += halay_buckets_progress(ctx);
+    did += halay_requests_deliver(ctx);
+    if (!did) {
+        look_after(ctx);
+        did = ctx->ended != NULL; /* to be delivered before anybody sleeps */
+    }
+    if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
+        look_whether_left(ctx);
+    return did > 0;
+}
