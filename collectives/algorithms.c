@@ -15,8 +15,9 @@
 #define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)                                 \
     static double cost_##file(const struct halay_cost_terms *t)                                                        \
     {                                                                                                                  \
-        TERM(N) TERM(S) TERM(H) TERM(P) TERM(W) TERM(L) TERM(T) TERM(D) TERM(a) TERM(o) TERM(b) TERM(g) TERM(x) TERM(m)        \
-        return cost;                                                                                                   \
+        TERM(N)                                                                                                        \
+        TERM(S) TERM(H) TERM(K) TERM(P) TERM(W) TERM(L) TERM(Q) TERM(T) TERM(D) TERM(a) TERM(o) TERM(b) TERM(g)        \
+            TERM(x) TERM(m) TERM(I) return cost;                                                                       \
     }
 #include "collectives/algorithms.def"
 #undef HALAY_ALGORITHM

@@ -43,7 +43,7 @@
 #include "collectives/shared.h"
 #include <string.h>
 
-enum { DEPTH = 4, CHUNK_LEAST = 32 << 10, CHUNK_MOST = 512 << 10, INNER_TAG_BITS = 7 };
+enum { DEPTH = HALAY_NODES_DEPTH, CHUNK_MOST = HALAY_CHUNK_MOST, INNER_TAG_BITS = 7 };
 
 /* Own tags: half of packed.c, then lane, segment and what the inner algorithm needs. */
 _Static_assert(DEPTH *HALAY_SEGMENTS_MAX << INNER_TAG_BITS <= HALAY_COLL_OWN_TAGS, "room for all tags");
@@ -90,9 +90,8 @@ static const struct halay_nodes *nodes_of(const struct halay_coll *c)
 
 static size_t chunk_elements(const struct halay_coll *c)
 {
-    size_t bytes = halay_round_up(c->out.count * c->element / DEPTH + 1, HALAY_PAGE);
+    size_t bytes = halay_nodes_chunk(c->out.count * c->element);
 
-    bytes = bytes < CHUNK_LEAST ? CHUNK_LEAST : bytes > CHUNK_MOST ? CHUNK_MOST : bytes;
     return bytes / c->element < c->out.count ? bytes / c->element : c->out.count;
 }
 
@@ -198,14 +197,14 @@ static size_t inner_state(const struct halay_coll *c)
     return halay_round_up(halay_algorithm_state_max(nodes_of(c)->count), HALAY_CACHE_LINE);
 }
 
+/* By what all chunks take together, not by what one takes alone. */
 static const struct halay_algorithm *inner_algorithm(const struct halay_coll *c, size_t bytes)
 {
-    struct halay_select_query query = halay_choice_query(c->group, HALAY_ALLREDUCE, bytes, c->dtype);
+    struct halay_select_query whole =
+        halay_choice_query(c->group, HALAY_ALLREDUCE, c->out.count * c->element, c->dtype);
+    struct halay_select_query query = halay_select_between(&whole, chunk_elements(c) * c->element);
 
-    query.size = query.hosts = nodes_of(c)->count;
-    query.caps = c->t->caps & ~(unsigned)HALAY_TRANSPORT_SHARED;
-    query.deterministic = HALAY_DETERMINISTIC_OFF;
-    query.forced = NULL;
+    query.bytes = bytes;
     return halay_select(&query, NULL, 0);
 }
 

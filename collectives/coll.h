@@ -32,8 +32,8 @@ enum halay_algorithm_flags {
 
 /* What the formulas of algorithms.def are of; the letters are explained there. */
 struct halay_cost_terms {
-    double N, S, H, P, W, L, T, D;
-    double a, o, b, g, x, m; /* seconds */
+    double N, S, H, K, P, W, L, Q, T, D;
+    double a, o, b, g, x, m, I; /* seconds */
 };
 
 struct halay_algorithm {

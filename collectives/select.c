@@ -13,6 +13,7 @@
  * What goes in must be known to all ranks alike: never where a buffer of this rank lies.
  */
 #include "collectives/select.h"
+#include "collectives/nodes.h"
 #include "collectives/tree.h"
 #include "collectives/tuning.h"
 #include <float.h>
@@ -56,27 +57,74 @@ static const struct halay_tuning_cost *find_cost(const struct halay_select_query
     return NULL;
 }
 
+static int log2_up(int n)
+{
+    return n > 1 ? 32 - __builtin_clz((unsigned)n - 1) : 0;
+}
+
+static int hosts_of(const struct halay_select_query *q)
+{
+    return q->hosts > 0 ? q->hosts : q->is_local ? 1 : q->size;
+}
+
+static size_t chunks_of(size_t bytes, size_t chunk)
+{
+    return bytes / chunk + (bytes % chunk != 0);
+}
+
+struct halay_select_query halay_select_between(const struct halay_select_query *query, size_t chunk)
+{
+    struct halay_select_query q = *query;
+    int hosts = hosts_of(query), locals = (query->size + hosts - 1) / hosts;
+    size_t chunks = chunks_of(query->bytes, chunk);
+
+    q.bytes = chunk / (size_t)locals;
+    q.size = q.hosts = hosts;
+    q.flows = locals;
+    /* Of the chunks under way half are in shared memory. */
+    q.overlap = chunks < HALAY_NODES_DEPTH ? ((int)chunks + 1) / 2 : HALAY_NODES_DEPTH / 2;
+    q.caps &= ~(unsigned)(HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_NODES);
+    q.deterministic = HALAY_DETERMINISTIC_OFF;
+    q.forced = NULL;
+    return q;
+}
+
+/* Seconds of all of those. */
+static double seconds_between(const struct halay_select_query *q)
+{
+    size_t chunk = halay_nodes_chunk(q->bytes);
+
+    if (!(q->caps & HALAY_TRANSPORT_NODES) || q->operation != HALAY_ALLREDUCE || !q->bytes || q->bytes == SIZE_MAX)
+        return 0;
+    chunk = chunk < q->bytes ? chunk : q->bytes;
+    struct halay_select_query between = halay_select_between(q, chunk);
+    return (double)q->bytes / (double)chunk * halay_select_seconds(&between, halay_select(&between, NULL, 0));
+}
+
 /* What the formulas are of: see algorithms.def. */
 static struct halay_cost_terms terms_of(const struct halay_select_query *q, const struct halay_tuning_cost *cost)
 {
     unsigned n = (unsigned)q->size, ones = (unsigned)__builtin_popcount(n);
-    int down = q->size ? 31 - __builtin_clz(n) : 0;
+    int down = q->size ? 31 - __builtin_clz(n) : 0, hosts = hosts_of(q);
 
     return (struct halay_cost_terms){
         .N = q->size,
         .S = q->bytes == SIZE_MAX ? 0 : (double)q->bytes,
-        .H = q->hosts,
+        .H = hosts,
+        .K = (double)q->size / hosts,
         .P = (double)q->segment,
         .W = q->is_half ? 2 : 1,
         .L = down + (ones > 1),
+        .Q = log2_up(hosts),
         .T = down + (int)ones - 1,
         .D = ones > 1,
-        .a = cost->a,
+        .a = cost->a / (q->overlap ? q->overlap : 1),
         .o = cost->o,
-        .b = cost->b,
+        .b = cost->b * (q->flows ? q->flows : 1),
         .g = cost->g,
         .x = cost->x,
         .m = cost->m,
+        .I = seconds_between(q),
     };
 }
 

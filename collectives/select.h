@@ -18,7 +18,10 @@ struct halay_select_query {
     int is_local; /* all ranks are on one host */
     const char *transport; /* its name */
     unsigned caps;         /* of the transport, and HALAY_TRANSPORT_NODES */
-    int hosts;             /* that the ranks are on */
+    int hosts;             /* that the ranks are on; 0: each on one of its own */
+    /* Of this kind at the same time: 0 stands for 1. */
+    int flows;             /* over each host's link, by other ranks: a byte takes as many times as long */
+    int overlap;           /* one after the other: they hide each other's latency */
     size_t segment;        /* bytes */
     size_t slot;           /* bytes; 0: by table */
     enum halay_deterministic deterministic;
@@ -35,6 +38,10 @@ size_t halay_select_slot(const struct halay_select_query *query);
 
 /* Seconds that it takes by its formula and the costs of the first table that has some for this transport and place. */
 double halay_select_seconds(const struct halay_select_query *query, const struct halay_algorithm *algorithm);
+
+/* The all-reduces between the hosts that the hierarchical one consists of, each of one rank a host, for a chunk of that many
+ * bytes: query is the whole's. The same on all ranks. */
+struct halay_select_query halay_select_between(const struct halay_select_query *query, size_t chunk);
 
 /* May this group use that algorithm? HALAY_OK or HALAY_ERR_UNSUPPORTED with *why. */
 enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, unsigned caps,

@@ -222,6 +222,46 @@ static void check_slots(void)
     CHECK(halay_select_slot(&q) == 4096);
 }
 
+/* Ranks of a host share its link: what sends from all of them at once pays for that, and so do the parts of hierarchical. */
+static void check_hosts(void)
+{
+    char why[256] = "";
+    struct halay_select_query q = { .operation = HALAY_ALLREDUCE,
+                                    .bytes = 1 << 20,
+                                    .size = 64,
+                                    .transport = "net",
+                                    .hosts = 64,
+                                    .segment = 1 << 18,
+                                    .tuning = &table };
+    const struct halay_algorithm *doubling = halay_algorithm_find(HALAY_ALLREDUCE, "recursive-doubling");
+    const struct halay_algorithm *ring = halay_algorithm_find(HALAY_ALLREDUCE, "ring");
+    const struct halay_algorithm *hierarchical = halay_algorithm_find(HALAY_ALLREDUCE, "hierarchical");
+
+    REQUIRE(halay_tuning_parse("halay-tuning 1\n"
+                               "cost * * latency=2us message=0.5us byte=0.1ns exchange=0.2us memory=0.04ns\n",
+                               "t", &table, why, sizeof why) == HALAY_OK);
+    double alone = halay_select_seconds(&q, doubling), alone_ring = halay_select_seconds(&q, ring);
+    q.hosts = 8;
+    double shared = halay_select_seconds(&q, doubling);
+    CHECK(shared > alone * 3 && shared < alone * 8, "%g %g", shared, alone);
+    CHECK(halay_select_seconds(&q, ring) == alone_ring);
+    IS(q, "halving-doubling", "ring: ");
+    q.caps = HALAY_TRANSPORT_NODES;
+    CHECK(halay_select_seconds(&q, hierarchical) > 2 * 7.0 / 8 * 1e-10 * (1 << 20)); /* what a host's link takes */
+    q.bytes = 64;
+    IS(q, "hierarchical", "recursive-doubling: ");
+
+    q.bytes = 1 << 20;
+    struct halay_select_query between = halay_select_between(&q, 1 << 17);
+    CHECK(between.size == 8 && between.hosts == 8 && between.bytes == 1 << 14 && between.flows == 8 &&
+          between.overlap == 2 && between.caps == 0);
+    double seconds = halay_select_seconds(&between, doubling), want = 3 * (2e-6 / 2 + (1 << 14) * 8e-10);
+    CHECK(seconds > want * 0.999 && seconds < want * 1.001, "%g %g", seconds, want);
+    between.size = 7; /* no power of two: one more step */
+    between.hosts = 7;
+    CHECK(halay_select_seconds(&between, doubling) > seconds);
+}
+
 /* Every operation has an answer in every setting, and one that is allowed. */
 static void check_all(void)
 {
@@ -252,6 +292,7 @@ int main(void)
     check_order();
     check_costs();
     check_slots();
+    check_hosts();
     check_all();
     return test_end();
 }
