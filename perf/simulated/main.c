@@ -4,14 +4,19 @@
  * checked. perf/simulate writes the platform, runs this under smpirun and reads what it prints, a line a fact:
  *
  *     network ALPHA BETA              seconds of a message, seconds of a byte, between the first rank and the last
- *     choice BYTES ALGORITHM          what halay would take by itself
+ *     choice BYTES ALGORITHM          what halay would take by itself (algorithm "auto")
  *     time BYTES ALGORITHM SECONDS    from the first rank's start to the last one's end
  *     absent ALGORITHM                this build has none of that name, or not over messages
  *     checked N / wrong ALGORITHM ...
  *
- * Arguments are words: node=RANKS-A-NODE, check=1, ALGORITHM:BYTES,BYTES,... Ranks are contexts of one process: getopt,
- * which keeps its place in a global, would be shared by them.
+ * Arguments are words: node=RANKS-A-NODE, memory=NS-A-BYTE (a neighbour's), message=NS (what sending one costs the sender),
+ * tuning=FILE (written), check=1, ALGORITHM:BYTES,BYTES,... Ranks are contexts of one process: getopt, which keeps its place in a global, would be
+ * shared by them.
+ *
+ * Halay chooses by what the network costs, as after halay-perf tune: the tuning table, which HALAY_TUNING names too, is
+ * written with what was measured in the simulation before halay starts.
  */
+#include "collectives/channel.h"
 #include "collectives/coll.h"
 #include "collectives/group.h"
 #include "perf/simulated/simulated.h"
@@ -22,7 +27,7 @@
 
 enum { CASES_MOST = 256, NAME_BYTES = 32, PATIENCE = 2 };
 
-#define LARGE_MESSAGE ((size_t)16 << 20) /* bytes; for beta */
+enum { SMALL_MESSAGE = sizeof(float), LARGE_MESSAGE = 16 << 20 }; /* bytes; for alpha, for beta */
 
 struct a_case {
     char algorithm[NAME_BYTES];
@@ -31,6 +36,8 @@ struct a_case {
 
 struct options {
     int node;
+    double memory_ns, message_ns;
+    const char *tuning; /* borrowed from argv; NULL: no table is written */
     int is_check;
     struct a_case cases[CASES_MOST];
     int count;
@@ -67,7 +74,7 @@ static int cases_read(struct options *options, const char *word)
     return 1;
 }
 
-static int options_read(struct options *options, int argc, char **argv)
+static int options_read(struct options *options, int argc, char **argv, int rank)
 {
     options->node = 1;
     for (int i = 1; i < argc; i++) {
@@ -76,15 +83,21 @@ static int options_read(struct options *options, int argc, char **argv)
         if (!strncmp(argv[i], "node=", 5)) {
             is_good = halay_parse_long(argv[i] + 5, 1, SIMULATED_RANKS_MAX, &value) == HALAY_OK;
             options->node = (int)value;
+        } else if (!strncmp(argv[i], "memory=", 7)) {
+            is_good = halay_parse_double(argv[i] + 7, 0, 1e9, &options->memory_ns) == HALAY_OK;
+        } else if (!strncmp(argv[i], "message=", 8)) {
+            is_good = halay_parse_double(argv[i] + 8, 0, 1e9, &options->message_ns) == HALAY_OK;
+        } else if (!strncmp(argv[i], "tuning=", 7)) {
+            options->tuning = argv[i] + 7;
         } else if (!strcmp(argv[i], "check=1")) {
             options->is_check = 1;
         } else {
             is_good = cases_read(options, argv[i]);
         }
-        if (!is_good) {
+        if (!is_good && rank == 0)
             fprintf(stderr, "simulated: '%s' is no argument of this program; perf/simulate runs it\n", argv[i]);
+        if (!is_good)
             return 0;
-        }
     }
     return 1;
 }
@@ -95,12 +108,12 @@ static int options_read(struct options *options, int argc, char **argv)
  * safe once PATIENCE rounds in a row were in vain. */
 static enum halay_status finish(struct job *job, struct halay_coll *coll)
 {
-    unsigned long seen = halay_group_work(job->group);
+    unsigned long seen = halay_group_work(job->group) + simulated_node_rings();
     enum halay_status status;
     int in_vain = 0;
 
     while ((status = halay_coll_progress(coll)) == HALAY_IN_PROGRESS) {
-        unsigned long now = halay_group_work(job->group);
+        unsigned long now = halay_group_work(job->group) + simulated_node_rings();
         in_vain = now == seen ? in_vain + 1 : 0;
         seen = now;
         if (in_vain >= PATIENCE)
@@ -124,47 +137,107 @@ static int has_algorithm(struct job *job, const char *name)
     const struct halay_algorithm *algorithm = halay_algorithm_find(HALAY_ALLREDUCE, name);
 
     return algorithm && !(algorithm->flags & HALAY_ALGORITHM_SHARED) &&
+           (!(algorithm->flags & HALAY_ALGORITHM_NODES) || job->group->caps & HALAY_TRANSPORT_NODES) &&
            halay_group_set_algorithm(job->group, "allreduce", name) == HALAY_OK;
 }
 
 /* ---- measuring ---- */
 
-/* Seconds of half a round trip between the first rank and the last. */
-static double round_trip(const struct job *job, void *data, size_t bytes)
+/* Seconds of half a round trip between the first rank and another one, on both. */
+static double round_trip(const struct job *job, int other, void *data, size_t bytes)
 {
-    int partner = job->rank ? 0 : job->size - 1, count = (int)bytes;
+    int partner = job->rank ? 0 : other, turn = job->rank ? 1 : 0;
     double start = MPI_Wtime();
 
-    if (job->rank == 0) {
-        MPI_Send(data, count, MPI_BYTE, partner, 0, MPI_COMM_WORLD);
-        MPI_Recv(data, count, MPI_BYTE, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    } else if (job->rank == job->size - 1) {
-        MPI_Recv(data, count, MPI_BYTE, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Send(data, count, MPI_BYTE, partner, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < 2 && (job->rank == 0 || job->rank == other); i++) {
+        MPI_Request request;
+        if (i == turn)
+            MPI_Isend(data, (int)bytes, MPI_BYTE, partner, 0, MPI_COMM_WORLD, &request);
+        else
+            MPI_Irecv(data, (int)bytes, MPI_BYTE, partner, 0, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     return (MPI_Wtime() - start) / 2;
 }
 
-static void calibrate(const struct job *job, void *data)
+/* Seconds of a step of exchanges at distance 1, 2, 4, ...: near partners are faster, and halay-perf tune takes this for the
+ * latency. On all ranks. */
+static double doubling_step(const struct job *job, void *data)
 {
-    double alpha, large;
+    double start, mine, all = 0;
+    int steps = 0;
 
-    round_trip(job, data, 1); /* both are there now */
-    alpha = round_trip(job, data, 1);
-    large = round_trip(job, data, LARGE_MESSAGE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    start = MPI_Wtime();
+    for (int bit = 1; bit < job->size; bit *= 2, steps++) {
+        int partner = job->rank ^ bit;
+        MPI_Request both[2];
+        if (partner >= job->size)
+            continue;
+        MPI_Irecv(data, SMALL_MESSAGE, MPI_BYTE, partner, 0, MPI_COMM_WORLD, &both[0]);
+        MPI_Isend(data, SMALL_MESSAGE, MPI_BYTE, partner, 0, MPI_COMM_WORLD, &both[1]);
+        MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+    }
+    mine = (MPI_Wtime() - start) / (steps ? steps : 1);
+    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return all;
+}
+
+/* A flag costs a look and, if the other one sleeps, a message inside the node. */
+static int tuning_write(const struct job *job, double step, double beta, double exchange)
+{
+    const char *path = job->options.tuning;
+    FILE *out = path ? fopen(path, "w") : NULL;
+
+    if (!out)
+        return path == NULL;
+    fprintf(out,
+            "halay-tuning 1\n"
+            "cost mpi * latency=%.9gus message=%.9gns byte=%.9gns exchange=%.9gus memory=%.9gns\n",
+            step * 1e6, job->options.message_ns, beta * 1e9, exchange * 1e6, job->options.memory_ns);
+    return fclose(out) == 0;
+}
+
+static enum halay_status calibrate(const struct job *job)
+{
+    enum halay_status status = HALAY_OK;
+    void *data = simulated_folded(LARGE_MESSAGE);
+
+    if (!data)
+        return HALAY_ERR_NO_MEMORY;
+    int last = job->size - 1, near = job->options.node > 1 ? 1 : 0;
+    round_trip(job, last, data, SMALL_MESSAGE); /* both are there now */
+    double alpha = round_trip(job, last, data, SMALL_MESSAGE);
+    double beta = (round_trip(job, last, data, LARGE_MESSAGE) - alpha) / (double)(LARGE_MESSAGE - SMALL_MESSAGE);
+    double exchange = near ? round_trip(job, near, data, 0) : 0;
+    double step = doubling_step(job, data);
+    if (job->rank == 0) {
+        printf("network %.9g %.9g\n", alpha, beta);
+        status = tuning_write(job, step, beta, exchange) ? HALAY_OK : HALAY_ERR_SYSTEM;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    return status;
+}
+
+static void print_choice(const struct job *job, size_t bytes)
+{
+    char why[256];
+    const char *choice =
+        halay_group_explain(job->group, "allreduce", bytes / sizeof(float), HALAY_F32, 0, why, sizeof why);
+
     if (job->rank == 0)
-        printf("network %.9g %.9g\n", alpha, (large - alpha) / (double)(LARGE_MESSAGE - 1));
+        printf("choice %zu %s\n", bytes, choice);
 }
 
 /* The simulation is deterministic: once is enough. */
 static enum halay_status measure(struct job *job, const struct a_case *a, void *data)
 {
     double mine[2], both[2]; /* the latest end; minus the earliest start */
-    char why[256];
 
-    halay_group_set_algorithm(job->group, "allreduce", "auto");
-    const char *choice =
-        halay_group_explain(job->group, "allreduce", a->bytes / sizeof(float), HALAY_F32, 0, why, sizeof why);
+    if (!strcmp(a->algorithm, "auto")) {
+        print_choice(job, a->bytes);
+        return HALAY_OK;
+    }
     if (!has_algorithm(job, a->algorithm)) {
         if (job->rank == 0)
             printf("absent %s\n", a->algorithm);
@@ -178,24 +251,35 @@ static enum halay_status measure(struct job *job, const struct a_case *a, void *
     mine[0] = MPI_Wtime();
     MPI_Allreduce(mine, both, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     if (job->rank == 0)
-        printf("choice %zu %s\ntime %zu %s %.9g\n", a->bytes, choice, a->bytes, a->algorithm, both[0] + both[1]);
+        printf("time %zu %s %.9g\n", a->bytes, a->algorithm, both[0] + both[1]);
     fflush(stdout);
     return HALAY_OK;
+}
+
+/* An algorithm inside nodes keeps the state of others in its scratch, which must not be folded. */
+static int may_fold(const struct options *options)
+{
+    for (int i = 0; i < options->count; i++) {
+        const struct halay_algorithm *algorithm = halay_algorithm_find(HALAY_ALLREDUCE, options->cases[i].algorithm);
+        if (algorithm && algorithm->flags & HALAY_ALGORITHM_NODES)
+            return 0;
+    }
+    return 1;
 }
 
 static enum halay_status measure_all(struct job *job)
 {
     const struct options *options = &job->options;
-    size_t most = LARGE_MESSAGE;
+    size_t most = 1;
     enum halay_status status = HALAY_OK;
 
     for (int i = 0; i < options->count; i++)
         most = options->cases[i].bytes > most ? options->cases[i].bytes : most;
-    simulated_fold_memory();
+    if (may_fold(options))
+        simulated_fold_memory();
     void *data = simulated_folded(most);
     if (!data)
         return HALAY_ERR_NO_MEMORY;
-    calibrate(job, data);
     for (int i = 0; i < options->count && status == HALAY_OK; i++)
         status = measure(job, &options->cases[i], data);
     return status;
@@ -263,20 +347,23 @@ static enum halay_status check_all(struct job *job, int *wrong)
 
 static enum halay_status run(struct job *job, int *wrong)
 {
-    MPI_Comm_rank(MPI_COMM_WORLD, &job->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &job->size);
     if (job->size > SIMULATED_RANKS_MAX || job->size % job->options.node)
         return HALAY_ERR_ARGUMENT;
-    enum halay_status status = simulated_world_open(job->options.node, &job->world);
+    enum halay_status status = calibrate(job);
+    if (status == HALAY_OK)
+        status = simulated_world_open(job->options.node, job->options.memory_ns, &job->world);
     if (status != HALAY_OK)
         return status;
     status = halay_group_create(job->world, &job->group);
+    if (status == HALAY_OK)
+        job->group->reducer = simulated_node_reducer();
     if (status == HALAY_OK)
         status = job->options.is_check ? check_all(job, wrong) : measure_all(job);
     MPI_Barrier(MPI_COMM_WORLD);
     /* A million goodbyes among a thousand ranks say nothing about time: after a measurement they are spared. */
     if (job->options.is_check) {
         halay_group_destroy(job->group);
+        MPI_Barrier(MPI_COMM_WORLD);
         halay_world_close(job->world);
     }
     return status;
@@ -289,7 +376,8 @@ int main(int argc, char **argv)
     struct job job = { 0 };
     int wrong = 0;
 
-    if (MPI_Init(&argc, &argv) != MPI_SUCCESS || !options_read(&job.options, argc, argv))
+    if (MPI_Init(&argc, &argv) != MPI_SUCCESS || MPI_Comm_rank(MPI_COMM_WORLD, &job.rank) != MPI_SUCCESS ||
+        MPI_Comm_size(MPI_COMM_WORLD, &job.size) != MPI_SUCCESS || !options_read(&job.options, argc, argv, job.rank))
         return 2;
     enum halay_status status = run(&job, &wrong);
     if (status != HALAY_OK)

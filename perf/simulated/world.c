@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * World of a simulated rank: the mpi transport and nothing else. No shared memory, no watch over processes (there is one
- * process), and the machine under the simulation does not count.
+ * World of a simulated rank: the mpi transport, and where ranks share a node their memory. No watch over processes (there is
+ * one process), and the machine under the simulation does not count.
  *
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
@@ -49,7 +49,7 @@ static enum halay_status host_create(struct halay_world *world)
     return HALAY_OK;
 }
 
-static enum halay_status world_fill(struct halay_world *world, int node_ranks)
+static enum halay_status world_fill(struct halay_world *world, int node_ranks, double memory_ns)
 {
     enum halay_status status = halay_config_load(world->log, &world->config);
     if (status == HALAY_OK)
@@ -71,12 +71,14 @@ static enum halay_status world_fill(struct halay_world *world, int node_ranks)
         status = halay_tuning_share(world);
     if (status == HALAY_OK)
         status = halay_mpi_transport_create(world->host, world->boot, &world->data);
+    if (status == HALAY_OK && world->cross_size > 1 && world->local_size > 1)
+        status = simulated_node_open(world->log, node_ranks, memory_ns, &world->node);
     if (status == HALAY_OK)
         halay_tuning_settle(world);
     return status;
 }
 
-enum halay_status simulated_world_open(int node_ranks, struct halay_world **out)
+enum halay_status simulated_world_open(int node_ranks, double memory_ns, struct halay_world **out)
 {
     struct halay_world *world = calloc(1, sizeof *world);
 
@@ -88,7 +90,7 @@ enum halay_status simulated_world_open(int node_ranks, struct halay_world **out)
         return HALAY_ERR_NO_MEMORY;
     }
     halay_log_init(world->log, HALAY_LOG_WARNING);
-    enum halay_status status = world_fill(world, node_ranks);
+    enum halay_status status = world_fill(world, node_ranks, memory_ns);
     if (status != HALAY_OK) {
         halay_world_close(world);
         return status;

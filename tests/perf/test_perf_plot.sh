@@ -5,12 +5,6 @@
 . "${top_srcdir:?}/tests/perf/perf.sh"
 command -v python3 >/dev/null 2>&1 || skip "no python3"
 
-# The interpreter that has matplotlib need not be the first one.
-python=
-for name in python3 /usr/bin/python3; do
-    [ -n "$python" ] || ! "$name" -c 'import matplotlib' >/dev/null 2>&1 || python=$name
-done
-
 cat >"$scratch/one.json" <<'END'
 {"op": "allreduce", "ranks": 2, "buffers": "shared", "results": [
  {"bytes": 4, "dtype": "f32", "time_us": 1.0, "busbw_gbs": 0.004, "roofline_percent": 10,
@@ -25,43 +19,45 @@ END
 echo '{"op": "barrier", "ranks": 2, "results": [{"bytes": 0, "time_us": 0.5}]}' >"$scratch/barrier.json"
 echo '{"op": "engine", "ranks": 2}' >"$scratch/engine.json"
 echo 'no JSON' >"$scratch/text.json"
-plot="${python:-python3} $top_srcdir/perf/plot"
+plot=$top_srcdir/perf/plot
 
-# shellcheck disable=SC2086 # a list of words, here and below
-expect 0 $plot --help
+expect 0 "$plot" --help
 says out 'python3-matplotlib'
-expect 2 $plot
-expect 2 $plot -o "$scratch/a.gif" "$scratch/one.json"
+expect 2 "$plot"
+expect 2 "$plot" -o "$scratch/a.gif" "$scratch/one.json"
 says err "'.*a.gif' ends neither in .png nor in .svg"
-expect 1 $plot -o "$scratch/a.png" "$scratch/absent.json"
+expect 1 "$plot" -o "$scratch/a.png" "$scratch/absent.json"
 says err "cannot read '.*absent.json'"
-expect 1 $plot -o "$scratch/a.png" "$scratch/text.json"
+expect 1 "$plot" -o "$scratch/a.png" "$scratch/text.json"
 says err "'.*text.json' is no JSON"
-expect 1 $plot -o "$scratch/a.png" "$scratch/engine.json"
+expect 1 "$plot" -o "$scratch/a.png" "$scratch/engine.json"
 says err 'it has no results'
-expect 1 $plot -o "$scratch/a.png" "$scratch/barrier.json"
+expect 1 "$plot" -o "$scratch/a.png" "$scratch/barrier.json"
 says err "op 'barrier' cannot be drawn"
 [ ! -e "$scratch/a.png" ] || wrong "a picture of nothing"
 
-if [ -z "$python" ]; then
-    # Without it the end is as clear.
-    expect 1 $plot -o "$scratch/a.png" "$scratch/one.json"
-    says err 'needs .*python3-matplotlib'
+# Where no Python has it the end is as clear.
+MPLCONFIGDIR=$scratch
+export MPLCONFIGDIR
+mkdir -p "$scratch/none/matplotlib"
+echo 'raise ImportError' >"$scratch/none/matplotlib/__init__.py"
+PYTHONPATH=$scratch/none expect 1 "$plot" -o "$scratch/a.png" "$scratch/one.json"
+says err 'needs .*python3-matplotlib.*not installed: asked were .*python3'
+
+# The interpreter that has it need not be the first one: the program finds it.
+if ! python3 -c 'import matplotlib' >/dev/null 2>&1 && ! /usr/bin/python3 -c 'import matplotlib' >/dev/null 2>&1; then
     [ "$faults" -eq 0 ] || perf_end
     skip "no matplotlib: nothing was drawn"
 fi
-
-MPLCONFIGDIR=$scratch
-export MPLCONFIGDIR
-expect 0 $plot --title Title --label 'this run' -o "$scratch/a.png" -o "$scratch/a.svg" "$scratch/one.json" "$scratch/roof.json"
+expect 0 "$plot" --title Title --label 'this run' -o "$scratch/a.png" -o "$scratch/a.svg" "$scratch/one.json" "$scratch/roof.json"
 checks=$((checks + 4))
 [ "$(head -c 4 "$scratch/a.png" | tail -c 3)" = PNG ] || wrong "a.png is no PNG"
 for text in Title 'halay this run' 'openmpi this run' 'roofline of this run' 'roofline of broadcast f32, 2 ranks, private' '64 KB'; do
     grep -qF "<!-- $text -->" "$scratch/a.svg" || wrong "the picture does not say '$text'"
 done
 mv "$scratch/a.svg" "$scratch/first.svg"
-expect 0 $plot --title Title --label 'this run' -o "$scratch/a.png" -o "$scratch/a.svg" "$scratch/one.json" "$scratch/roof.json"
+expect 0 "$plot" --title Title --label 'this run' -o "$scratch/a.png" -o "$scratch/a.svg" "$scratch/one.json" "$scratch/roof.json"
 cmp -s "$scratch/first.svg" "$scratch/a.svg" || wrong "the same figures give another picture"
-expect 1 $plot -o "$scratch/absent/a.png" "$scratch/one.json"
+expect 1 "$plot" -o "$scratch/absent/a.png" "$scratch/one.json"
 says err "cannot write '.*absent/a.png'"
 perf_end

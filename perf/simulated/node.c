@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared memory of a simulated node, for the hierarchical all-reduce. All simulated ranks are in one process, so they reach
+ * each other's memory as it is: an offset is an address. What that would cost on a node is simulated:
+ *
+ *     to read a neighbour's memory    memory_ns a byte, of the reading rank's time (one processor each)
+ *     to write and read one's own     nothing, as everywhere in these simulations
+ *     a flag                          is seen at once by a rank that is awake; one that waits is woken by a message of no
+ *                                     bytes inside the node, which takes that link's latency
+ *
+ * Neighbours' memory is known by address: their areas, and what of theirs was reached last. It is read by adding
+ * (simulated_node_reducer) and by copying out of it, for which the linker puts a function here in place of the library's:
+ *
+ *     halay_vector_unpack
+ *
+ * A rank that waits says so before it does (is_asleep), and between its last look at the flags and that no other rank runs:
+ * no ring is lost. One that comes too late wakes it once in vain.
+ *
+ * Cleanup: zero-initialised, close accepts a half-built node. Ranks are never interrupted outside MPI: no lock.
+ */
+#include "base/memory.h"
+#include "collectives/vector.h"
+#include "perf/simulated/simulated.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define AREAS_BYTES (HALAY_AREA_COUNT * HALAY_AREA_BYTES) /* address space; what is touched takes memory */
+
+enum { NODE_RANKS_MAX = 64, BELL_TAG = 1 };
+
+/* What one rank reads where. */
+struct range {
+    const unsigned char *start;
+    size_t bytes;
+};
+
+struct node {
+    struct halay_transport base;
+    int first; /* the lowest rank of this node */
+    double memory_ns;
+    struct range reached[NODE_RANKS_MAX]; /* of each neighbour */
+    struct halay_reducer reducer;
+    unsigned char *areas; /* owned */
+    /* The bell: a receive that is always posted. */
+    MPI_Request bell;
+    int is_asleep, is_ringing;        /* waits; somebody's ring is on its way here */
+    MPI_Request rang[NODE_RANKS_MAX]; /* the last ring of this rank at each neighbour's */
+    unsigned long rings;
+    MPI_Request *requests; /* owned: room for those that are waited for and the bell */
+    int capacity;
+};
+
+static struct node *nodes[SIMULATED_RANKS_MAX]; /* each rank its own; neighbours see it too */
+
+static struct node *own_node(void)
+{
+    int rank = 0;
+
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank); /* it worked before */
+    return nodes[rank];
+}
+
+static struct node *neighbour(const struct halay_transport *t, int peer)
+{
+    return nodes[((const struct node *)t)->first + peer];
+}
+
+/* ---- time ---- */
+
+static int holds(struct range range, const void *at)
+{
+    const unsigned char *p = at;
+
+    return p >= range.start && p < range.start + range.bytes;
+}
+
+static int is_neighbours(const struct node *self, const void *at)
+{
+    for (int peer = 0; peer < self->base.size; peer++) {
+        const struct range areas = { neighbour(&self->base, peer)->areas, AREAS_BYTES };
+        if (peer != self->base.rank && (holds(self->reached[peer], at) || holds(areas, at)))
+            return 1;
+    }
+    return 0;
+}
+
+/* A simulated host computes one flop a nanosecond (perf/simulate). */
+static void take_time(const struct node *self, size_t bytes)
+{
+    if (bytes)
+        smpi_execute_flops((double)bytes * self->memory_ns);
+}
+
+static void reduce(void *const *dst, int destinations, const void *const *src, int sources, size_t count, int divisor)
+{
+    struct node *self = own_node();
+    size_t bytes = 0;
+
+    for (int i = 0; i < sources; i++)
+        bytes += is_neighbours(self, src[i]) ? count * sizeof(float) : 0;
+    take_time(self, bytes);
+    halay_reducer_best()->reduce[HALAY_F32][HALAY_SUM](dst, destinations, src, sources, count, divisor);
+}
+
+const struct halay_reducer *simulated_node_reducer(void)
+{
+    const struct node *self = own_node();
+
+    return self ? &self->reducer : halay_reducer_best();
+}
+
+void __real_halay_vector_unpack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count,
+                                const void *array);
+void __wrap_halay_vector_unpack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count,
+                                const void *array);
+
+void __wrap_halay_vector_unpack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count,
+                                const void *array)
+{
+    const struct node *self = own_node();
+
+    if (self && is_neighbours(self, array))
+        take_time(self, count * v->element);
+    __real_halay_vector_unpack(v, cursor, at, count, array);
+}
+
+/* ---- the bell ---- */
+
+static int bell_listen(struct node *self)
+{
+    self->is_ringing = 0;
+    return MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, BELL_TAG, MPI_COMM_WORLD, &self->bell);
+}
+
+static void node_notify(struct halay_transport *t, int peer)
+{
+    struct node *self = (struct node *)t, *other = neighbour(t, peer);
+
+    if (!other)
+        return; /* it has left */
+    other->rings++;
+    if (!other->is_asleep || other->is_ringing)
+        return;
+    other->is_ringing = 1;
+    MPI_Wait(&self->rang[peer], MPI_STATUS_IGNORE); /* received long ago */
+    MPI_Isend(NULL, 0, MPI_BYTE, other->first + peer, BELL_TAG, MPI_COMM_WORLD, &self->rang[peer]);
+}
+
+unsigned long simulated_node_rings(void)
+{
+    const struct node *self = own_node();
+
+    return self ? self->rings : 0;
+}
+
+static int requests_reserve(struct node *self, int count)
+{
+    if (count <= self->capacity)
+        return 1;
+    MPI_Request *grown = realloc(self->requests, 2 * (size_t)count * sizeof *grown);
+    if (!grown)
+        return 0;
+    self->requests = grown;
+    self->capacity = 2 * count;
+    return 1;
+}
+
+int simulated_node_wait(int count, MPI_Request *requests, int *index, MPI_Status *status)
+{
+    struct node *self = own_node();
+
+    if (!self)
+        return MPI_Waitany(count, requests, index, status);
+    if (!requests_reserve(self, count + 1))
+        return MPI_ERR_OTHER;
+    for (int i = 0; i < count; i++)
+        self->requests[i] = requests[i];
+    self->requests[count] = self->bell;
+    self->is_asleep = 1;
+    int error = MPI_Waitany(count + 1, self->requests, index, status);
+    self->is_asleep = 0;
+    if (error != MPI_SUCCESS || *index == MPI_UNDEFINED)
+        return error;
+    if (*index < count) {
+        requests[*index] = self->requests[*index];
+        return MPI_SUCCESS;
+    }
+    *index = MPI_UNDEFINED;
+    return bell_listen(self);
+}
+
+/* ---- the transport; no clear: only groups of some ranks need that ---- */
+
+static enum halay_status node_progress(struct halay_transport *t)
+{
+    (void)t;
+    return HALAY_OK;
+}
+
+static void *node_area(struct halay_transport *t, int peer, int index)
+{
+    return neighbour(t, peer)->areas + (size_t)index * HALAY_AREA_BYTES;
+}
+
+static uint64_t node_locate(struct halay_transport *t, const void *ptr, size_t bytes)
+{
+    (void)t, (void)bytes;
+    return (uint64_t)(uintptr_t)ptr;
+}
+
+static void *node_reach(struct halay_transport *t, int peer, uint64_t offset, size_t bytes)
+{
+    struct node *self = (struct node *)t;
+    unsigned char *at = (unsigned char *)(uintptr_t)offset;
+
+    self->reached[peer] = (struct range){ at, bytes };
+    return at;
+}
+
+static int node_has_left(struct halay_transport *t, int peer)
+{
+    (void)t, (void)peer;
+    return 0;
+}
+
+static enum halay_status node_alloc(struct halay_transport *t, size_t bytes, void **out)
+{
+    (void)t;
+    *out = halay_aligned_alloc(HALAY_PAGE, bytes);
+    return *out ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+static void node_free(struct halay_transport *t, void *ptr)
+{
+    (void)t;
+    free(ptr);
+}
+
+/* All neighbours are done with this rank's areas: main.c lets them meet before. The bell's own ring ends its receive. */
+static void node_close(struct halay_transport *t)
+{
+    struct node *self = (struct node *)t;
+
+    if (self->bell != MPI_REQUEST_NULL) {
+        self->is_asleep = 1;
+        node_notify(t, t->rank);
+        MPI_Wait(&self->bell, MPI_STATUS_IGNORE);
+        MPI_Waitall(t->size, self->rang, MPI_STATUSES_IGNORE);
+    }
+    if (self->areas != MAP_FAILED)
+        munmap(self->areas, AREAS_BYTES);
+    nodes[self->first + t->rank] = NULL;
+    free(self->requests);
+    free(self);
+}
+
+static const struct halay_transport_ops node_ops = {
+    .name = "simulated node",
+    .progress = node_progress,
+    .alloc = node_alloc,
+    .free = node_free,
+    .area = node_area,
+    .locate = node_locate,
+    .reach = node_reach,
+    .has_left = node_has_left,
+    .notify = node_notify,
+    .close = node_close,
+};
+
+enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, double memory_ns,
+                                      struct halay_transport **out)
+{
+    struct node *self;
+    int rank = log->rank;
+
+    if (node_ranks > NODE_RANKS_MAX)
+        return HALAY_ERR_ARGUMENT;
+    self = calloc(1, sizeof *self);
+    if (!self)
+        return HALAY_ERR_NO_MEMORY;
+    *self = (struct node){
+        .base = { .ops = &node_ops,
+                  .caps = HALAY_TRANSPORT_SHARED,
+                  .rank = rank % node_ranks,
+                  .size = node_ranks,
+                  .failed_peer = -1,
+                  .log = log },
+        .first = rank - rank % node_ranks,
+        .memory_ns = memory_ns,
+        .reducer = *halay_reducer_best(),
+        .bell = MPI_REQUEST_NULL,
+    };
+    for (int i = 0; i < NODE_RANKS_MAX; i++)
+        self->rang[i] = MPI_REQUEST_NULL;
+    self->reducer.reduce[HALAY_F32][HALAY_SUM] = reduce;
+    nodes[rank] = self;
+    self->areas = mmap(NULL, AREAS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (self->areas == MAP_FAILED || bell_listen(self) != MPI_SUCCESS) {
+        node_close(&self->base);
+        return HALAY_ERR_SYSTEM;
+    }
+    MPI_Barrier(MPI_COMM_WORLD); /* neighbours have theirs */
+    *out = &self->base;
+    return HALAY_OK;
+}
