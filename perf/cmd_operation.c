@@ -84,7 +84,7 @@ static void list_options(struct run *run, struct perf_option table[OPTIONS_MAX])
         { 1,
           { 'w', "warmup", PERF_LONG, &o->warmup, "iterations before that are not counted", "N", 0, 10000000, NULL } },
         { data, { 'd', "dtype", PERF_DTYPE, &o->dtype, "type of the elements (f32)", "TYPE", 0, 0, NULL } },
-        { calls && run->operation->reduces, { 'o', "op", PERF_OP, &o->op, "reduction (sum)", "OP", 0, 0, NULL } },
+        { calls && run->operation->reduces, { 'o', "op", PERF_OP, &o->op, "reduction, but not adasum (sum)", "OP", 0, 0, NULL } },
         { calls && run->operation->is_rooted,
           { 0, "root", PERF_LONG, &o->root, "the rank that it is from, or to (0)", "RANK", 0, INT32_MAX, NULL } },
         { data,
