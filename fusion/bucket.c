@@ -6,14 +6,14 @@
  *     start      when the group has a free channel; several run at a time, each on its own
  *     progress   until the collective has ended
  *
- * A bucket of one tensor runs on its own buffers. Several run as a list of pieces in place; a tensor whose result goes
- * elsewhere, or that is scaled first, is copied there first. Whether pieces are reduced where they lie or go through scratch memory is the group's
- * business: it knows who can reach them. The storage of a bucket is kept and grows to the largest it has seen.
+ * A bucket of one tensor runs on its own buffers. Several run as a list of pieces in place; an all-reduce whose result goes
+ * elsewhere, or that is scaled first, is copied there first (op_allreduce.c). Whether pieces are reduced where they lie or go
+ * through scratch memory is the group's business: it knows who can reach them. A group of tensors runs as one bucket a type.
+ * The storage of a bucket is kept and grows to the largest it has seen.
  */
 #include "fusion/bucket.h"
 #include "base/memory.h"
 #include "fusion/rows.h"
-#include "fusion/scale.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +22,7 @@ static void bucket_free(struct halay_context *ctx, struct halay_bucket *b)
     halay_group_free(ctx->group, b->scratch);
     free(b->requests);
     free(b->pieces);
+    free(b->parts);
     free(b);
 }
 
@@ -30,14 +31,26 @@ static enum halay_status reserve(struct halay_bucket *b, size_t count)
     if (count <= b->capacity)
         return HALAY_OK;
     struct halay_request **requests = realloc(b->requests, count * sizeof *requests);
-    if (requests)
-        b->requests = requests;
+    if (!requests)
+        return HALAY_ERR_NO_MEMORY;
+    b->requests = requests;
+    b->capacity = count;
+    return HALAY_OK;
+}
+
+enum halay_status halay_bucket_reserve_parts(struct halay_bucket *b, size_t count)
+{
+    if (count <= b->part_capacity)
+        return HALAY_OK;
+    struct halay_bucket_part *parts = realloc(b->parts, count * sizeof *parts);
+    if (parts)
+        b->parts = parts;
     struct halay_piece *pieces = realloc(b->pieces, count * sizeof *pieces);
     if (pieces)
         b->pieces = pieces;
-    if (!requests || !pieces)
+    if (!parts || !pieces)
         return HALAY_ERR_NO_MEMORY;
-    b->capacity = count;
+    b->part_capacity = count;
     return HALAY_OK;
 }
 
@@ -68,7 +81,7 @@ static struct halay_bucket *bucket_get(struct halay_context *ctx, size_t count)
     }
     if (b) {
         b->next = NULL;
-        b->count = 0;
+        b->count = b->part_count = 0;
         b->coll = NULL;
     }
     return b;
@@ -78,6 +91,37 @@ static void bucket_put(struct halay_context *ctx, struct halay_bucket *b)
 {
     b->next = ctx->free_buckets;
     ctx->free_buckets = b;
+}
+
+static void line_up(struct halay_context *ctx, struct halay_bucket *b)
+{
+    *ctx->waiting_last = b;
+    ctx->waiting_last = &b->next;
+}
+
+/* A group runs as one bucket a type, in order of type. b is the first. */
+static enum halay_status line_up_group(struct halay_context *ctx, struct halay_bucket *b)
+{
+    struct halay_request *r = b->requests[0];
+    int is_there[HALAY_DTYPE_COUNT] = { 0 };
+
+    r->buckets_left = 0;
+    for (size_t i = 0; i < r->signature.members; i++)
+        is_there[r->parts[i].dtype] = 1;
+    for (int dtype = 0; dtype < HALAY_DTYPE_COUNT; dtype++) {
+        if (!is_there[dtype])
+            continue;
+        if (r->buckets_left) {
+            b = bucket_get(ctx, 1);
+            if (!b)
+                return HALAY_ERR_NO_MEMORY;
+            b->requests[b->count++] = r;
+        }
+        b->dtype = (enum halay_dtype)dtype;
+        r->buckets_left++;
+        line_up(ctx, b);
+    }
+    return HALAY_OK;
 }
 
 enum halay_status halay_bucket_add(struct halay_context *ctx, const struct halay_id_range *ranges, size_t count)
@@ -99,30 +143,44 @@ enum halay_status halay_bucket_add(struct halay_context *ctx, const struct halay
                 return HALAY_ERR_FORMAT; /* not what this rank has said */
             }
             request->is_running = 1;
+            request->buckets_left = 1;
             b->requests[b->count++] = request;
             bytes += request->bytes;
         }
     halay_count(&ctx->tally.bytes, bytes);
     halay_count(&ctx->tally.fused_tensors, tensors > 1 ? tensors : 0);
-    *ctx->waiting_last = b;
-    ctx->waiting_last = &b->next;
+    b->dtype = (enum halay_dtype)b->requests[0]->signature.dtype;
+    if (b->requests[0]->signature.members)
+        return line_up_group(ctx, b);
+    line_up(ctx, b);
     return HALAY_OK;
 }
 
 /* ---- running ---- */
 
-static void prescale(const struct halay_request *r)
+static enum halay_status start_broadcast(struct halay_context *ctx, struct halay_bucket *b)
 {
-    halay_scale(r->out, r->in, r->count, (enum halay_dtype)r->signature.dtype, r->signature.prescale);
+    const struct halay_request *first = b->requests[0];
+    size_t pieces = 0;
+
+    if (b->count == 1 && first->bytes)
+        return halay_group_broadcast_start(ctx->group, first->out, first->count,
+                                           (enum halay_dtype)first->signature.dtype, first->signature.root, &b->coll);
+    if (halay_bucket_reserve_parts(b, b->count) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < b->count; i++)
+        if (b->requests[i]->bytes)
+            b->pieces[pieces++] = (struct halay_piece){ b->requests[i]->out, b->requests[i]->bytes };
+    if (!pieces)
+        return HALAY_OK;
+    return halay_group_broadcast_pieces_start(ctx->group, b->pieces, pieces, first->signature.root, &b->coll);
 }
 
-static enum halay_status start_alone(struct halay_context *ctx, struct halay_bucket *b)
+static enum halay_status start(struct halay_context *ctx, struct halay_bucket *b)
 {
-    const struct halay_request *r = b->requests[0];
-    enum halay_dtype dtype = (enum halay_dtype)r->signature.dtype;
-    const void *in = r->in;
-
-    switch ((enum halay_operation)r->signature.operation) {
+    switch ((enum halay_operation)b->requests[0]->signature.operation) {
+    case HALAY_BROADCAST:
+        return start_broadcast(ctx, b);
     case HALAY_ALLGATHER:
         return halay_allgather_run(ctx, b);
     case HALAY_REDUCE_SCATTER:
@@ -132,70 +190,24 @@ static enum halay_status start_alone(struct halay_context *ctx, struct halay_buc
     case HALAY_BARRIER:
         return HALAY_OK; /* that all ranks have agreed to it is all there is to it */
     default:
-        break;
+        return halay_allreduce_run(ctx, b);
     }
-    if (!r->count)
-        return HALAY_OK;
-    if (r->signature.prescale != 1) {
-        prescale(r);
-        in = r->out;
-    }
-
-    if (r->signature.operation == HALAY_BROADCAST)
-        return halay_group_broadcast_start(ctx->group, r->out, r->count, dtype, r->signature.root, &b->coll);
-    return halay_group_allreduce_start(ctx->group, in, r->out, r->count, dtype, (enum halay_op)r->signature.op,
-                                       &b->coll);
-}
-
-/* Several tensors as pieces. Empty ones have none; that depends on the shape only, so all ranks give the same pieces. */
-static enum halay_status start_fused(struct halay_context *ctx, struct halay_bucket *b, size_t pieces)
-{
-    const struct halay_signature *s = &b->requests[0]->signature;
-
-    if (s->operation == HALAY_BROADCAST)
-        return halay_group_broadcast_pieces_start(ctx->group, b->pieces, pieces, s->root, &b->coll);
-    return halay_group_allreduce_pieces_start(ctx->group, b->pieces, pieces, (enum halay_dtype)s->dtype,
-                                              (enum halay_op)s->op, &b->coll);
-}
-
-static size_t make_pieces(struct halay_bucket *b)
-{
-    size_t pieces = 0;
-
-    for (size_t i = 0; i < b->count; i++) {
-        const struct halay_request *r = b->requests[i];
-        if (!r->count)
-            continue;
-        if (r->signature.prescale != 1)
-            prescale(r);
-        else if (r->in != r->out)
-            memcpy(r->out, r->in, r->bytes);
-        b->pieces[pieces++] =
-            (struct halay_piece){ r->out, r->signature.operation == HALAY_BROADCAST ? r->bytes : r->count };
-    }
-    return pieces;
-}
-
-/* A request's collective is complete. */
-static void finish(struct halay_request *r)
-{
-    const struct halay_signature *s = &r->signature;
-    void *out = r->held ? r->held : r->out;
-    size_t bytes = s->operation == HALAY_REDUCE_SCATTER ? r->result_bytes : r->bytes;
-    enum halay_dtype dtype = (enum halay_dtype)s->dtype;
-
-    if (s->postscale != 1)
-        halay_scale(out, out, bytes / halay_dtype_size(dtype), dtype, s->postscale);
-    halay_rows_end(r);
 }
 
 static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
 {
+    const struct halay_signature *s = &b->requests[0]->signature;
+
     if (b->coll)
         halay_coll_end(b->coll);
     b->coll = NULL;
+    if (s->operation == HALAY_ALLREDUCE)
+        halay_allreduce_finish(b);
+    else if (s->operation == HALAY_REDUCE_SCATTER)
+        halay_reduce_scatter_finish(b->requests[0]);
     for (size_t i = 0; i < b->count; i++)
-        finish(b->requests[i]);
+        if (--b->requests[i]->buckets_left == 0)
+            halay_rows_end(b->requests[i]);
     bucket_put(ctx, b);
 }
 
@@ -216,7 +228,7 @@ static void fail_group(struct halay_context *ctx, enum halay_status status)
 static void start_first(struct halay_context *ctx)
 {
     struct halay_bucket *b = ctx->waiting;
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
     ctx->waiting = b->next;
     if (!ctx->waiting)
@@ -225,13 +237,7 @@ static void start_first(struct halay_context *ctx)
     halay_count(&ctx->tally.collectives, 1);
     if (!ctx->running_count)
         halay_tally_busy(&ctx->tally);
-    if (b->count == 1) {
-        status = start_alone(ctx, b);
-    } else {
-        size_t pieces = make_pieces(b);
-        if (pieces)
-            status = start_fused(ctx, b, pieces);
-    }
+    status = start(ctx, b);
     if (b->coll) {
         b->next = ctx->running;
         ctx->running = b;

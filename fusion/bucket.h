@@ -7,23 +7,42 @@
 
 #include "fusion/engine.h"
 
+/* A tensor of an all-reduce. */
+struct halay_bucket_part {
+    struct halay_part part;
+    double prescale, postscale;
+};
+
 struct halay_bucket {
     struct halay_bucket *next;
     struct halay_request **requests; /* owned array, borrowed requests */
-    struct halay_piece *pieces;      /* owned array */
     size_t count, capacity;
+    enum halay_dtype dtype;          /* of what an all-reduce reduces; of a group these members only */
+    struct halay_bucket_part *parts; /* owned array: of an all-reduce, empty ones left out */
+    struct halay_piece *pieces;      /* owned array, as long as parts */
+    size_t part_count, part_capacity;
     struct halay_coll *coll; /* owned while it runs */
     void *scratch;           /* owned, of the group: memory that local ranks share where they can */
     size_t scratch_bytes;
 };
 
+/* Make room for so many pieces and parts. */
+enum halay_status halay_bucket_reserve_parts(struct halay_bucket *b, size_t count);
+
 /* Make b->scratch at least that large; kept for the next time. */
 enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_bucket *b, size_t bytes);
+
+/* Start the collective of all its requests; otherwise as below. */
+enum halay_status halay_allreduce_run(struct halay_context *ctx, struct halay_bucket *b);
+/* It is complete: finish what is in out. */
+void halay_allreduce_finish(struct halay_bucket *b);
 
 /* Start the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error is the end of the
  * engine. */
 enum halay_status halay_allgather_run(struct halay_context *ctx, struct halay_bucket *b);
 enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct halay_bucket *b);
+/* It is complete: scales the result. */
+void halay_reduce_scatter_finish(struct halay_request *request);
 enum halay_status halay_alltoall_run(struct halay_context *ctx, struct halay_bucket *b);
 
 #endif

@@ -7,6 +7,7 @@
  * order of messages. An array by id here, a pointer from the name's entry back.
  */
 #include "fusion/engine.h"
+#include "fusion/members.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,9 @@ static int answers(const struct halay_context *ctx, const struct halay_entry *en
         return 0;
     if (!item->word_count)
         return 1;
+    if (item->signature.members)
+        return halay_words_equal(&request->words, item->words, item->word_count) &&
+               halay_members_are_valid(&item->signature, item->words, item->word_count);
     memcpy(&mine, (const char *)item->words + (size_t)ctx->rank * sizeof mine, sizeof mine);
     return mine == request->words.at[request->words.count > 1 ? ctx->rank : 0] &&
            halay_signature_fits(&item->signature, item->words, item->word_count);

@@ -20,6 +20,7 @@
 #include "fusion/coordinator.h"
 #include "base/memory.h"
 #include "fusion/coordinator_impl.h"
+#include "fusion/members.h"
 #include "fusion/table.h"
 #include <assert.h>
 #include <stdio.h>
@@ -252,6 +253,25 @@ static enum halay_status refuse(struct halay_coordinator *c, struct entry *e, en
     return status;
 }
 
+/* What a rank says with the signature. */
+static const uint64_t *words_of(const struct entry *e, int rank, size_t says)
+{
+    return e->state[rank] == ENTRY_ANNOUNCED ? e->announced[rank].words.at : e->words.at + (size_t)rank * says;
+}
+
+/* The ranks' groups have as many members, which differ. */
+static enum halay_status disagree_about_members(struct halay_coordinator *c, struct entry *e, int other)
+{
+    char text[HALAY_TEXT_MAX], theirs[256], ours[256];
+
+    halay_members_difference(words_of(e, other, signature_of(e, other)->words),
+                             words_of(e, 0, signature_of(e, 0)->words), signature_of(e, 0)->members, theirs, ours,
+                             sizeof theirs);
+    snprintf(text, sizeof text, "tensor '%.*s': rank %d has %s, rank 0 has %s", (int)e->node.length, e->node.name,
+             other, theirs, ours);
+    return refuse(c, e, HALAY_ERR_MISMATCH, text);
+}
+
 static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, int other)
 {
     char text[HALAY_TEXT_MAX], theirs[256], ours[256], ranks[256] = "";
@@ -259,7 +279,8 @@ static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, 
     size_t used = 0;
     int count = 0;
 
-    halay_signature_difference(first, zero, theirs, ours, sizeof theirs);
+    if (!halay_signature_difference(first, zero, theirs, ours, sizeof theirs))
+        return disagree_about_members(c, e, other);
     for (int r = other; r < c->options.size; r++)
         if (halay_signature_equal(signature_of(e, r), first)) {
             if (used < sizeof ranks - 24)
@@ -271,24 +292,19 @@ static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, 
     return refuse(c, e, HALAY_ERR_MISMATCH, text);
 }
 
-/* What a rank says of its rows. */
-static const uint64_t *words_of(const struct entry *e, int rank, size_t says)
-{
-    return e->state[rank] == ENTRY_ANNOUNCED ? e->announced[rank].words.at : e->words.at + (size_t)rank * says;
-}
-
 /* What all have said becomes what is agreed. */
 static enum halay_status take_over(struct halay_coordinator *c, struct entry *e)
 {
     const struct halay_signature *signature = signature_of(e, 0);
     size_t says = halay_signature_says(signature, c->options.size), all = says * (size_t)c->options.size;
+    size_t heard = signature->members ? says : all;
     char text[HALAY_NAME_MAX + 64];
 
     if (halay_words_resize(&c->column, all) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     for (int r = 0; says && r < c->options.size; r++)
         memcpy(c->column.at + (size_t)r * says, words_of(e, r, says), says * sizeof *c->column.at);
-    if (!halay_signature_fits(signature, c->column.at, all)) {
+    if (!halay_signature_fits(signature, c->column.at, heard)) {
         snprintf(text, sizeof text, "tensor '%.*s': all ranks' rows together are more than fits in memory",
                  (int)e->node.length, e->node.name);
         return refuse(c, e, HALAY_ERR_ARGUMENT, text);
@@ -299,6 +315,17 @@ static enum halay_status take_over(struct halay_coordinator *c, struct entry *e)
     return vector_push(&c->fresh, e);
 }
 
+/* Of a group: the first rank whose members differ from rank 0's, or 0. */
+static int find_other_members(const struct halay_coordinator *c, const struct entry *e)
+{
+    const struct halay_signature *zero = signature_of(e, 0);
+
+    for (int r = 1; zero->members && r < c->options.size; r++)
+        if (memcmp(words_of(e, r, zero->words), words_of(e, 0, zero->words), zero->words * sizeof *e->words.at))
+            return r;
+    return 0;
+}
+
 /* All ranks have come. *agreed: they agree. */
 static enum halay_status meet(struct halay_coordinator *c, struct entry *e, int *agreed)
 {
@@ -306,6 +333,9 @@ static enum halay_status meet(struct halay_coordinator *c, struct entry *e, int 
     for (int r = 1; e->different && r < c->options.size; r++)
         if (!halay_signature_equal(signature_of(e, r), signature_of(e, 0)))
             return disagree(c, e, r);
+    int other = e->different ? find_other_members(c, e) : 0;
+    if (other)
+        return disagree_about_members(c, e, other);
     if (e->different) {
         size_t fresh = c->fresh.count;
         enum halay_status status = take_over(c, e);
@@ -372,6 +402,8 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
     int agreed = 0;
 
     if (e->state[rank] || (item && item->word_count != halay_signature_says(&item->signature, c->options.size)))
+        return HALAY_ERR_FORMAT;
+    if (item && item->signature.members && !halay_members_are_valid(&item->signature, item->words, item->word_count))
         return HALAY_ERR_FORMAT;
     e->state[rank] = ENTRY_READY;
     int has_id = e->id != (uint32_t)HALAY_NO_ID && (!e->forgetting || e->is_revived);
@@ -528,7 +560,7 @@ static enum halay_status emit_agreed(struct halay_coordinator *c, const struct e
                                .word_count = hears };
     enum halay_status status = HALAY_OK;
 
-    if (e->words.count == hears)
+    if (e->words.count == hears || e->agreed.members)
         return emit(c, -1, &item);
     if (halay_words_resize(&c->column, size) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
@@ -590,11 +622,34 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct entry *
     return emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_BUCKET, .ranges = c->ranges, .range_count = ranges });
 }
 
+static int compare_chosen(const void *a, const void *b)
+{
+    const struct entry *x = *(struct entry *const *)a, *y = *(struct entry *const *)b;
+
+    if (x->agreed.priority != y->agreed.priority)
+        return x->agreed.priority > y->agreed.priority ? -1 : 1;
+    return x->position < y->position ? -1 : x->position > y->position;
+}
+
+/* The higher priority first, otherwise as chosen. A group has one priority: its kind says so. */
+static void sort_by_priority(struct entry_vector *v)
+{
+    int is_sorted = 1;
+
+    for (size_t i = 0; i < v->count; i++) {
+        v->entries[i]->position = i;
+        is_sorted &= i == 0 || v->entries[i - 1]->agreed.priority >= v->entries[i]->agreed.priority;
+    }
+    if (!is_sorted)
+        qsort(v->entries, v->count, sizeof *v->entries, compare_chosen);
+}
+
 /* What has been chosen, group by group. */
 static enum halay_status emit_chosen(struct halay_coordinator *c)
 {
     enum halay_status status = HALAY_OK;
 
+    sort_by_priority(&c->chosen);
     for (size_t i = 0, end; i < c->chosen.count && status == HALAY_OK; i = end) {
         for (end = i; end < c->chosen.count && c->chosen.entries[end]->group == c->chosen.entries[i]->group;)
             end++;

@@ -44,6 +44,7 @@ struct entry {
     int64_t since_us, latest_us; /* when the first rank came, and the latest one */
     uint64_t order; /* rank 0's order of registration + 1; 0: by name */
     uint64_t group; /* which bucket it was chosen for */
+    size_t position;                         /* scratch: among the chosen */
     struct halay_coordinator_bucket *bucket; /* borrowed: the static bucket it belongs to, or NULL */
     size_t member;
     struct entry_list *list; /* the one it is on, or NULL */

@@ -13,6 +13,7 @@
 #include "fusion/coordinator.h"
 #include "fusion/counters.h"
 #include "fusion/link.h"
+#include "fusion/members.h"
 #include "fusion/table.h"
 #include "fusion/words.h"
 #include "halay.h"
@@ -49,6 +50,7 @@ struct halay_tensor {
     struct halay_signature signature;
     size_t count, bytes;
     struct halay_words words; /* owned: what this rank says with the signature */
+    struct halay_part *parts; /* owned: of a group */
     const void *in; /* borrowed while in flight */
     void *out;
     size_t out_bytes;
@@ -64,6 +66,9 @@ struct halay_request {
     struct halay_signature signature;
     size_t count, bytes;
     struct halay_words words; /* owned, kept: what this rank says with the signature */
+    struct halay_part *parts; /* owned, kept: of a group; as many as its signature has members */
+    size_t part_capacity;
+    size_t buckets_left; /* of a group: one a type; driver only */
     const void *in; /* borrowed while in flight; in == out: in place */
     void *out;
     size_t out_bytes; /* room at out, of operations whose result has a size of its own; of their results: */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 3 };
+enum { PROTOCOL = 4 };
 
 static void put32(unsigned char *at, uint32_t value)
 {
@@ -66,8 +66,8 @@ enum halay_status halay_message_get_header(const unsigned char *at, struct halay
 
 /* The fixed part of each kind. */
 static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
-    [HALAY_ITEM_READY] = 12, [HALAY_ITEM_ANNOUNCE] = 32, [HALAY_ITEM_WAITED] = 4, [HALAY_ITEM_FLUSH] = 4,
-    [HALAY_ITEM_AGREE] = 32, [HALAY_ITEM_BUCKET] = 4,    [HALAY_ITEM_ERROR] = 8,  [HALAY_ITEM_FORGET] = 8,
+    [HALAY_ITEM_READY] = 12, [HALAY_ITEM_ANNOUNCE] = 40, [HALAY_ITEM_WAITED] = 4, [HALAY_ITEM_FLUSH] = 4,
+    [HALAY_ITEM_AGREE] = 40, [HALAY_ITEM_BUCKET] = 4,    [HALAY_ITEM_ERROR] = 8,  [HALAY_ITEM_FORGET] = 8,
     [HALAY_ITEM_FAIL] = 12,  [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,   [HALAY_ITEM_DONE] = 4,
     [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,    [HALAY_ITEM_DOING] = 8,
 };
@@ -154,10 +154,14 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
                                    .root = (int32_t)get32(p + 8) };
     memcpy(&s->prescale, p + 16, sizeof s->prescale);
     memcpy(&s->postscale, p + 24, sizeof s->postscale);
-    memcpy(s->shape, p + 32, 8 * (size_t)p[7]);
+    s->members = get32(p + 32);
+    s->words = s->members ? get16(p + 2) : 0;
+    s->priority = (int16_t)get16(p + 36);
+    s->wire = p[38];
+    memcpy(s->shape, p + 40, 8 * (size_t)p[7]);
     item->id = get32(p + 12);
     item->word_count = get16(p + 2);
-    item->words = p + 32 + 8 * (size_t)p[7];
+    item->words = p + 40 + 8 * (size_t)p[7];
     return item->name_length && halay_signature_is_valid(s, size);
 }
 
@@ -269,6 +273,9 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
         put32(p + 12, item->id);
         memcpy(p + 16, &s->prescale, sizeof s->prescale);
         memcpy(p + 24, &s->postscale, sizeof s->postscale);
+        put32(p + 32, s->members);
+        put16(p + 36, (uint16_t)s->priority);
+        p[38] = (unsigned char)s->wire;
         break;
     case HALAY_ITEM_BUCKET:
         put16(p + 2, item->range_count);
@@ -314,7 +321,7 @@ static void put_words(unsigned char *p, const struct halay_item *item, size_t by
 
 enum halay_status halay_items_append(struct halay_items *items, const struct halay_item *item)
 {
-    unsigned char fixed[32] = { 0 };
+    unsigned char fixed[40] = { 0 };
 
     if (joins_last(items, item))
         return HALAY_OK;

@@ -11,7 +11,8 @@
  *     items: byte 0 is the kind, bytes 1-3 as said here, 0 where nothing is said
  *       READY     4 first u32 | 8 count u32                                  these ids have been submitted
  *       ANNOUNCE  1 name length | 2 words u16 | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32
- *                 | 16 prescale f64 | 24 postscale f64 | 32 shape u64 each | words u64 each (signature.h) | name, padded to 4
+ *                 | 16 prescale f64 | 24 postscale f64 | 32 members u32 | 36 priority i16 | 38 wire u8 | 39 0
+ *                 | 40 shape u64 each | words u64 each (signature.h) | name, padded to 4
  *                                                              a name that has no id, or another signature or other words
  *       WAITED                                                               the program waits (deterministic modes)
  *       FLUSH                                                                somebody waits: don't accumulate

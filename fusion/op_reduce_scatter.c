@@ -33,3 +33,13 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
         ctx->counts[i] = halay_scatter_rows(rows, ctx->size, i, NULL) * row;
     return halay_group_reduce_scatterv_start(ctx->group, in, out, ctx->counts, dtype, (enum halay_op)s->op, &b->coll);
 }
+
+void halay_reduce_scatter_finish(struct halay_request *r)
+{
+    const struct halay_signature *s = &r->signature;
+    enum halay_dtype dtype = (enum halay_dtype)s->dtype;
+    void *out = r->held ? r->held : r->out;
+
+    if (s->postscale != 1)
+        halay_scale(out, out, r->result_bytes / halay_dtype_size(dtype), dtype, s->postscale);
+}

@@ -98,6 +98,8 @@ void halay_entry_release_locked(struct halay_context *ctx, struct halay_entry *e
 /* Bytes at out that this rank's result may take. */
 static size_t room_at_out(const struct halay_context *ctx, const struct halay_tensor_info *info, size_t bytes)
 {
+    if (info->members)
+        return 0;
     if (info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL)
         return info->out_bytes;
     if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
@@ -125,8 +127,8 @@ static const char *buffer_fault(const struct halay_context *ctx, const struct ha
     size_t element = halay_dtype_size(info->dtype), bytes = count * element, room;
     uintptr_t in = (uintptr_t)info->in, out = (uintptr_t)info->out;
 
-    if (info->operation == HALAY_BARRIER)
-        return NULL;
+    if (info->operation == HALAY_BARRIER || info->members)
+        return NULL; /* members were looked at one by one */
     room = room_at_out(ctx, info, bytes);
     if (room && out % element)
         return "out is not aligned to its element";
@@ -264,6 +266,12 @@ static enum halay_status static_bucket_leave_locked(struct halay_context *ctx, s
 
 /* ---- registered tensors ---- */
 
+/* count: as halay_signature_make gives it; of a group these are bytes. */
+static size_t bytes_of(const struct halay_tensor_info *info, size_t count)
+{
+    return info->members || info->operation == HALAY_BARRIER ? count : count * halay_dtype_size(info->dtype);
+}
+
 static const void *input_of(const struct halay_tensor_info *info)
 {
     int is_out = info->operation == HALAY_BROADCAST || (info->operation == HALAY_ALLREDUCE && !info->in);
@@ -275,7 +283,7 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
                                          const struct halay_signature *signature, size_t count,
                                          struct halay_tensor *tensor)
 {
-    size_t bytes = count * halay_dtype_size(info->dtype);
+    size_t bytes = bytes_of(info, count);
 
     *tensor = (struct halay_tensor){ .ctx = ctx,
                                      .signature = *signature,
@@ -287,13 +295,21 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
     if (halay_words_resize(&tensor->words, halay_signature_says(signature, ctx->size)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     halay_signature_say(info, ctx->size, tensor->words.at);
+    if (!info->members)
+        return HALAY_OK;
+    tensor->parts = calloc(info->member_count, sizeof *tensor->parts);
+    if (!tensor->parts)
+        return HALAY_ERR_NO_MEMORY;
+    halay_members_parts(info, tensor->parts);
     return HALAY_OK;
 }
 
 static void tensor_free(struct halay_tensor *tensor)
 {
-    if (tensor)
+    if (tensor) {
         halay_words_fini(&tensor->words);
+        free(tensor->parts);
+    }
     free(tensor);
 }
 
@@ -315,7 +331,7 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
         return status;
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
     if (!tensor || tensor_describe(ctx, info, &signature, count, tensor) != HALAY_OK) {
-        free(tensor);
+        tensor_free(tensor);
         return HALAY_ERR_NO_MEMORY;
     }
     pthread_mutex_lock(&ctx->lock);
@@ -375,7 +391,7 @@ enum halay_status halay_unregister(struct halay_tensor *tensor)
 struct submission {
     const struct halay_signature *signature;
     const struct halay_tensor_info *info; /* NULL: as the registered tensor says */
-    size_t count;
+    size_t count, bytes;
     const void *in;
     void *out;
     size_t out_bytes;
@@ -405,6 +421,26 @@ static enum halay_status say(const struct halay_context *ctx, const struct halay
     return HALAY_OK;
 }
 
+/* A group's tensors. */
+static enum halay_status take_parts(const struct halay_tensor *tensor, const struct submission *s,
+                                    struct halay_request *request)
+{
+    size_t members = s->signature->members;
+
+    if (members > request->part_capacity) {
+        struct halay_part *grown = realloc(request->parts, members * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        request->parts = grown;
+        request->part_capacity = members;
+    }
+    if (members && s->info)
+        halay_members_parts(s->info, request->parts);
+    else if (members)
+        memcpy(request->parts, tensor->parts, members * sizeof *tensor->parts);
+    return HALAY_OK;
+}
+
 static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
                                        struct halay_request **out)
 {
@@ -414,12 +450,12 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     if (!request)
         return HALAY_ERR_NO_MEMORY;
     struct halay_tensor *tensor = entry->tensor;
-    if (say(ctx, tensor, s, &request->words) != HALAY_OK)
+    if (say(ctx, tensor, s, &request->words) != HALAY_OK || take_parts(tensor, s, request) != HALAY_OK)
         goto err_put;
     request->entry = entry;
     request->signature = *s->signature;
     request->count = s->count;
-    request->bytes = s->count * halay_dtype_size((enum halay_dtype)s->signature->dtype);
+    request->bytes = s->bytes;
     request->in = s->in;
     request->out = s->out;
     request->out_bytes = s->out_bytes;
@@ -453,8 +489,9 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     if (!tensor || (!callback && !request))
         return HALAY_ERR_ARGUMENT;
     struct halay_context *ctx = tensor->ctx;
-    struct submission s = { &tensor->signature, NULL, tensor->count, tensor->in, tensor->out, tensor->out_bytes,
-                            callback,           arg };
+    struct submission s = { &tensor->signature, NULL,       tensor->count,
+                            tensor->bytes,      tensor->in, tensor->out,
+                            tensor->out_bytes,  callback,   arg };
     pthread_mutex_lock(&ctx->lock);
     enum halay_status status = check_open_locked(ctx);
     if (status == HALAY_OK)
@@ -481,8 +518,8 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     if (status != HALAY_OK)
         return status;
     uint64_t hash = halay_table_hash(info->name, length);
-    size_t out_bytes = room_at_out(ctx, info, count * halay_dtype_size(info->dtype));
-    struct submission s = { &signature, info, count, input_of(info), info->out, out_bytes, callback, arg };
+    size_t bytes = bytes_of(info, count), out_bytes = room_at_out(ctx, info, bytes);
+    struct submission s = { &signature, info, count, bytes, input_of(info), info->out, out_bytes, callback, arg };
 
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry = NULL;

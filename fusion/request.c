@@ -127,6 +127,7 @@ static void request_free(struct halay_request *request)
     free(request->held);
     halay_words_fini(&request->words);
     free(request->rows);
+    free(request->parts);
 }
 
 void halay_requests_free_all(struct halay_context *ctx)

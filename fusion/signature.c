@@ -4,16 +4,20 @@
  */
 #include "fusion/signature.h"
 #include "base/memory.h"
+#include "fusion/members.h"
 #include "fusion/scale.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct halay_signature) == 24 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
+_Static_assert(sizeof(struct halay_signature) == 40 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
 
 static const char *const operation_names[] = {
     [HALAY_ALLREDUCE] = "allreduce",           [HALAY_BROADCAST] = "broadcast", [HALAY_ALLGATHER] = "allgather",
     [HALAY_REDUCE_SCATTER] = "reduce-scatter", [HALAY_ALLTOALL] = "alltoall",   [HALAY_BARRIER] = "barrier"
+};
+static const char *const wire_names[] = {
+    [HALAY_WIRE_AS_IS] = "as is", [HALAY_WIRE_F16] = "f16", [HALAY_WIRE_BF16] = "bf16"
 };
 enum { OPERATIONS = sizeof operation_names / sizeof *operation_names };
 
@@ -77,6 +81,38 @@ static enum halay_status check_splits(const struct halay_tensor_info *info, int 
     return HALAY_OK;
 }
 
+static enum halay_status check_wire(const struct halay_tensor_info *info, const char **why)
+{
+    if ((unsigned)info->wire > HALAY_WIRE_BF16)
+        REFUSE(HALAY_ERR_ARGUMENT, "unknown wire type");
+    if (info->wire && info->operation != HALAY_ALLREDUCE)
+        REFUSE(HALAY_ERR_UNSUPPORTED, "only all-reduces are compressed");
+    if (info->wire && !info->members && info->dtype != HALAY_F32)
+        REFUSE(HALAY_ERR_UNSUPPORTED, "only f32 is compressed");
+    return HALAY_OK;
+}
+
+/* A group: count is that of its members; types and shapes are in words. */
+static enum halay_status make_group(const struct halay_tensor_info *info, struct halay_signature *made, size_t *bytes,
+                                    const char **why)
+{
+    size_t words;
+
+    if (info->op < 0 || info->op >= HALAY_OP_COUNT)
+        REFUSE(HALAY_ERR_ARGUMENT, "unknown reduction");
+    made->op = (uint8_t)info->op;
+    made->prescale = info->prescale == 0 ? 1 : info->prescale;
+    made->postscale = info->postscale == 0 ? 1 : info->postscale;
+    if (!isfinite(made->prescale) || !isfinite(made->postscale))
+        REFUSE(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number");
+    *why = halay_members_fault(info, &words, bytes);
+    if (*why)
+        return HALAY_ERR_ARGUMENT;
+    made->members = (uint32_t)info->member_count;
+    made->words = (uint32_t)words;
+    return HALAY_OK;
+}
+
 /* What the operation needs; made has type and shape. */
 static enum halay_status make_operation(const struct halay_tensor_info *info, int size, struct halay_signature *made,
                                         const char **why)
@@ -112,17 +148,31 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
 enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size, struct halay_signature *signature,
                                        size_t *count, const char **why)
 {
-    struct halay_signature made = { .prescale = 1, .postscale = 1 };
+    struct halay_signature made = {
+        .prescale = 1, .postscale = 1, .priority = info->priority, .wire = (uint32_t)info->wire
+    };
     int fits;
 
     if ((unsigned)info->operation >= OPERATIONS)
         REFUSE(HALAY_ERR_ARGUMENT, "unknown operation");
     made.operation = (uint8_t)info->operation;
     if (info->operation == HALAY_BARRIER) {
+        made.wire = 0;
         *signature = made;
         *count = 0;
         return HALAY_OK;
     }
+    enum halay_status status = check_wire(info, why);
+    if (status == HALAY_OK && info->members) {
+        status = make_group(info, &made, count, why);
+        if (status == HALAY_OK)
+            *signature = made;
+        return status;
+    }
+    if (status != HALAY_OK)
+        return status;
+    if (info->priority < INT16_MIN || info->priority > INT16_MAX)
+        REFUSE(HALAY_ERR_ARGUMENT, "priority must be -32768 to 32767");
     if (!halay_dtype_size(info->dtype))
         REFUSE(HALAY_ERR_ARGUMENT, "unknown type");
     if (info->dimensions < 0 || info->dimensions > HALAY_DIMENSIONS_MAX)
@@ -134,7 +184,7 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
     size_t elements = count_elements(made.shape, made.dimensions, halay_dtype_size(info->dtype), &fits);
     if (!fits)
         REFUSE(HALAY_ERR_ARGUMENT, "the shape has more bytes than memory");
-    enum halay_status status = make_operation(info, size, &made, why);
+    status = make_operation(info, size, &made, why);
     if (status != HALAY_OK)
         return status;
     if (elements && !info->out && !goes_by_rows(info->operation))
@@ -151,11 +201,15 @@ size_t halay_signature_says(const struct halay_signature *s, int size)
 {
     if (s->operation == HALAY_ALLTOALL)
         return (size_t)size;
+    if (s->members)
+        return s->words;
     return s->operation == HALAY_ALLGATHER;
 }
 
 void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_t *words)
 {
+    if (info->members && info->operation == HALAY_ALLREDUCE)
+        halay_members_say(info, words);
     if (info->operation == HALAY_ALLGATHER)
         words[0] = info->shape[0];
     for (int r = 0; info->operation == HALAY_ALLTOALL && r < size; r++)
@@ -164,7 +218,7 @@ void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_
 
 size_t halay_signature_hears(const struct halay_signature *s, int size)
 {
-    return is_ragged(s->operation) ? (size_t)size : 0;
+    return is_ragged(s->operation) ? (size_t)size : s->words;
 }
 
 int halay_signature_fits(const struct halay_signature *s, const void *words, size_t count)
@@ -173,6 +227,8 @@ int halay_signature_fits(const struct halay_signature *s, const void *words, siz
     size_t total = 0;
     int fits;
 
+    if (s->members)
+        return halay_members_are_valid(s, words, count);
     memcpy(shape, s->shape, sizeof shape);
     for (size_t i = 0; i < count; i++) {
         memcpy(&rows, (const char *)words + i * sizeof rows, sizeof rows);
@@ -191,7 +247,9 @@ static int unused_is_neutral(const struct halay_signature *s)
         return 0;
     if (s->operation != HALAY_BROADCAST && s->root != 0)
         return 0;
-    if (s->operation == HALAY_BARRIER && (s->dtype != 0 || s->dimensions != 0))
+    if ((s->operation == HALAY_BARRIER || s->members) && (s->dtype != 0 || s->dimensions != 0))
+        return 0;
+    if (s->operation != HALAY_ALLREDUCE && (s->members || s->wire))
         return 0;
     return !is_ragged(s->operation) || s->shape[0] == 0;
 }
@@ -206,13 +264,18 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
         if (s->shape[d])
             return 0;
     count_elements(s->shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
+    if (s->wire > HALAY_WIRE_BF16 || s->priority < INT16_MIN || s->priority > INT16_MAX)
+        return 0;
     if (!fits || !unused_is_neutral(s) || (goes_by_rows(s->operation) && !s->dimensions))
         return 0;
     if (s->operation == HALAY_BROADCAST)
         return s->root >= 0 && s->root < size;
     if (!is_reduction(s->operation))
         return 1;
-    return scales_are_valid(s) && s->op < HALAY_OP_COUNT &&
+    if (s->members) /* the types are known with the words */
+        return s->op < HALAY_OP_COUNT && isfinite(s->prescale) && isfinite(s->postscale) && s->prescale != 0 &&
+               s->postscale != 0;
+    return (!s->wire || s->dtype == HALAY_F32) && scales_are_valid(s) && s->op < HALAY_OP_COUNT &&
            halay_op_takes((enum halay_op)s->op, (enum halay_dtype)s->dtype) &&
            (s->op != HALAY_ADASUM || s->operation == HALAY_ALLREDUCE);
 }
@@ -243,14 +306,16 @@ size_t halay_signature_row(const struct halay_signature *s)
 
 int halay_signature_fuses(const struct halay_signature *s)
 {
-    return s->operation == HALAY_ALLREDUCE || s->operation == HALAY_BROADCAST;
+    return (s->operation == HALAY_ALLREDUCE && !s->members) || s->operation == HALAY_BROADCAST;
 }
 
 uint64_t halay_signature_kind(const struct halay_signature *s)
 {
+    uint64_t priority = (uint64_t)(uint16_t)s->priority << 48;
+
     if (s->operation == HALAY_BROADCAST)
-        return (uint64_t)1 << 32 | (uint32_t)s->root;
-    return (uint64_t)s->dtype << 8 | s->op;
+        return priority | (uint64_t)1 << 32 | (uint32_t)s->root;
+    return priority | (uint64_t)s->wire << 16 | (uint64_t)s->dtype << 8 | s->op;
 }
 
 static void print_shape(const struct halay_signature *s, char *text, size_t size)
@@ -265,6 +330,14 @@ static void print_shape(const struct halay_signature *s, char *text, size_t size
             used += (size_t)snprintf(text + used, size - used, "%s%llu", d ? "," : "", (unsigned long long)s->shape[d]);
 }
 
+static void print_members(const struct halay_signature *s, char *text, size_t size)
+{
+    if (s->members)
+        snprintf(text, size, "%u member%s", (unsigned)s->members, s->members > 1 ? "s" : "");
+    else
+        snprintf(text, size, "no members");
+}
+
 int halay_signature_difference(const struct halay_signature *a, const struct halay_signature *b, char *a_text,
                                char *b_text, size_t size)
 {
@@ -273,6 +346,9 @@ int halay_signature_difference(const struct halay_signature *a, const struct hal
     if (a->operation != b->operation) {
         snprintf(a_text, size, "operation %s", operation_names[a->operation]);
         snprintf(b_text, size, "%s", operation_names[b->operation]);
+    } else if (a->members != b->members) {
+        print_members(a, a_text, size);
+        print_members(b, b_text, size);
     } else if (a->dtype != b->dtype) {
         snprintf(a_text, size, "type %s", halay_dtype_name((enum halay_dtype)a->dtype));
         snprintf(b_text, size, "%s", halay_dtype_name((enum halay_dtype)b->dtype));
@@ -287,6 +363,12 @@ int halay_signature_difference(const struct halay_signature *a, const struct hal
     } else if (a->prescale != b->prescale || a->postscale != b->postscale) {
         snprintf(a_text, size, "scale factors %.17g, %.17g", a->prescale, a->postscale);
         snprintf(b_text, size, "%.17g, %.17g", b->prescale, b->postscale);
+    } else if (a->wire != b->wire) {
+        snprintf(a_text, size, "wire type %s", wire_names[a->wire]);
+        snprintf(b_text, size, "%s", wire_names[b->wire]);
+    } else if (a->priority != b->priority) {
+        snprintf(a_text, size, "priority %d", (int)a->priority);
+        snprintf(b_text, size, "%d", (int)b->priority);
     } else if (a->root != b->root) {
         snprintf(a_text, size, "root %d", (int)a->root);
         snprintf(b_text, size, "%d", (int)b->root);

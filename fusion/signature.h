@@ -12,6 +12,7 @@
  *                       what a rank says                what the coordinator answers
  *     all-gather        its rows                        the rows of each rank
  *     all-to-all        its rows for each rank          the rows that each rank has for this one
+ *     a group           what its members are: equal on all ranks, as is the answer
  */
 #ifndef HALAY_SIGNATURE_H
 #define HALAY_SIGNATURE_H
@@ -28,6 +29,9 @@ struct halay_signature {
     uint8_t op;        /* enum halay_op; 0 where nothing is reduced */
     uint8_t dimensions;
     int32_t root;               /* 0 but for a broadcast */
+    uint32_t members, words;    /* a group's tensors (members.h), and how many words say what they are; else 0 */
+    int32_t priority;
+    uint32_t wire;              /* enum halay_wire */
     double prescale, postscale; /* finite; reductions only */
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };

@@ -93,6 +93,18 @@ enum halay_operation {
 
 enum { HALAY_DIMENSIONS_MAX = 8, HALAY_NAME_MAX = 255 };
 
+/* What f32 travels as. */
+enum halay_wire { HALAY_WIRE_AS_IS = 0, HALAY_WIRE_F16 = 1, HALAY_WIRE_BF16 = 2 };
+
+/* A tensor of a group. */
+struct halay_member {
+    const void *in; /* NULL: out, in place */
+    void *out;
+    enum halay_dtype dtype;
+    int dimensions;
+    size_t shape[HALAY_DIMENSIONS_MAX];
+};
+
 /*
  * What a tensor is and what is done with it. Zero-initialise, set struct_size to sizeof, then the rest.
  *
@@ -136,6 +148,18 @@ struct halay_tensor_info {
     size_t out_bytes; /* room at out; all-gather and all-to-all only */
     /* All-to-all: rows for each rank, copied, their sum at most shape[0]; NULL: as many for each. */
     const size_t *splits;
+    /*
+     * All-reduce: several tensors as one, a group. What is said of members replaces in, out, dtype, dimensions and shape;
+     * the rest is common to them. They start when all ranks have submitted the group, run together, those of one type in one
+     * collective, and end together: an error in one is an error of all. Copied. At most 8000, dimensions counted.
+     */
+    const struct halay_member *members;
+    size_t member_count;
+    /* All-reduce of f32: elements travel and are reduced as this type and are f32 again in out; prescale comes before,
+     * postscale after. Half the bytes, and the ranks still get the same bits. */
+    enum halay_wire wire;
+    /* -32768 to 32767, equal on all ranks: of what is ready at a time, the higher goes first. */
+    int priority;
 };
 
 /* Rows of the part that a rank gets of a reduce-scatter: rows / size, the first rows % size ranks one more. *first (NULL: not

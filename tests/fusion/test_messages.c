@@ -40,6 +40,15 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         s->prescale = s->postscale = 1;
         if (s->operation == HALAY_ALLREDUCE && s->dtype != HALAY_BOOL)
             s->prescale = 1 + (double)random_below(r, 5) / 7;
+        s->priority = (int32_t)random_below(r, 9) - 4;
+        if (s->operation == HALAY_ALLREDUCE && s->dtype == HALAY_F32)
+            s->wire = (uint32_t)random_below(r, 3);
+        if (s->operation == HALAY_ALLREDUCE && !random_below(r, 3)) {
+            s->members = 1 + (uint32_t)random_below(r, 5);
+            s->words = (uint32_t)item.word_count;
+            s->dtype = s->dimensions = 0;
+            memset(s->shape, 0, sizeof s->shape);
+        }
         item.id = (uint32_t)random_next(r);
         break;
     case HALAY_ITEM_BUCKET:

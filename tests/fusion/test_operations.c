@@ -203,6 +203,238 @@ static void body_alltoall(struct rank_run *run)
     CHECK(rows_from[run->size - 1] == (run->rank == 0 ? 2u : 0u));
 }
 
+/* ---- groups ---- */
+
+enum { MEMBERS = 5 };
+
+struct group_data {
+    float a[7], b[1000], copied[1000];
+    double d[3];
+    uint16_t empty[1];
+};
+
+static void make_group(struct group_data *g, struct halay_member *members, int rank)
+{
+    memset(members, 0, MEMBERS * sizeof *members);
+    members[0] = (struct halay_member){ .out = g->a, .dtype = HALAY_F32, .dimensions = 1, .shape = { 7 } };
+    members[1] = (struct halay_member){ .out = g->d, .dtype = HALAY_F64, .dimensions = 2, .shape = { 1, 2 } };
+    members[2] = (struct halay_member){
+        .in = g->b, .out = g->copied, .dtype = HALAY_F32, .dimensions = 2, .shape = { 10, 100 }
+    };
+    members[3] = (struct halay_member){ .out = g->empty, .dtype = HALAY_F16, .dimensions = 1, .shape = { 0 } };
+    members[4] = (struct halay_member){ .out = &g->d[2], .dtype = HALAY_F64, .dimensions = 0 };
+    for (int i = 0; i < 7; i++)
+        g->a[i] = (float)(rank + i);
+    for (int i = 0; i < 1000; i++)
+        g->b[i] = (float)(rank * i);
+    for (int i = 0; i < 3; i++)
+        g->d[i] = rank + 10 * i;
+}
+
+static int group_is_right(const struct group_data *g, int size, double factor)
+{
+    double ranks = size * (size - 1) / 2;
+
+    for (int i = 0; i < 7; i++)
+        if (g->a[i] != (float)(factor * (ranks + size * i)))
+            return 0;
+    for (int i = 0; i < 1000; i++)
+        if (g->copied[i] != (float)(factor * ranks * i))
+            return 0;
+    for (int i = 0; i < 3; i++)
+        if (g->d[i] != factor * (ranks + size * 10 * i))
+            return 0;
+    return 1;
+}
+
+static void refuse_groups(struct rank_run *run)
+{
+    struct group_data g;
+    struct halay_member members[MEMBERS];
+    struct halay_request *request;
+    struct halay_tensor_info good = {
+        .struct_size = sizeof good, .name = "r", .members = members, .member_count = MEMBERS
+    };
+    struct halay_tensor_info info = good;
+
+    make_group(&g, members, run->rank);
+    info.member_count = 0;
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
+    info = good;
+    info.operation = HALAY_BROADCAST;
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
+    info = good;
+    info.op = HALAY_BIT_AND;
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "one is refused: all are");
+    info = good;
+    info.wire = HALAY_WIRE_F16;
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "f64 is not compressed");
+    members[2].out = &g.b[1];
+    CHECK(halay_submit_named(run->ctx, &good, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "overlap");
+    info = good;
+    info.members = NULL;
+    info.priority = 40000;
+    info.out = &g;
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "priority");
+}
+
+static void body_group(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    struct group_data g;
+    struct halay_member members[MEMBERS];
+    struct halay_request *request, *single;
+    struct halay_tensor *tensor;
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "grads", .members = members, .member_count = MEMBERS, .postscale = 2
+    };
+    uint64_t before = 0;
+
+    for (int step = 0; step < 4; step++) { /* by name, with a factor, beside a single one */
+        float one = 1;
+        make_group(&g, members, run->rank);
+        CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
+        CHECK(halay_allreduce_async(ctx, "single", NULL, &one, 1, HALAY_F32, HALAY_SUM, &single) == HALAY_OK);
+        CHECK(halay_wait(request, -1) == HALAY_OK && halay_wait(single, -1) == HALAY_OK);
+        CHECK(group_is_right(&g, run->size, 2) && one == (float)run->size);
+        halay_request_free(request);
+        halay_request_free(single);
+        if (step == 1)
+            before = negotiations(ctx);
+        CHECK(step < 1 || negotiations(ctx) == before, "a steady step speaks in ids only");
+    }
+    info.name = "registered";
+    info.postscale = 0;
+    make_group(&g, members, run->rank);
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_OK);
+    for (int step = 0; step < 3; step++) {
+        make_group(&g, members, run->rank);
+        memset(members, 0, sizeof members); /* they were copied */
+        CHECK(halay_submit(tensor, NULL, NULL, &request) == HALAY_OK && halay_wait(request, -1) == HALAY_OK);
+        CHECK(group_is_right(&g, run->size, 1));
+        halay_request_free(request);
+    }
+    CHECK(halay_unregister(tensor) == HALAY_OK);
+    refuse_groups(run);
+}
+
+/* ---- wire types ---- */
+
+enum { WIRE_COUNT = 3000 };
+
+/* Two tensors, fused: in place in shared memory, out of place in private memory. */
+static void check_wire(struct rank_run *run, float *const data[2], const float *in, enum halay_wire wire,
+                       enum halay_op op, double prescale, double postscale)
+{
+    double factor = prescale * postscale * (op == HALAY_SUM ? run->size : 1);
+    struct halay_request *requests[2];
+
+    for (int t = 0; t < 2; t++) {
+        const char *const names[] = { "0", "1" };
+        struct halay_tensor_info info = { .struct_size = sizeof info,
+                                          .name = names[t],
+                                          .dimensions = 1,
+                                          .shape = { WIRE_COUNT },
+                                          .in = t ? in : NULL,
+                                          .out = data[t],
+                                          .op = op,
+                                          .wire = wire,
+                                          .prescale = prescale,
+                                          .postscale = postscale };
+        memcpy(data[t], in, WIRE_COUNT * sizeof *in);
+        CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &requests[t]) == HALAY_OK);
+    }
+    for (int t = 0; t < 2; t++) {
+        size_t right = 0;
+        CHECK(halay_wait(requests[t], -1) == HALAY_OK);
+        halay_request_free(requests[t]);
+        for (int i = 0; i < WIRE_COUNT; i++)
+            right += data[t][i] == (float)(in[i] * factor);
+        CHECK(right == WIRE_COUNT, "wire %d, %s, tensor %d: %zu are right", (int)wire, halay_op_name(op), t, right);
+    }
+}
+
+static float one_over_the_wire(struct rank_run *run, float value, double prescale, double postscale)
+{
+    struct halay_request *request;
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "one",
+                                      .out = &value,
+                                      .op = HALAY_MAX,
+                                      .wire = HALAY_WIRE_F16,
+                                      .prescale = prescale,
+                                      .postscale = postscale };
+
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_OK && halay_wait(request, -1) == HALAY_OK);
+    halay_request_free(request);
+    return value;
+}
+
+static void body_wire(struct rank_run *run)
+{
+    float *data[2], in[WIRE_COUNT];
+
+    REQUIRE(halay_alloc(run->ctx, sizeof in, (void **)&data[0]) == HALAY_OK);
+    REQUIRE((data[1] = malloc(sizeof in)) != NULL);
+    for (int i = 0; i < WIRE_COUNT; i++)
+        in[i] = (float)(i % 16);
+    for (int wire = HALAY_WIRE_F16; wire <= HALAY_WIRE_BF16; wire++) {
+        check_wire(run, data, in, (enum halay_wire)wire, HALAY_SUM, 1, 1);
+        check_wire(run, data, in, (enum halay_wire)wire, HALAY_SUM, 0.5, 6);
+        check_wire(run, data, in, (enum halay_wire)wire, HALAY_AVERAGE, 1, 1);
+        check_wire(run, data, in, (enum halay_wire)wire, HALAY_ADASUM, 1, 1);
+    }
+    CHECK(one_over_the_wire(run, 1 + 1.0f / 4096, 1, 1) == 1 || run->size == 1, "it is rounded");
+    CHECK(one_over_the_wire(run, 80000, 0.125, 8) == 80000, "prescale keeps it within f16");
+    halay_free(run->ctx, data[0]);
+    free(data[1]);
+}
+
+/* ---- priorities: by a coordinator alone ---- */
+
+struct given_out {
+    char names[8][2]; /* [id] */
+    char order[8];
+    int count;
+};
+
+static enum halay_status note_item(void *arg, int rank, const struct halay_item *item)
+{
+    struct given_out *given = arg;
+
+    (void)rank;
+    if (item->kind == HALAY_ITEM_AGREE)
+        given->names[item->id][0] = item->name[0];
+    for (size_t i = 0; item->kind == HALAY_ITEM_BUCKET && i < item->range_count; i++)
+        for (uint32_t k = 0; k < item->ranges[i].count; k++)
+            given->order[given->count++] = given->names[item->ranges[i].first + k][0];
+    return HALAY_OK;
+}
+
+static void check_priorities(size_t threshold, const char *want)
+{
+    static const int priorities[] = { 0, -5, 7, 0, 7, -5 };
+    struct given_out given = { .count = 0 };
+    struct halay_coordinator_options options = {
+        .size = 1, .threshold = threshold, .ids_max = 100, .emit = note_item, .arg = &given
+    };
+    struct halay_coordinator *c;
+    int emitted;
+
+    REQUIRE(halay_coordinator_create(&options, &c) == HALAY_OK);
+    for (int i = 0; i < 6; i++) {
+        char name = (char)('a' + i);
+        struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
+                                   .name = &name,
+                                   .name_length = 1,
+                                   .signature = { .prescale = 1, .postscale = 1, .priority = priorities[i] } };
+        CHECK(halay_coordinator_receive(c, 0, &item, 0) == HALAY_OK);
+    }
+    CHECK(halay_coordinator_decide(c, 1, &emitted) == HALAY_OK && emitted);
+    CHECK(!strcmp(given.order, want), "'%s', not '%s'", given.order, want);
+    halay_coordinator_destroy(c);
+}
+
 /* ---- barrier ---- */
 
 static void body_barrier(struct rank_run *run)
@@ -297,6 +529,12 @@ static void body_mismatch(struct rank_run *run)
                                    .out_bytes = sizeof out };
     struct halay_tensor_info s = g, a = g, b = g;
     s.operation = HALAY_REDUCE_SCATTER;
+    struct halay_tensor_info r = g, m = { .struct_size = sizeof m, .name = "m" };
+    struct halay_member two[2] = { { .out = out, .dtype = HALAY_F32, .dimensions = 1, .shape = { 4 } },
+                                   { .out = out + 8, .dtype = HALAY_F64, .dimensions = 1, .shape = { 3 } } };
+    r.operation = HALAY_ALLREDUCE;
+    m.members = two;
+    m.member_count = 2;
     a.operation = HALAY_ALLTOALL;
     a.splits = splits;
     b.operation = HALAY_BARRIER;
@@ -310,8 +548,15 @@ static void body_mismatch(struct rank_run *run)
                                   { "tensor 'm': rank %d has scale factors 2, 1, rank 0 has 1, 1", { s, s } },
                                   { "tensor 'm': rank %d has shape [*,2], rank 0 has [*,8]", { a, a } },
                                   { "tensor 'm': rank %d has operation allgather, rank 0 has alltoall", { a, g } },
-                                  { "tensor 'm': rank %d has operation reduce-scatter, rank 0 has barrier",
-                                    { b, s } } };
+                                  { "tensor 'm': rank %d has operation reduce-scatter, rank 0 has barrier", { b, s } },
+                                  { "tensor 'm': rank %d has wire type bf16, rank 0 has as is", { r, r } },
+                                  { "tensor 'm': rank %d has priority 3, rank 0 has 0", { r, r } },
+                                  { "tensor 'm': rank %d has no members, rank 0 has 2 members", { m, r } },
+                                  { "tensor 'm': rank %d has 1 member, rank 0 has 2 members", { m, m } },
+                                  { "tensor 'm': rank %d has member 1 f64 [3,2], rank 0 has f64 [3]", { m, m } },
+                                  { "tensor 'm': rank %d has member 1 f64 [2], rank 0 has f64 [3]", { m, m } },
+                                  { "tensor 'm': rank %d has member 0 f16 [4], rank 0 has f32 [4]", { m, m } } };
+    struct halay_member deviating[3][2] = { { two[0], two[1] }, { two[0], two[1] }, { two[0], two[1] } };
 
     kinds[0].info[1].shape[1] = 4;
     kinds[1].info[1].dimensions = 3;
@@ -321,6 +566,15 @@ static void body_mismatch(struct rank_run *run)
     kinds[6].info[1].op = HALAY_MAX;
     kinds[7].info[1].prescale = 2;
     kinds[8].info[1].shape[1] = 2;
+    kinds[11].info[1].wire = HALAY_WIRE_BF16;
+    kinds[12].info[1].priority = 3;
+    kinds[14].info[1].member_count = 1;
+    deviating[0][1].dimensions = 2;
+    deviating[0][1].shape[1] = 2;
+    deviating[1][1].shape[0] = 2;
+    deviating[2][0].dtype = HALAY_F16;
+    for (int i = 0; i < 3; i++)
+        kinds[15 + i].info[1].members = deviating[i];
     for (int round = 0; round < 2; round++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
             check_difference(run, &kinds[k]);
@@ -348,12 +602,16 @@ int main(void)
 {
     static const int sizes[] = { 1, 2, 3, 4 };
 
+    check_priorities(0, "ceadbf");
+    check_priorities(1 << 20, "ceadbf");
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (uint64_t delay = 0; delay < 2; delay++) {
             ranks_run(sizes[s], delay * 5, &(struct rank_run){ .body = body_allgather, .expected = "'short'" }, NULL,
                       NULL);
             ranks_run(sizes[s], delay * 6, &(struct rank_run){ .body = body_reduce_scatter }, NULL, NULL);
             ranks_run(sizes[s], delay * 7, &(struct rank_run){ .body = body_alltoall }, NULL, NULL);
+            ranks_run(sizes[s], delay * 11, &(struct rank_run){ .body = body_group, .expected = "'r'" }, NULL, NULL);
+            ranks_run(sizes[s], delay * 12, &(struct rank_run){ .body = body_wire }, NULL, NULL);
             _Atomic int entered = 0;
             ranks_run(sizes[s], delay * 8, &(struct rank_run){ .body = body_barrier, .arg = &entered }, NULL, NULL);
             ranks_run(sizes[s], delay * 9, &(struct rank_run){ .body = body_refused, .expected = "'r'" }, NULL, NULL);
