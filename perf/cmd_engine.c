@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * halay-perf engine: what the background engine costs: the latency of one small tensor that it knows, the processor
- * time it takes while there is nothing to do, and with --model many-small the time of a step with a thousand small
- * tensors.
+ * time it takes while there is nothing to do, and with --model the time of a step with a model's gradients, beside MPI's.
  *
  * A struct run is zero-initialised and run_fini takes any state. Ranks stay in step by the engine's own operations;
  * rank 0 alone prints. The measurements are in engine_latency.c, engine_model.c.
@@ -11,16 +10,16 @@
 #include "perf/output.h"
 #include "perf/perf.h"
 #include "perf/stats.h"
+#include "perf/versus.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { SHARED, PRIVATE };
 static const char *const buffers_words[] = { "shared", "private", NULL };
-enum { MODEL_NONE, MODEL_MANY_SMALL };
-static const char *const model_words[] = { "none", "many-small", NULL };
+static const char *const versus_words[] = { "none", "mpi", NULL };
 
 struct options {
-    int model, buffers;
+    int model, buffers, versus; /* model: of perf_model_words */
     long iterations, steps;
     double idle_seconds;
     const char *transport, *json;
@@ -31,41 +30,57 @@ struct run {
     struct perf_environment environment;
     int has_environment;
     struct perf_engine engine;     /* owned */
+    struct perf_versus versus;     /* owned */
     struct perf_progress progress; /* owned; of rank 0 */
     struct perf_json json;         /* owned; of rank 0 */
     json_t *report;                /* owned; of rank 0 with --json */
     int prints;                    /* rank 0, unless the JSON goes to standard output */
+    int is_open, is_measured;
+    char text[512]; /* why it failed, if the status alone does not say that */
 };
 
 static int parse(struct run *run, int argc, char **argv, int *exit_status)
 {
     struct options *o = &run->options;
     const struct perf_option table[] = {
-        { 0, "model", PERF_WORD, &o->model, "also time a step of a model (none)", "MODEL", 0, 0, model_words },
+        { 0, "model", PERF_WORD, &o->model, "also time a step of a model (none)", "MODEL", 0, 0, perf_model_words },
         { 0, "buffers", PERF_WORD, &o->buffers, "memory that ranks of a host share, or the program's own (shared)",
           "KIND", 0, 0, buffers_words },
         { 'n', "iterations", PERF_LONG, &o->iterations, "submissions of the one tensor (500)", "N", 1, 1000000, NULL },
-        { 's', "steps", PERF_LONG, &o->steps, "steps of the model (200)", "N", 1, 1000000, NULL },
+        { 's', "steps", PERF_LONG, &o->steps, "steps of the model (200, fewer if it is large)", "N", 1, 1000000, NULL },
         { 0, "idle", PERF_REAL, &o->idle_seconds, "seconds in which idle processor time is counted (3)", "SECONDS", 0,
           3600, NULL },
+        { 0, "versus", PERF_WORD, &o->versus, "reduce the model's tensors with MPI_Allreduce too (none)", "NAME", 0, 0,
+          versus_words },
         { 0, "transport", PERF_TEXT, &o->transport, "force a transport: shm, mpi, ucx", "NAME", 0, 0, NULL },
         { 0, "json", PERF_TEXT, &o->json, "write the results there ('-': standard output, instead of the text)", "FILE",
           0, 0, NULL },
         { 0, NULL, PERF_FLAG, NULL, NULL, NULL, 0, 0, NULL },
     };
 
-    *o = (struct options){ .iterations = 500, .steps = 200, .idle_seconds = 3 };
+    *o = (struct options){ .iterations = 500, .idle_seconds = 3 };
     return perf_parse(&run->environment, &perf_engine_command, table, argc, argv, exit_status);
 }
 
 static enum halay_status start(struct run *run)
 {
     const struct options *o = &run->options;
-    enum halay_status status = perf_engine_open(&run->engine, o->transport, o->buffers == SHARED);
+    const char *transport = o->transport ? o->transport : run->environment.config.transport;
     int failed = 0;
 
+    if (o->versus && perf_versus_start(&run->versus, &run->environment.config, transport, run->text, sizeof run->text))
+        return HALAY_ERR_CONFIG;
+    enum halay_status status = perf_engine_open(&run->engine, o->transport, o->buffers == SHARED);
     if (status != HALAY_OK)
         return status;
+    run->is_open = 1;
+    run->engine.bucket_bytes = run->environment.config.fusion_threshold;
+    if (o->versus && perf_versus_check(&run->versus, run->engine.rank, run->engine.size,
+                                       &(struct perf_call){ .collective = PERF_ALLREDUCE, .count = 1, .dtype = HALAY_F32,
+                                                            .op = HALAY_SUM },
+                                       run->text, sizeof run->text))
+        return HALAY_ERR_CONFIG;
+    run->engine.mpi = run->versus.mpi;
     if (run->engine.rank == 0 && o->json)
         failed = perf_json_open(o->json, &run->json) ||
                  !(run->report = json_pack("{s:s, s:i, s:s, s:{s:s}}", "op", "engine", "ranks", run->engine.size,
@@ -85,7 +100,9 @@ static void run_fini(struct run *run)
 {
     json_decref(run->report);
     perf_json_abandon(&run->json);
-    perf_engine_close(&run->engine);
+    if (run->is_open)
+        perf_engine_close(&run->engine);
+    perf_versus_end(&run->versus, run->is_measured);
     perf_progress_fini(&run->progress);
     if (run->has_environment)
         perf_environment_fini(&run->environment);
@@ -139,25 +156,49 @@ static enum halay_status idle(struct run *run)
     return HALAY_OK;
 }
 
+static void report_versus(struct run *run, const struct perf_step *step)
+{
+    json_t *list = run->report ? json_array() : NULL;
+
+    for (int row = PERF_STEP_MPI_TENSORS; row < PERF_STEP_ROWS; row++) {
+        char name[64];
+        double ratio = step->seconds[row] / step->seconds[PERF_STEP_ENGINE];
+        snprintf(name, sizeof name, "%s, one call a %s", run->versus.name,
+                 row == PERF_STEP_MPI_TENSORS ? "tensor" : "bucket");
+        if (run->prints)
+            printf("%-46s %9.3f ms a step, %.2f times ours\n", name, step->seconds[row] * 1e3, ratio);
+        if (list)
+            json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "name", name, "step_ms", step->seconds[row] * 1e3,
+                                                  "ratio", ratio));
+    }
+    if (list)
+        json_object_set_new(run->report, "versus", list);
+}
+
 static enum halay_status model(struct run *run)
 {
     struct perf_step step;
 
-    if (run->options.model == MODEL_NONE)
+    if (!run->options.model)
         return HALAY_OK;
-    enum halay_status status = perf_engine_many_small(&run->engine, run->options.steps, &step);
+    const struct perf_model *m = &perf_models[run->options.model - 1];
+    enum halay_status status = perf_engine_replay(&run->engine, m, run->options.steps ? run->options.steps : m->steps, &step);
     perf_progress_clear(run->engine.progress);
     if (status != HALAY_OK)
         return status;
     if (run->prints)
-        printf("%-46s %9.3f ms a step, %.3f ms of it after the last submission\n",
-               "1000 cached tensors of 4 KB:", step.seconds * 1e3, step.exposed_seconds * 1e3);
+        printf("%-46s %9.3f ms a step, %.3f ms of it after the last submission; %zu tensors, %zu bytes, %.0f messages\n",
+               m->what, step.seconds[PERF_STEP_ENGINE] * 1e3, step.exposed_seconds * 1e3, step.tensors, step.bytes,
+               step.messages);
     if (run->report) {
-        json_object_set_new(run->report, "model", json_string(model_words[run->options.model]));
-        json_object_set_new(run->report, "step_ms", json_real(step.seconds * 1e3));
+        json_object_set_new(run->report, "model", json_string(m->name));
+        json_object_set_new(run->report, "step_ms", json_real(step.seconds[PERF_STEP_ENGINE] * 1e3));
         json_object_set_new(run->report, "exposed_ms", json_real(step.exposed_seconds * 1e3));
+        json_object_set_new(run->report, "messages_per_step", json_integer((json_int_t)step.messages));
         json_object_set_new(run->report, "bytes_per_step", json_integer((json_int_t)step.bytes));
     }
+    if (run->engine.mpi)
+        report_versus(run, &step);
     return HALAY_OK;
 }
 
@@ -198,9 +239,10 @@ static int run_engine(int argc, char **argv)
     run.has_environment = 1;
     if (!parse(&run, argc, argv, &exit_status)) {
         if ((status = start(&run)) != HALAY_OK || (status = measure_all(&run)) != HALAY_OK) {
-            fprintf(stderr, "halay-perf engine: failed: %s\n", halay_status_string(status));
+            fprintf(stderr, "halay-perf engine: failed: %s\n", *run.text ? run.text : halay_status_string(status));
             exit_status = status == HALAY_ERR_CONFIG ? PERF_EXIT_USAGE : PERF_EXIT_FAILED;
         } else {
+            run.is_measured = 1;
             exit_status = finish(&run);
         }
     }
@@ -215,6 +257,7 @@ const struct perf_command perf_engine_command = {
     .notes =
         "Start it with halayrun or mpirun. The tensor is registered and known to the engine, which sleeps before each\n"
         "submission; its end is seen by a callback on the engine's thread, then by a thread that waits and\n"
-        "drives. Model many-small: 1,000 tensors of 4 KB, all submitted, then all waited for.\n",
+        "drives. A model's gradients are all submitted, last layers first, then all waited for. MPI reduces them\n"
+        "one by one, and as buckets that lie in one piece already.\n",
     .run = run_engine,
 };

@@ -6,7 +6,9 @@
 #define HALAY_PERF_ENGINE_H
 
 #include "halay.h"
+#include "perf/models.h"
 #include "perf/output.h"
+#include "perf/perf_mpi.h"
 #include <stddef.h>
 
 struct perf_engine {
@@ -14,6 +16,8 @@ struct perf_engine {
     int rank, size;
     int is_shared;                  /* tensors lie in halay_alloc memory */
     int wrong;                      /* a tensor came out wrong on some rank */
+    size_t bucket_bytes;                  /* what the engine fuses at most */
+    const struct halay_perf_mpi_ops *mpi; /* borrowed; NULL: no comparison */
     struct perf_progress *progress; /* borrowed; NULL on ranks that don't show any */
 };
 
@@ -38,13 +42,20 @@ enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driv
 /* Processor time of this process in percent of one core, the worst rank's, while nothing is submitted. */
 enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, double *percent);
 
+/* How a step can be done: by the engine; by MPI, one call a tensor, or one a bucket of tensors that lie side by side. */
+enum perf_step_row { PERF_STEP_ENGINE, PERF_STEP_MPI_TENSORS, PERF_STEP_MPI_BUCKETS, PERF_STEP_ROWS };
+
 struct perf_step {
-    double seconds;         /* from the first submission to the last completion, the slowest rank's, median */
-    double exposed_seconds; /* the part of it after the last submission */
-    size_t bytes;           /* of all tensors, one rank's */
+    double seconds[PERF_STEP_ROWS]; /* from the first submission or call to the last completion, the slowest rank's, median;
+                                       0: not measured */
+    double exposed_seconds;         /* the part of the engine's after the last submission */
+    double messages;                /* the engine's own, of all ranks together */
+    size_t tensors;
+    size_t bytes; /* of all tensors, one rank's */
 };
 
-/* A step of 1,000 registered tensors of 4 KB that lie side by side. */
-enum halay_status perf_engine_many_small(struct perf_engine *engine, long steps, struct perf_step *step);
+/* Steps of a model's gradients, registered and side by side in memory, last ones submitted first. */
+enum halay_status perf_engine_replay(struct perf_engine *engine, const struct perf_model *model, long steps,
+                                     struct perf_step *step);
 
 #endif

@@ -14,8 +14,10 @@ holds "$json" op=engine ranks=1 buffers=shared latency_us.p50=positive latency_u
 for buffers in shared private; do
     expect 0 "$halayrun" -np 2 "$perf" engine -n 5 --idle 0.1 --model many-small -s 3 --buffers $buffers --json "$json"
     holds "$json" op=engine ranks=2 buffers=$buffers model=many-small step_ms=positive exposed_ms=positive \
-        bytes_per_step=4096000 latency_us.p50=positive driven_latency_us.p50=positive idle_cpu_percent=number
+        bytes_per_step=4096000 messages_per_step=positive versus=absent latency_us.p50=positive driven_latency_us.p50=positive idle_cpu_percent=number
 done
+expect 0 "$halayrun" -np 2 "$perf" engine -n 2 --idle 0.1 --model tft-electricity -s 1 --json "$json"
+holds "$json" model=tft-electricity bytes_per_step=9809432 step_ms=positive
 expect 0 "$perf" engine -n 2 --idle 0 --json -
 holds "$scratch/out" op=engine idle_cpu_percent=absent
 perf_end

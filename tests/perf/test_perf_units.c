@@ -2,6 +2,7 @@
  *
  * The pure parts of halay-perf: options, statistics, the pattern that is moved and reduced, the table of operations.
  */
+#include "perf/models.h"
 #include "perf/operation.h"
 #include "perf/options.h"
 #include "perf/pattern.h"
@@ -475,6 +476,29 @@ static void tune_copy(void)
     fclose(out);
 }
 
+/* ---- models ------------------------------------------------------------------------------------------------------ */
+
+static void models(void)
+{
+    static const size_t expected[] = { 7, 5, 5, 1, 2, 2, 1, 2, 2, 9 };
+    static const struct {
+        size_t tensors, elements;
+    } known[] = { { 1000, 1024000 }, { 212, 2452358 }, { 161, 25557032 }, { 391, 335141888 } };
+    size_t counts[1000], two[2] = { 0, 77 };
+
+    CHECK(perf_model_expand("7 2*5 2*(1 2*2) 9", counts, 1000) == 10 && !memcmp(counts, expected, sizeof expected));
+    CHECK(perf_model_expand("7 2*5", two, 1) == 3 && two[0] == 7 && two[1] == 77);
+    CHECK(perf_model_expand("", NULL, 0) == 0);
+    for (size_t m = 0; perf_models[m].name; m++) {
+        size_t n = perf_model_expand(perf_models[m].pattern, counts, 1000), elements = 0;
+        for (size_t i = 0; i < n && i < 1000; i++)
+            elements += counts[i];
+        CHECK(n == known[m].tensors && elements == known[m].elements, "%s: %zu tensors, %zu elements",
+              perf_models[m].name, n, elements);
+        CHECK(!strcmp(perf_model_words[m + 1], perf_models[m].name) && perf_models[m].steps > 0);
+    }
+}
+
 int main(void)
 {
     tune_rules();
@@ -487,5 +511,6 @@ int main(void)
     table();
     operations();
     roofline();
+    models();
     return test_end();
 }

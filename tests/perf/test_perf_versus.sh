@@ -37,8 +37,9 @@ says err 'MPI has no 16-bit floating type'
 expect 2 mpirun -np 2 "$perf" allreduce -e 4K -n 3 -o average --versus mpi
 says err 'MPI has no average'
 
-expect 0 mpirun -np 2 "$perf" engine -n 3 --idle 0.1 --json "$json"
-holds "$json" ranks=2 latency_us.p50=positive
+expect 0 mpirun -np 2 "$perf" engine -n 3 --idle 0.1 --model tft-electricity -s 2 --versus mpi --json "$json"
+says out 'one call a bucket'
+holds "$json" ranks=2 latency_us.p50=positive versus.0.name=string versus.0.step_ms=positive versus.1.ratio=positive
 expect 0 mpirun -np 2 "$perf" doctor
 says out 'started by an MPI launcher: 2 in all'
 perf_end
