@@ -52,9 +52,9 @@ INLINE half_integers pack_words(integers v)
 {
     return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(v, v), 0x08));
 }
-INLINE integers blend_words(integers even, integers odd)
+INLINE integers bf16_join(floats even, floats odd)
 {
-    return _mm256_blend_epi16(even, odd, 0xaa);
+    return _mm256_blend_epi16(_mm256_srli_epi32(bf16_round(even), 16), bf16_round(odd), 0xaa);
 }
 /* (ah 2^32 + al) (bh 2^32 + bl) without what is above 2^64: al bl + (ah bl + al bh) 2^32 */
 INLINE integers u64_product(integers a, integers b)

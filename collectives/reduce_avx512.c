@@ -53,9 +53,17 @@ INLINE half_integers pack_words(integers v)
 {
     return _mm512_cvtepi32_epi16(v);
 }
-INLINE integers blend_words(integers even, integers odd)
+/* Put together first, what is kept and what is cut off, and then rounded both at once: up if more than half is cut off, or just
+ * half of an odd one. The processor's own conversion of two vectors is no faster, and takes denormals for zeros. */
+INLINE integers bf16_join(floats even, floats odd)
 {
-    return _mm512_mask_blend_epi16(0xaaaaaaaau, even, odd);
+    const __mmask32 odds = 0xaaaaaaaau;
+    integers kept = _mm512_mask_blend_epi16(odds, _mm512_srli_epi32((integers)even, 16), (integers)odd);
+    integers cut = _mm512_mask_blend_epi16(odds, (integers)even, _mm512_slli_epi32((integers)odd, 16));
+    integers with_odd = _mm512_ternarylogic_epi32(cut, kept, _mm512_set1_epi16(1), 0xf8); /* cut | (kept & 1) */
+    __mmask32 up = _mm512_cmpgt_epu16_mask(with_odd, _mm512_set1_epi16((short)0x8000));
+
+    return _mm512_mask_sub_epi16(kept, up, kept, _mm512_set1_epi16(-1));
 }
 INLINE integers u64_product(integers a, integers b)
 {

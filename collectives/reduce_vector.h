@@ -12,8 +12,8 @@
  *     nan_where_ps, _pd(v, a, b) v, but NaN where a or b is one
  *     any_nan(a, b)              is there one in any of the two?
  *     bf16_round(v)              rounded to nearest even, in the upper 16 bits; the lower ones are anything
+ *     bf16_join(even, odd)       the same of two, one behind the other in each 32 bits
  *     pack_words(v)              the lower 16 bits of each 32
- *     blend_words(even, odd)     every second 16 bits from the one, the others from the other
  *     u64_product, i64_min, i64_max(a, b)
  *
  * min and max of floating types: the instructions give their second operand when both are zero or one is a NaN. Taken both
@@ -127,7 +127,7 @@ INLINE bf16_vector bf16_load(const uint16_t *p)
 }
 INLINE void bf16_store(uint16_t *p, bf16_vector v)
 {
-    MM_BITS(storeu)((void *)p, blend_words(MM(srli_epi32)(bf16_round(v.even), 16), bf16_round(v.odd)));
+    MM_BITS(storeu)((void *)p, bf16_join(v.even, v.odd));
 }
 #define DEFINE_PAIR(OP)                                                                                                \
     INLINE bf16_vector bf16_##OP(bf16_vector a, bf16_vector b)                                                         \
