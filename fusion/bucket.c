@@ -138,7 +138,10 @@ enum halay_status halay_bucket_add(struct halay_context *ctx, const struct halay
         for (uint32_t k = 0; k < ranges[i].count; k++) {
             struct halay_entry *entry = halay_cache_find(ctx, ranges[i].first + k);
             struct halay_request *request = entry ? entry->request : NULL;
-            if (!request || request->is_running || !halay_signature_equal(&request->signature, &entry->agreed)) {
+            int is_mine = request && halay_signature_equal(&request->signature, &entry->agreed);
+            if (entry && !request)
+                request = halay_join_part(ctx, entry);
+            if (!request || request->is_running || !(is_mine || request->is_part)) {
                 bucket_put(ctx, b);
                 return HALAY_ERR_FORMAT; /* not what this rank has said */
             }
@@ -189,6 +192,9 @@ static enum halay_status start(struct halay_context *ctx, struct halay_bucket *b
         return halay_alltoall_run(ctx, b);
     case HALAY_BARRIER:
         return HALAY_OK; /* that all ranks have agreed to it is all there is to it */
+    case HALAY_JOIN:
+        b->requests[0]->last_joined = (int)b->requests[0]->entry->heard.at[0];
+        return HALAY_OK;
     default:
         return halay_allreduce_run(ctx, b);
     }
@@ -206,7 +212,11 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
     else if (s->operation == HALAY_REDUCE_SCATTER)
         halay_reduce_scatter_finish(b->requests[0]);
     for (size_t i = 0; i < b->count; i++)
-        if (--b->requests[i]->buckets_left == 0)
+        if (--b->requests[i]->buckets_left)
+            continue;
+        else if (b->requests[i]->is_part)
+            halay_join_part_end(b->requests[i]);
+        else
             halay_rows_end(b->requests[i]);
     bucket_put(ctx, b);
 }

@@ -40,8 +40,15 @@ static int answers(const struct halay_context *ctx, const struct halay_entry *en
     const struct halay_request *request = entry->request;
     uint64_t mine;
 
-    if (!request || item->word_count != halay_signature_hears(&item->signature, ctx->size) ||
-        request->words.count != halay_signature_says(&item->signature, ctx->size))
+    if (item->word_count != halay_signature_hears(&item->signature, ctx->size))
+        return 0;
+    if (!request) /* this rank has joined */
+        return ctx->is_joined &&
+               (item->signature.operation == HALAY_ALLREDUCE || item->signature.operation == HALAY_BARRIER) &&
+               halay_signature_fits(&item->signature, item->words, item->word_count);
+    if (item->signature.operation == HALAY_JOIN)
+        return 1;
+    if (request->words.count != halay_signature_says(&item->signature, ctx->size))
         return 0;
     if (!item->word_count)
         return 1;
@@ -63,12 +70,16 @@ enum halay_status halay_cache_agree(struct halay_context *ctx, const struct hala
     if (reserve(ctx, item->id) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     pthread_mutex_lock(&ctx->lock);
-    struct halay_entry *entry = (struct halay_entry *)halay_table_find(&ctx->names, item->name, item->name_length, hash);
+    struct halay_entry *entry =
+        ctx->is_joined ? halay_entry_get_locked(ctx, item->name, item->name_length, hash)
+                       : (struct halay_entry *)halay_table_find(&ctx->names, item->name, item->name_length, hash);
     enum halay_status status = HALAY_OK;
     int ok = entry && answers(ctx, entry, item) && (!ctx->by_id[item->id] || ctx->by_id[item->id] == entry) &&
              (entry->id == (uint32_t)HALAY_NO_ID || entry->id == item->id);
     if (ok) {
-        status = halay_words_set(&entry->said, entry->request->words.at, entry->request->words.count);
+        const struct halay_request *request = entry->request;
+        status = halay_words_set(&entry->said, request ? request->words.at : item->words,
+                                 request ? request->words.count : item->word_count);
         if (status == HALAY_OK)
             status = halay_words_set(&entry->heard, item->words, item->word_count);
     }

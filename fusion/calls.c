@@ -109,6 +109,28 @@ static enum halay_status submit_and_wait_rows(struct halay_context *ctx, const s
     return status;
 }
 
+enum halay_status halay_join_async(struct halay_context *ctx, struct halay_request **request)
+{
+    struct halay_tensor_info info = describe(HALAY_JOIN_NAME, HALAY_JOIN, NULL, NULL, 0, HALAY_F32);
+
+    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+}
+
+enum halay_status halay_join(struct halay_context *ctx, int *last_joined)
+{
+    struct halay_result result = { .struct_size = sizeof result };
+    struct halay_request *request;
+    enum halay_status status = halay_join_async(ctx, &request);
+
+    if (status != HALAY_OK)
+        return status;
+    status = halay_wait(request, -1);
+    if (status == HALAY_OK && last_joined && halay_request_result(request, &result) == HALAY_OK)
+        *last_joined = result.last_joined;
+    halay_request_free(request);
+    return status;
+}
+
 static enum halay_status submit_and_wait(struct halay_context *ctx, const struct halay_tensor_info *info)
 {
     return submit_and_wait_rows(ctx, info, NULL);

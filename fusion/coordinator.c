@@ -229,13 +229,13 @@ static enum halay_status fail_left(struct halay_coordinator *c, int rank)
 static enum halay_status check_left(struct halay_coordinator *c, const struct entry *e)
 {
     for (int r = 0; c->left_count && r < c->options.size; r++)
-        if (c->left[r] && !e->state[r])
+        if (c->left[r] && !e->state[r] && !c->joined[r])
             return fail_left(c, r);
     return HALAY_OK;
 }
 
-/* All ranks have come and it can't run: they are told, and it is as if they had not come. */
-static enum halay_status refuse(struct halay_coordinator *c, struct entry *e, enum halay_status why, const char *text)
+enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct entry *e, enum halay_status why,
+                                           const char *text)
 {
     halay_error(c->options.log, "%s", text);
     enum halay_status status = emit(c, -1,
@@ -269,7 +269,7 @@ static enum halay_status disagree_about_members(struct halay_coordinator *c, str
                              sizeof theirs);
     snprintf(text, sizeof text, "tensor '%.*s': rank %d has %s, rank 0 has %s", (int)e->node.length, e->node.name,
              other, theirs, ours);
-    return refuse(c, e, HALAY_ERR_MISMATCH, text);
+    return halay_coordinator_refuse(c, e, HALAY_ERR_MISMATCH, text);
 }
 
 static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, int other)
@@ -289,7 +289,7 @@ static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, 
         }
     snprintf(text, sizeof text, "tensor '%.*s': %s %s %s %s, rank 0 has %s", (int)e->node.length, e->node.name,
              count > 1 ? "ranks" : "rank", ranks, count > 1 ? "have" : "has", theirs, ours);
-    return refuse(c, e, HALAY_ERR_MISMATCH, text);
+    return halay_coordinator_refuse(c, e, HALAY_ERR_MISMATCH, text);
 }
 
 /* What all have said becomes what is agreed. */
@@ -307,10 +307,14 @@ static enum halay_status take_over(struct halay_coordinator *c, struct entry *e)
     if (!halay_signature_fits(signature, c->column.at, heard)) {
         snprintf(text, sizeof text, "tensor '%.*s': all ranks' rows together are more than fits in memory",
                  (int)e->node.length, e->node.name);
-        return refuse(c, e, HALAY_ERR_ARGUMENT, text);
+        return halay_coordinator_refuse(c, e, HALAY_ERR_ARGUMENT, text);
     }
-    if (halay_words_set(&e->words, c->column.at, all) != HALAY_OK)
-        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status =
+        e->is_join ? halay_words_set(&e->words, &c->last_joined, 1) : halay_words_set(&e->words, c->column.at, all);
+    if (status != HALAY_OK)
+        return status;
+    if (e->is_join)
+        halay_coordinator_unjoin(c);
     e->agreed = *signature;
     return vector_push(&c->fresh, e);
 }
@@ -367,15 +371,18 @@ static enum halay_status make_runnable(struct halay_coordinator *c, struct entry
 {
     if (e->bucket)
         return HALAY_OK;
+    if (e->is_join) {
+        c->join = e;
+        return HALAY_OK;
+    }
     if (c->options.deterministic != HALAY_DETERMINISTIC_OFF || !halay_signature_fuses(&e->agreed))
         return halay_coordinator_choose(c, &e, 1);
     c->runnable_bytes += halay_signature_bytes(&e->agreed);
     return vector_push(&c->runnable, e);
 }
 
-/* Keep what a rank says that is not what is agreed. */
-static enum halay_status announce(struct halay_coordinator *c, int rank, struct entry *e,
-                                  const struct halay_signature *signature, const void *words, size_t count)
+enum halay_status halay_coordinator_announce(struct halay_coordinator *c, int rank, struct entry *e,
+                                             const struct halay_signature *signature, const void *words, size_t count)
 {
     if (!e->announced)
         e->announced = calloc((size_t)c->options.size, sizeof *e->announced);
@@ -389,9 +396,25 @@ static enum halay_status announce(struct halay_coordinator *c, int rank, struct 
 
 static int is_as_agreed(const struct entry *e, int rank, const struct halay_item *item)
 {
-    return halay_signature_equal(&item->signature, &e->agreed) &&
+    return !e->is_join && halay_signature_equal(&item->signature, &e->agreed) &&
            (!item->word_count ||
             !memcmp(item->words, words_of(e, rank, item->word_count), item->word_count * sizeof *e->words.at));
+}
+
+enum halay_status halay_coordinator_met(struct halay_coordinator *c, struct entry *e, int *agreed)
+{
+    enum halay_status status = HALAY_OK;
+    int is_refused = 0, is_agreed = 0;
+
+    if (e->present < c->options.size)
+        status = halay_coordinator_fill_in(c, e, &is_refused);
+    if (status == HALAY_OK && !is_refused)
+        status = meet(c, e, &is_agreed);
+    if (status == HALAY_OK && is_agreed)
+        status = make_runnable(c, e);
+    if (agreed)
+        *agreed = is_agreed;
+    return status;
 }
 
 /* item: what the rank announces; NULL: it is ready for what is agreed. */
@@ -405,29 +428,34 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
         return HALAY_ERR_FORMAT;
     if (item && item->signature.members && !halay_members_are_valid(&item->signature, item->words, item->word_count))
         return HALAY_ERR_FORMAT;
+    if (item && item->signature.operation == HALAY_JOIN) {
+        e->is_join = 1;
+        status = c->joined[rank] ? HALAY_ERR_FORMAT : halay_coordinator_join(c, rank);
+        if (status != HALAY_OK)
+            return status;
+    }
     e->state[rank] = ENTRY_READY;
     int has_id = e->id != (uint32_t)HALAY_NO_ID && (!e->forgetting || e->is_revived);
     if (item && (!has_id || !is_as_agreed(e, rank, item))) {
-        status = announce(c, rank, e, &item->signature, item->words, item->word_count);
+        status = halay_coordinator_announce(c, rank, e, &item->signature, item->words, item->word_count);
     } else if (!item && !has_id) { /* the rank had not heard that the id is to be forgotten */
         size_t says = halay_signature_says(&e->agreed, c->options.size);
-        status = announce(c, rank, e, &e->agreed, says ? words_of(e, rank, says) : NULL, says);
+        status = halay_coordinator_announce(c, rank, e, &e->agreed, says ? words_of(e, rank, says) : NULL, says);
     }
     if (status != HALAY_OK)
         return status;
     if (++e->present == 1) {
         e->since_us = now_us;
-        list_append(&c->waiting, e);
+        if (!e->is_join) /* who joins may wait for long: that is no stall */
+            list_append(&c->waiting, e);
     }
     halay_arrivals_note(c, rank, e, now_us);
-    if (e->present < c->options.size) {
+    if (!halay_coordinator_is_complete(c, e)) {
         status = check_left(c, e);
     } else {
-        status = meet(c, e, &agreed);
+        status = halay_coordinator_met(c, e, &agreed);
         if (!agreed)
             return status; /* the entry may be gone */
-        if (status == HALAY_OK)
-            status = make_runnable(c, e);
     }
     if (status != HALAY_OK)
         return status;
@@ -474,8 +502,10 @@ static enum halay_status receive_bye(struct halay_coordinator *c, int rank)
     c->left[rank] = 1;
     c->left_count++;
     enum halay_status status = emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_LEFT, .rank = rank });
+    if (status == HALAY_OK && c->joined_count && !c->joined[rank])
+        return fail_left(c, rank); /* the others wait for it */
     for (struct entry *e = c->waiting.first; e && status == HALAY_OK; e = e->next)
-        if (!e->state[rank])
+        if (!e->state[rank] && !c->joined[rank])
             return fail_left(c, rank);
     return status;
 }
@@ -713,13 +743,19 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
         status = agree_fresh(c);
     }
     if (status == HALAY_OK && c->runnable.count &&
-        (is_idle || c->flush || c->runnable_bytes >= c->options.threshold)) {
+        (is_idle || c->flush || c->join || c->runnable_bytes >= c->options.threshold)) {
         c->flush = 0;
         status = choose_runnable(c);
     }
     if (status == HALAY_OK && c->chosen.count) {
         *emitted = 1;
         status = emit_chosen(c);
+    }
+    if (status == HALAY_OK && c->join) {
+        struct entry *join = c->join;
+        c->join = NULL;
+        *emitted = 1;
+        status = emit_bucket(c, &join, 1);
     }
     if (is_idle)
         c->flush = 0;
@@ -750,8 +786,9 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
         return HALAY_ERR_NO_MEMORY;
     c->options = *options;
     c->left = calloc((size_t)options->size, 1);
+    c->joined = calloc((size_t)options->size, 1);
     c->arrivals = calloc((size_t)options->size, sizeof *c->arrivals);
-    if (!c->left || !c->arrivals) {
+    if (!c->left || !c->joined || !c->arrivals) {
         halay_coordinator_destroy(c);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -779,6 +816,7 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
     free(c->plan);
     free(c->plan_heads);
     free(c->arrivals);
+    free(c->joined);
     free(c->left);
     free(c);
 }

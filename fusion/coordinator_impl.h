@@ -47,6 +47,7 @@ struct entry {
     size_t position;                         /* scratch: among the chosen */
     struct halay_coordinator_bucket *bucket; /* borrowed: the static bucket it belongs to, or NULL */
     size_t member;
+    int is_join;             /* ranks that join meet here */
     struct entry_list *list; /* the one it is on, or NULL */
     struct entry *previous, *next;
 };
@@ -92,6 +93,10 @@ struct halay_coordinator {
     size_t plan_capacity;
     unsigned char *left; /* owned: [rank] */
     int left_count;
+    unsigned char *joined; /* owned: [rank], has no more data */
+    int joined_count;
+    uint64_t last_joined;
+    struct entry *join; /* all have joined: to be given out after all else; borrowed, or NULL */
     int flush, has_failed, is_done, out_of_memory;
     struct halay_coordinator_bucket *buckets; /* owned: list */
     struct arrivals *arrivals;                /* owned: [rank] */
@@ -103,6 +108,26 @@ struct halay_coordinator {
 struct entry *halay_coordinator_entry(struct halay_coordinator *c, const char *name, size_t length);
 /* These run together, after all that was chosen before. */
 enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct entry *const *entries, size_t count);
+/* All ranks have come and it can't run: they are told, and it is as if they had not come. */
+enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct entry *e, enum halay_status why,
+                                           const char *text);
+/* Keep what a rank says that is not what is agreed. */
+enum halay_status halay_coordinator_announce(struct halay_coordinator *c, int rank, struct entry *e,
+                                             const struct halay_signature *signature, const void *words, size_t count);
+/* All ranks have come that have not joined: it is to run, or refused (then the entry may be gone). *agreed (NULL: not
+ * wanted): the former. */
+enum halay_status halay_coordinator_met(struct halay_coordinator *c, struct entry *e, int *agreed);
+
+/* ---- coordinator_join.c ---- */
+
+int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct entry *e);
+/* Those that have joined count as present. *is_refused: not with this operation; the entry may be gone. */
+enum halay_status halay_coordinator_fill_in(struct halay_coordinator *c, struct entry *e, int *is_refused);
+/* A rank joins; what waited for it alone is to run. */
+enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank);
+/* All have joined. */
+void halay_coordinator_unjoin(struct halay_coordinator *c);
+
 void halay_coordinator_destroy_buckets(struct halay_coordinator *c);
 
 /* stragglers.c: the rank has come for the entry, e->present counts it; the entry is about to be freed. */

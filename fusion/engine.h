@@ -74,6 +74,7 @@ struct halay_request {
     size_t out_bytes; /* room at out, of operations whose result has a size of its own; of their results: */
     void *held;       /* owned until the request is released: the result, where out is NULL or too small for it */
     size_t result_rows, result_bytes;
+    int last_joined; /* of a join */
     size_t *rows; /* owned, kept, [size]: of each rank in the result */
     int has_rows;
     halay_callback callback;
@@ -85,6 +86,7 @@ struct halay_request {
                              final, loaded (acquire) by halay_test and halay_wait */
     int is_running;       /* given out by the coordinator; driver only */
     int is_over;          /* on the list of the ended; driver only */
+    int is_part;          /* of nobody: join.c; driver only */
     enum halay_status final; /* what status will be; driver only */
     char *text;           /* owned, or NULL; written before status */
 };
@@ -127,6 +129,7 @@ struct halay_context {
     _Atomic int is_closing; /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver */
     enum halay_status status;            /* first cause; guarded by lock, written by the driver */
     char text[HALAY_TEXT_MAX];           /* likewise */
+    int is_joined;                       /* a join is in flight: nothing else is taken; guarded by lock */
     _Atomic int is_unwaited; /* something was submitted since the last WAITED; written under lock, relaxed: read by the
                                 program's thread that submitted */
     /* What a program's thread waits for, for the stall report, or NULL; relaxed: it is looked into under lock only, and a
@@ -214,6 +217,8 @@ void halay_requests_free_all(struct halay_context *ctx);
 
 /* Tell the driver; the lock is held. */
 enum halay_status halay_events_push(struct halay_context *ctx, const struct halay_event *event);
+/* The entry of a name; made if there is none. NULL: no memory. */
+struct halay_entry *halay_entry_get_locked(struct halay_context *ctx, const char *name, size_t length, uint64_t hash);
 /* Free the entry if nothing needs it any more. */
 void halay_entry_release_locked(struct halay_context *ctx, struct halay_entry *entry);
 /* Every member was unregistered and the coordinator has let go of it. */
@@ -262,6 +267,12 @@ size_t halay_engine_tell(struct halay_context *ctx);
 int halay_engine_step(struct halay_context *ctx);
 /* Is something in flight, here or (rank 0) elsewhere? */
 int halay_engine_is_pending(const struct halay_context *ctx);
+
+/* ---- join.c: driver only ---- */
+
+/* This rank's part of what it did not submit, as it has joined. NULL: it has not, or no memory. */
+struct halay_request *halay_join_part(struct halay_context *ctx, const struct halay_entry *entry);
+void halay_join_part_end(struct halay_request *part);
 
 /* ---- cycle.c ---- */
 

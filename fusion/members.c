@@ -122,6 +122,17 @@ static struct halay_member read_member(const uint64_t *words)
     return m;
 }
 
+void halay_members_read(const uint64_t *words, size_t members, struct halay_part *parts)
+{
+    int fits;
+
+    for (size_t i = 0; i < members; i++) {
+        struct halay_member m = read_member(words);
+        parts[i] = (struct halay_part){ NULL, NULL, count_of(&m, &fits), m.dtype };
+        words += 1 + (size_t)m.dimensions;
+    }
+}
+
 int halay_members_are_valid(const struct halay_signature *s, const void *words, size_t count)
 {
     uint64_t w[1 + HALAY_DIMENSIONS_MAX];

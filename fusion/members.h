@@ -24,6 +24,9 @@ const char *halay_members_fault(const struct halay_tensor_info *info, size_t *wo
 void halay_members_say(const struct halay_tensor_info *info, uint64_t *words);
 void halay_members_parts(const struct halay_tensor_info *info, struct halay_part *parts);
 
+/* Counts and types of the parts that words speak of; where they lie is not set. */
+void halay_members_read(const uint64_t *words, size_t members, struct halay_part *parts);
+
 /* Words from another rank (not aligned): are they the members of this signature? */
 int halay_members_are_valid(const struct halay_signature *signature, const void *words, size_t count);
 

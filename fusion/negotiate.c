@@ -66,8 +66,8 @@ static void tell_submitted(struct halay_context *ctx, const struct halay_request
             return;
         }
     }
-    if (e->id != (uint32_t)HALAY_NO_ID && halay_signature_equal(&e->agreed, &r->signature) &&
-        halay_words_equal(&e->said, r->words.at, r->words.count))
+    if (e->id != (uint32_t)HALAY_NO_ID && r->signature.operation != HALAY_JOIN &&
+        halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->said, r->words.at, r->words.count))
         item = (struct halay_item){ .kind = HALAY_ITEM_READY, .range = { e->id, 1 } };
     halay_count(item.kind == HALAY_ITEM_READY ? &ctx->tally.cache_hits : &ctx->tally.negotiations, 1);
     to_coordinator(ctx, &item);

@@ -58,8 +58,7 @@ static int is_name(const char *name, size_t *length)
     return 1;
 }
 
-/* The entry of a name; made if there is none. NULL: no memory. */
-static struct halay_entry *entry_get_locked(struct halay_context *ctx, const char *name, size_t length, uint64_t hash)
+struct halay_entry *halay_entry_get_locked(struct halay_context *ctx, const char *name, size_t length, uint64_t hash)
 {
     struct halay_entry *entry = (struct halay_entry *)halay_table_find(&ctx->names, name, length, hash);
 
@@ -127,7 +126,7 @@ static const char *buffer_fault(const struct halay_context *ctx, const struct ha
     size_t element = halay_dtype_size(info->dtype), bytes = count * element, room;
     uintptr_t in = (uintptr_t)info->in, out = (uintptr_t)info->out;
 
-    if (info->operation == HALAY_BARRIER || info->members)
+    if (info->operation == HALAY_BARRIER || info->operation == HALAY_JOIN || info->members)
         return NULL; /* members were looked at one by one */
     room = room_at_out(ctx, info, bytes);
     if (room && out % element)
@@ -167,6 +166,11 @@ static enum halay_status check_info(struct halay_context *ctx, const struct hala
     if (status == HALAY_OK && info->operation == HALAY_ALLREDUCE && info->op == HALAY_ADASUM &&
         ctx->world->config.deterministic == HALAY_DETERMINISTIC_RANKS) {
         why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";
+        status = HALAY_ERR_UNSUPPORTED;
+    }
+    if (status == HALAY_OK && info->operation == HALAY_JOIN &&
+        ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF) {
+        why = "joining is not possible under HALAY_DETERMINISTIC: what is fused would depend on who has data";
         status = HALAY_ERR_UNSUPPORTED;
     }
     if (status == HALAY_OK && (why = buffer_fault(ctx, info, *count)))
@@ -269,7 +273,7 @@ static enum halay_status static_bucket_leave_locked(struct halay_context *ctx, s
 /* count: as halay_signature_make gives it; of a group these are bytes. */
 static size_t bytes_of(const struct halay_tensor_info *info, size_t count)
 {
-    return info->members || info->operation == HALAY_BARRIER ? count : count * halay_dtype_size(info->dtype);
+    return info->members || info->operation >= HALAY_BARRIER ? count : count * halay_dtype_size(info->dtype);
 }
 
 static const void *input_of(const struct halay_tensor_info *info)
@@ -336,7 +340,7 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     }
     pthread_mutex_lock(&ctx->lock);
     status = HALAY_ERR_NO_MEMORY;
-    struct halay_entry *entry = entry_get_locked(ctx, info->name, length, halay_table_hash(info->name, length));
+    struct halay_entry *entry = halay_entry_get_locked(ctx, info->name, length, halay_table_hash(info->name, length));
     if (!entry)
         goto err_unlock;
     status = HALAY_ERR_DUPLICATE;
@@ -399,6 +403,8 @@ struct submission {
     void *arg;
 };
 
+static const char *const has_joined = "this rank has joined, and the others have not yet";
+
 /* HALAY_OK if submissions are taken. */
 static enum halay_status check_open_locked(const struct halay_context *ctx)
 {
@@ -446,6 +452,8 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
 {
     if (entry->request)
         return HALAY_ERR_DUPLICATE;
+    if (ctx->is_joined)
+        return HALAY_ERR_ARGUMENT;
     struct halay_request *request = halay_request_get_locked(ctx);
     if (!request)
         return HALAY_ERR_NO_MEMORY;
@@ -469,6 +477,7 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
         request->bucket->is_sealed = 1;
     atomic_store_explicit(&ctx->is_unwaited, 1, memory_order_relaxed);
     entry->request = request;
+    ctx->is_joined = request->signature.operation == HALAY_JOIN;
     atomic_fetch_add_explicit(&ctx->in_flight, 1, memory_order_relaxed);
     halay_count(&ctx->tally.submissions, 1);
     if (out)
@@ -500,8 +509,9 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
         halay_cycle_submitted_unlock(ctx, tensor->entry, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
     else
         pthread_mutex_unlock(&ctx->lock);
-    if (status == HALAY_ERR_DUPLICATE)
-        halay_error(ctx->log, "tensor '%s': it is in flight already", tensor->entry->node.name);
+    if (status == HALAY_ERR_DUPLICATE || status == HALAY_ERR_ARGUMENT)
+        halay_error(ctx->log, "tensor '%s': %s", tensor->entry->node.name,
+                    status == HALAY_ERR_ARGUMENT ? has_joined : "it is in flight already");
     return status;
 }
 
@@ -524,7 +534,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry = NULL;
     status = check_open_locked(ctx);
-    if (status == HALAY_OK && !(entry = entry_get_locked(ctx, info->name, length, hash)))
+    if (status == HALAY_OK && !(entry = halay_entry_get_locked(ctx, info->name, length, hash)))
         status = HALAY_ERR_NO_MEMORY;
     if (status == HALAY_OK && entry->tensor && !halay_signature_equal(&entry->tensor->signature, &signature)) {
         why = "it is registered with another operation, type, shape, reduction or root";
@@ -534,6 +544,8 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
         status = submit_locked(ctx, entry, &s, request);
         if (status == HALAY_ERR_DUPLICATE)
             why = "a tensor of that name is in flight already";
+        else if (status == HALAY_ERR_ARGUMENT)
+            why = has_joined;
         if (status != HALAY_OK)
             halay_entry_release_locked(ctx, entry);
     }

@@ -42,7 +42,7 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     request->held = NULL;
     request->has_rows = 0;
     request->result_rows = request->result_bytes = 0;
-    request->is_running = request->is_over = 0;
+    request->is_running = request->is_over = request->is_part = 0;
     atomic_store_explicit(&request->references, 2, memory_order_relaxed);
     atomic_store_explicit(&request->status, HALAY_IN_PROGRESS, memory_order_relaxed);
     return request;
@@ -96,6 +96,8 @@ size_t halay_requests_deliver(struct halay_context *ctx)
     ctx->ended_last = &ctx->ended;
     pthread_mutex_lock(&ctx->lock);
     for (struct halay_request *r = first; r; r = r->next, count++) {
+        if (r->signature.operation == HALAY_JOIN)
+            ctx->is_joined = 0;
         r->entry->request = NULL;
         halay_entry_release_locked(ctx, r->entry);
         r->entry = NULL;

@@ -86,7 +86,8 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
                                      .bytes = r->has_rows || s->operation == HALAY_REDUCE_SCATTER ? r->result_bytes
                                                                                                   : r->bytes,
                                      .dimensions = s->dimensions,
-                                     .rows = r->has_rows ? r->rows : NULL };
+                                     .rows = r->has_rows ? r->rows : NULL,
+                                     .last_joined = s->operation == HALAY_JOIN ? r->last_joined : -1 };
     for (int d = 0; d < s->dimensions; d++)
         result->shape[d] = (size_t)s->shape[d];
     if (r->has_rows || s->operation == HALAY_REDUCE_SCATTER)

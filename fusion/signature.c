@@ -12,10 +12,13 @@
 
 _Static_assert(sizeof(struct halay_signature) == 40 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
 
-static const char *const operation_names[] = {
-    [HALAY_ALLREDUCE] = "allreduce",           [HALAY_BROADCAST] = "broadcast", [HALAY_ALLGATHER] = "allgather",
-    [HALAY_REDUCE_SCATTER] = "reduce-scatter", [HALAY_ALLTOALL] = "alltoall",   [HALAY_BARRIER] = "barrier"
-};
+static const char *const operation_names[] = { [HALAY_ALLREDUCE] = "allreduce",
+                                               [HALAY_BROADCAST] = "broadcast",
+                                               [HALAY_ALLGATHER] = "allgather",
+                                               [HALAY_REDUCE_SCATTER] = "reduce-scatter",
+                                               [HALAY_ALLTOALL] = "alltoall",
+                                               [HALAY_BARRIER] = "barrier",
+                                               [HALAY_JOIN] = "join" };
 static const char *const wire_names[] = {
     [HALAY_WIRE_AS_IS] = "as is", [HALAY_WIRE_F16] = "f16", [HALAY_WIRE_BF16] = "bf16"
 };
@@ -155,8 +158,12 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
 
     if ((unsigned)info->operation >= OPERATIONS)
         REFUSE(HALAY_ERR_ARGUMENT, "unknown operation");
+    if (info->priority < INT16_MIN || info->priority > INT16_MAX)
+        REFUSE(HALAY_ERR_ARGUMENT, "priority must be -32768 to 32767");
+    if ((info->operation == HALAY_JOIN) != !strcmp(info->name, HALAY_JOIN_NAME))
+        REFUSE(HALAY_ERR_ARGUMENT, "the name is kept for halay_join");
     made.operation = (uint8_t)info->operation;
-    if (info->operation == HALAY_BARRIER) {
+    if (info->operation == HALAY_BARRIER || info->operation == HALAY_JOIN) {
         made.wire = 0;
         *signature = made;
         *count = 0;
@@ -171,8 +178,6 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
     }
     if (status != HALAY_OK)
         return status;
-    if (info->priority < INT16_MIN || info->priority > INT16_MAX)
-        REFUSE(HALAY_ERR_ARGUMENT, "priority must be -32768 to 32767");
     if (!halay_dtype_size(info->dtype))
         REFUSE(HALAY_ERR_ARGUMENT, "unknown type");
     if (info->dimensions < 0 || info->dimensions > HALAY_DIMENSIONS_MAX)
@@ -218,6 +223,8 @@ void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_
 
 size_t halay_signature_hears(const struct halay_signature *s, int size)
 {
+    if (s->operation == HALAY_JOIN)
+        return 1;
     return is_ragged(s->operation) ? (size_t)size : s->words;
 }
 
@@ -247,7 +254,8 @@ static int unused_is_neutral(const struct halay_signature *s)
         return 0;
     if (s->operation != HALAY_BROADCAST && s->root != 0)
         return 0;
-    if ((s->operation == HALAY_BARRIER || s->members) && (s->dtype != 0 || s->dimensions != 0))
+    if ((s->operation == HALAY_BARRIER || s->operation == HALAY_JOIN || s->members) &&
+        (s->dtype != 0 || s->dimensions != 0))
         return 0;
     if (s->operation != HALAY_ALLREDUCE && (s->members || s->wire))
         return 0;

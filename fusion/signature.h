@@ -12,6 +12,7 @@
  *                       what a rank says                what the coordinator answers
  *     all-gather        its rows                        the rows of each rank
  *     all-to-all        its rows for each rank          the rows that each rank has for this one
+ *     join                                              the rank that joined last
  *     a group           what its members are: equal on all ranks, as is the answer
  */
 #ifndef HALAY_SIGNATURE_H
@@ -20,6 +21,8 @@
 #include "halay.h"
 #include <stddef.h>
 #include <stdint.h>
+
+#define HALAY_JOIN_NAME "join"
 
 enum { HALAY_WORDS_MAX = 8000 }; /* so that an item fits in a message */
 

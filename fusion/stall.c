@@ -26,7 +26,7 @@ static void print_ranks(const struct halay_coordinator *c, const struct entry *e
 
     text[0] = 0;
     for (int r = 0; r < c->options.size; r++) {
-        if ((e->state[r] != 0) != present)
+        if ((e->state[r] != 0) != present || (!present && c->joined[r]))
             continue;
         if (used + 24 > size) {
             snprintf(text + used, size - used, ", ...");

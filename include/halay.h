@@ -89,6 +89,7 @@ enum halay_operation {
     HALAY_REDUCE_SCATTER = 3,
     HALAY_ALLTOALL = 4,
     HALAY_BARRIER = 5,
+    HALAY_JOIN = 6, /* halay_join; not to be submitted otherwise */
 };
 
 enum { HALAY_DIMENSIONS_MAX = 8, HALAY_NAME_MAX = 255 };
@@ -236,8 +237,8 @@ struct halay_result {
     size_t bytes;
     int dimensions;
     size_t shape[HALAY_DIMENSIONS_MAX];
-    const size_t
-        *rows; /* all-gather, all-to-all: rows from each rank (size), valid until the request is freed; else NULL */
+    const size_t *rows; /* all-gather, all-to-all: rows from each rank (size), until the request is freed; else NULL */
+    int last_joined;    /* join: the rank that joined last; else -1 */
 };
 
 /* The result of a request that has ended: its status. *result is written if that is HALAY_OK, and if out was too small: the
@@ -262,6 +263,18 @@ HALAY_API enum halay_status halay_alltoall(struct halay_context *ctx, const char
                                            const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
                                            void *out, size_t out_rows, size_t *rows_from);
 HALAY_API enum halay_status halay_barrier(struct halay_context *ctx, const char *name);
+
+/*
+ * This rank has no more data. Until all ranks have joined it takes part in what the others submit with elements that change
+ * nothing: 0 in a sum, 1 in a product, infinity or the type's limits in min and max. Averages still divide by the number of
+ * all ranks. The others may run all-reduces (groups too) and barriers meanwhile; other operations end with
+ * HALAY_ERR_UNSUPPORTED on every rank, if it is this rank's data that are missing. What this rank has submitted before runs as
+ * always; until the join has ended it can submit nothing more (HALAY_ERR_ARGUMENT). Ends when all ranks have joined;
+ * *last_joined (NULL: not wanted): who was last. Keeps the name "join" for itself.
+ * Errors: as halay_submit; HALAY_ERR_UNSUPPORTED under HALAY_DETERMINISTIC.
+ */
+HALAY_API enum halay_status halay_join_async(struct halay_context *ctx, struct halay_request **request);
+HALAY_API enum halay_status halay_join(struct halay_context *ctx, int *last_joined);
 
 /* ---- counters --------------------------------------------------------------------------------------------------- */
 

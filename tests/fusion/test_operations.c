@@ -318,6 +318,90 @@ static void body_group(struct rank_run *run)
     refuse_groups(run);
 }
 
+/* ---- joining ---- */
+
+/* Rank r has r + 1 steps of data: in step s the ranks from s on give something, the others have joined. */
+static void join_step(struct rank_run *run, int round, int step)
+{
+    struct halay_context *ctx = run->ctx;
+    int givers = run->size - step;
+    float sum = 3, average = (float)run->size, least = (float)(10 + run->rank), compressed = 2;
+    double largest = -5 - run->rank;
+    int32_t product = 2, all = 6;
+    uint16_t least_half = 0x4400; /* 4 */
+    int8_t least_byte = 9;
+    struct halay_request *requests[10];
+    struct halay_member members[2] = { { .out = &all, .dtype = HALAY_I32 }, { .out = &least_byte, .dtype = HALAY_I8 } };
+    struct halay_tensor_info group = { .struct_size = sizeof group,
+                                       .name = "j.group",
+                                       .members = members,
+                                       .member_count = 2,
+                                       .op = HALAY_MIN,
+                                       .prescale = -1,
+                                       .postscale = -1 };
+    struct halay_tensor_info wire = {
+        .struct_size = sizeof wire, .name = "j.wire", .out = &compressed, .wire = HALAY_WIRE_F16
+    };
+    char fresh[32];
+    int n = 0;
+
+    snprintf(fresh, sizeof fresh, "j.%d.%d", round, step); /* a name that those who joined never hear of otherwise */
+    all += run->rank;
+    least_byte = (int8_t)(least_byte + run->rank);
+    CHECK(halay_allreduce_async(ctx, fresh, NULL, &sum, 1, HALAY_F32, HALAY_SUM, &requests[n++]) == HALAY_OK);
+    CHECK(halay_allreduce_async(ctx, "j.avg", NULL, &average, 1, HALAY_F32, HALAY_AVERAGE, &requests[n++]) == HALAY_OK);
+    CHECK(halay_allreduce_async(ctx, "j.min", NULL, &least, 1, HALAY_F32, HALAY_MIN, &requests[n++]) == HALAY_OK);
+    CHECK(halay_allreduce_async(ctx, "j.max", NULL, &largest, 1, HALAY_F64, HALAY_MAX, &requests[n++]) == HALAY_OK);
+    CHECK(halay_allreduce_async(ctx, "j.prod", NULL, &product, 1, HALAY_I32, HALAY_PRODUCT, &requests[n++]) ==
+          HALAY_OK);
+    CHECK(halay_allreduce_async(ctx, "j.half", NULL, &least_half, 1, HALAY_F16, HALAY_MIN, &requests[n++]) == HALAY_OK);
+    CHECK(halay_submit_named(ctx, &group, NULL, NULL, &requests[n++]) == HALAY_OK);
+    CHECK(halay_submit_named(ctx, &wire, NULL, NULL, &requests[n++]) == HALAY_OK);
+    CHECK(halay_barrier_async(ctx, "j.barrier", &requests[n++]) == HALAY_OK);
+    for (int i = 0; i < n; i++) {
+        CHECK(halay_wait(requests[i], 60000) == HALAY_OK, "%d: %s", i, halay_request_text(requests[i]));
+        halay_request_free(requests[i]);
+    }
+    CHECK(sum == (float)(3 * givers) && average == (float)givers && least == (float)(10 + step), "%g %g %g",
+          (double)sum, (double)average, (double)least);
+    CHECK(largest == -5 - step && product == 1 << givers && least_half == 0x4400 && compressed == (float)(2 * givers));
+    CHECK(all == 6 + run->size - 1 && least_byte == 9 + run->size - 1, "the least of what is negative: %d, %d",
+          (int)all, least_byte);
+}
+
+static void body_join(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    struct halay_request *request, *other;
+    int last = -1, odd = run->size - 1;
+    float x = 1;
+
+    for (int round = 0; round < 3; round++) {
+        for (int step = 0; step <= run->rank; step++)
+            join_step(run, round, step);
+        CHECK(halay_join(ctx, &last) == HALAY_OK && last == odd, "rank %d was last", last);
+        CHECK(halay_allreduce(ctx, "j.after", NULL, &x, 1, HALAY_F32, HALAY_MAX) == HALAY_OK && x == 1);
+    }
+    if (run->rank < odd) { /* the last rank alone has data; the others' must come before it counts */
+        CHECK(halay_join_async(ctx, &request) == HALAY_OK);
+        CHECK(halay_join_async(ctx, &other) == HALAY_ERR_DUPLICATE);
+        CHECK(halay_allreduce_async(ctx, "r", NULL, &x, 1, HALAY_F32, HALAY_SUM, &other) == HALAY_ERR_ARGUMENT);
+    } else {
+        CHECK(halay_broadcast_async(ctx, "r.b", &x, 1, HALAY_F32, 0, &request) == HALAY_OK);
+        CHECK(halay_wait(request, 60000) == (run->size > 1 ? HALAY_ERR_UNSUPPORTED : HALAY_OK));
+        CHECK(run->size == 1 || !strcmp(halay_request_text(request), "tensor 'r.b': only all-reduces and barriers are "
+                                                                     "possible while rank 0 has joined"),
+              "'%s'", halay_request_text(request));
+        halay_request_free(request);
+        CHECK(halay_join_async(ctx, &request) == HALAY_OK);
+    }
+    CHECK(halay_wait(request, 60000) == HALAY_OK);
+    struct halay_result result = { .struct_size = sizeof result };
+    CHECK(halay_request_result(request, &result) == HALAY_OK && result.last_joined == odd);
+    halay_request_free(request);
+    CHECK(halay_allreduce(ctx, "join", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "a name that is kept");
+}
+
 /* ---- wire types ---- */
 
 enum { WIRE_COUNT = 3000 };
@@ -395,7 +479,7 @@ static void body_wire(struct rank_run *run)
 struct given_out {
     char names[8][2]; /* [id] */
     char order[8];
-    int count;
+    int count, others; /* failures, questions */
 };
 
 static enum halay_status note_item(void *arg, int rank, const struct halay_item *item)
@@ -403,6 +487,7 @@ static enum halay_status note_item(void *arg, int rank, const struct halay_item 
     struct given_out *given = arg;
 
     (void)rank;
+    given->others += item->kind == HALAY_ITEM_FAIL || item->kind == HALAY_ITEM_ASK;
     if (item->kind == HALAY_ITEM_AGREE)
         given->names[item->id][0] = item->name[0];
     for (size_t i = 0; item->kind == HALAY_ITEM_BUCKET && i < item->range_count; i++)
@@ -432,6 +517,30 @@ static void check_priorities(size_t threshold, const char *want)
     }
     CHECK(halay_coordinator_decide(c, 1, &emitted) == HALAY_OK && emitted);
     CHECK(!strcmp(given.order, want), "'%s', not '%s'", given.order, want);
+    halay_coordinator_destroy(c);
+}
+
+/* Who has joined waits as long as others have data: no stall. One that leaves without joining is an error. */
+static void check_waiting_to_join(void)
+{
+    struct given_out given = { .count = 0 };
+    struct halay_coordinator_options options = {
+        .size = 2, .threshold = 1000, .ids_max = 100, .emit = note_item, .arg = &given
+    };
+    struct halay_item join = { .kind = HALAY_ITEM_ANNOUNCE,
+                               .name = "join",
+                               .name_length = 4,
+                               .signature = { .operation = HALAY_JOIN, .prescale = 1, .postscale = 1 } };
+    struct halay_item bye = { .kind = HALAY_ITEM_BYE }, own = { .kind = HALAY_ITEM_PING, .name = "" };
+    struct halay_coordinator *c;
+    int emitted;
+
+    REQUIRE(halay_coordinator_create(&options, &c) == HALAY_OK);
+    CHECK(halay_coordinator_receive(c, 0, &join, 0) == HALAY_OK);
+    CHECK(halay_coordinator_receive(c, 0, &join, 0) == HALAY_ERR_FORMAT, "twice");
+    CHECK(halay_coordinator_look_for_stalls(c, 1000000000, 1000000, 50000000, &own) == HALAY_OK && !given.others);
+    CHECK(halay_coordinator_decide(c, 1, &emitted) == HALAY_OK && !emitted);
+    CHECK(halay_coordinator_receive(c, 1, &bye, 0) == HALAY_OK && given.others == 1);
     halay_coordinator_destroy(c);
 }
 
@@ -602,6 +711,7 @@ int main(void)
 {
     static const int sizes[] = { 1, 2, 3, 4 };
 
+    check_waiting_to_join();
     check_priorities(0, "ceadbf");
     check_priorities(1 << 20, "ceadbf");
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
@@ -612,6 +722,7 @@ int main(void)
             ranks_run(sizes[s], delay * 7, &(struct rank_run){ .body = body_alltoall }, NULL, NULL);
             ranks_run(sizes[s], delay * 11, &(struct rank_run){ .body = body_group, .expected = "'r'" }, NULL, NULL);
             ranks_run(sizes[s], delay * 12, &(struct rank_run){ .body = body_wire }, NULL, NULL);
+            ranks_run(sizes[s], delay * 13, &(struct rank_run){ .body = body_join, .expected = "" }, NULL, NULL);
             _Atomic int entered = 0;
             ranks_run(sizes[s], delay * 8, &(struct rank_run){ .body = body_barrier, .arg = &entered }, NULL, NULL);
             ranks_run(sizes[s], delay * 9, &(struct rank_run){ .body = body_refused, .expected = "'r'" }, NULL, NULL);
