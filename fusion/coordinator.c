@@ -3,7 +3,7 @@
  * Coordinator: one entry for each name.
  *
  *     a rank says READY or ANNOUNCE      arrive       state[rank] is set; the entry waits for the others
- *     the last rank came                 meet         all equal: agreed (has an id, or gets one in decide)
+ *     the last rank came                 agree        all equal: agreed (has an id, or gets one in decide)
  *                                                     not equal: ERROR to all, the entry is as before
  *     agreed                             -> runnable  deterministic modes: -> its streams, or alone
  *     decide                             AGREE for new ids, then BUCKETs
@@ -50,7 +50,7 @@ static void list_append(struct entry_list *list, struct entry *e)
     list->count++;
 }
 
-static enum halay_status vector_push(struct entry_vector *v, struct entry *e)
+enum halay_status halay_coordinator_push(struct entry_vector *v, struct entry *e)
 {
     if (v->count == v->capacity) {
         size_t capacity = v->capacity ? v->capacity * 2 : 64;
@@ -122,11 +122,6 @@ static void entry_rest(struct halay_coordinator *c, struct entry *e)
     else
         list_remove(e);
     entry_release(c, e);
-}
-
-static const struct halay_signature *signature_of(const struct entry *e, int rank)
-{
-    return e->state[rank] == ENTRY_ANNOUNCED ? &e->announced[rank].signature : &e->agreed;
 }
 
 /* ---- ids ---- */
@@ -253,105 +248,6 @@ enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct e
     return status;
 }
 
-/* What a rank says with the signature. */
-static const uint64_t *words_of(const struct entry *e, int rank, size_t says)
-{
-    return e->state[rank] == ENTRY_ANNOUNCED ? e->announced[rank].words.at : e->words.at + (size_t)rank * says;
-}
-
-/* The ranks' groups have as many members, which differ. */
-static enum halay_status disagree_about_members(struct halay_coordinator *c, struct entry *e, int other)
-{
-    char text[HALAY_TEXT_MAX], theirs[256], ours[256];
-
-    halay_members_difference(words_of(e, other, signature_of(e, other)->words),
-                             words_of(e, 0, signature_of(e, 0)->words), signature_of(e, 0)->members, theirs, ours,
-                             sizeof theirs);
-    snprintf(text, sizeof text, "tensor '%.*s': rank %d has %s, rank 0 has %s", (int)e->node.length, e->node.name,
-             other, theirs, ours);
-    return halay_coordinator_refuse(c, e, HALAY_ERR_MISMATCH, text);
-}
-
-static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, int other)
-{
-    char text[HALAY_TEXT_MAX], theirs[256], ours[256], ranks[256] = "";
-    const struct halay_signature *zero = signature_of(e, 0), *first = signature_of(e, other);
-    size_t used = 0;
-    int count = 0;
-
-    if (!halay_signature_difference(first, zero, theirs, ours, sizeof theirs))
-        return disagree_about_members(c, e, other);
-    for (int r = other; r < c->options.size; r++)
-        if (halay_signature_equal(signature_of(e, r), first)) {
-            if (used < sizeof ranks - 24)
-                used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", count ? ", " : "", r);
-            count++;
-        }
-    snprintf(text, sizeof text, "tensor '%.*s': %s %s %s %s, rank 0 has %s", (int)e->node.length, e->node.name,
-             count > 1 ? "ranks" : "rank", ranks, count > 1 ? "have" : "has", theirs, ours);
-    return halay_coordinator_refuse(c, e, HALAY_ERR_MISMATCH, text);
-}
-
-/* What all have said becomes what is agreed. */
-static enum halay_status take_over(struct halay_coordinator *c, struct entry *e)
-{
-    const struct halay_signature *signature = signature_of(e, 0);
-    size_t says = halay_signature_says(signature, c->options.size), all = says * (size_t)c->options.size;
-    size_t heard = signature->members ? says : all;
-    char text[HALAY_NAME_MAX + 64];
-
-    if (halay_words_resize(&c->column, all) != HALAY_OK)
-        return HALAY_ERR_NO_MEMORY;
-    for (int r = 0; says && r < c->options.size; r++)
-        memcpy(c->column.at + (size_t)r * says, words_of(e, r, says), says * sizeof *c->column.at);
-    if (!halay_signature_fits(signature, c->column.at, heard)) {
-        snprintf(text, sizeof text, "tensor '%.*s': all ranks' rows together are more than fits in memory",
-                 (int)e->node.length, e->node.name);
-        return halay_coordinator_refuse(c, e, HALAY_ERR_ARGUMENT, text);
-    }
-    enum halay_status status =
-        e->is_join ? halay_words_set(&e->words, &c->last_joined, 1) : halay_words_set(&e->words, c->column.at, all);
-    if (status != HALAY_OK)
-        return status;
-    if (e->is_join)
-        halay_coordinator_unjoin(c);
-    e->agreed = *signature;
-    return vector_push(&c->fresh, e);
-}
-
-/* Of a group: the first rank whose members differ from rank 0's, or 0. */
-static int find_other_members(const struct halay_coordinator *c, const struct entry *e)
-{
-    const struct halay_signature *zero = signature_of(e, 0);
-
-    for (int r = 1; zero->members && r < c->options.size; r++)
-        if (memcmp(words_of(e, r, zero->words), words_of(e, 0, zero->words), zero->words * sizeof *e->words.at))
-            return r;
-    return 0;
-}
-
-/* All ranks have come. *agreed: they agree. */
-static enum halay_status meet(struct halay_coordinator *c, struct entry *e, int *agreed)
-{
-    *agreed = 0;
-    for (int r = 1; e->different && r < c->options.size; r++)
-        if (!halay_signature_equal(signature_of(e, r), signature_of(e, 0)))
-            return disagree(c, e, r);
-    int other = e->different ? find_other_members(c, e) : 0;
-    if (other)
-        return disagree_about_members(c, e, other);
-    if (e->different) {
-        size_t fresh = c->fresh.count;
-        enum halay_status status = take_over(c, e);
-        if (c->fresh.count == fresh)
-            return status;
-    }
-    *agreed = 1;
-    if (!e->bucket)
-        list_remove(e); /* a member of a static bucket may have to wait for the others */
-    return HALAY_OK;
-}
-
 /* In which order the ranks said what, kept for a bucket that is sealed later: other ranks may speak of a tensor before rank
  * 0 has submitted it, or before rank 0 has taken it out of the bucket of an earlier registration. */
 static enum halay_status note_event(struct halay_coordinator *c, struct entry *e, int rank, enum halay_stream_event event)
@@ -378,7 +274,7 @@ static enum halay_status make_runnable(struct halay_coordinator *c, struct entry
     if (c->options.deterministic != HALAY_DETERMINISTIC_OFF || !halay_signature_fuses(&e->agreed))
         return halay_coordinator_choose(c, &e, 1);
     c->runnable_bytes += halay_signature_bytes(&e->agreed);
-    return vector_push(&c->runnable, e);
+    return halay_coordinator_push(&c->runnable, e);
 }
 
 enum halay_status halay_coordinator_announce(struct halay_coordinator *c, int rank, struct entry *e,
@@ -398,7 +294,7 @@ static int is_as_agreed(const struct entry *e, int rank, const struct halay_item
 {
     return !e->is_join && halay_signature_equal(&item->signature, &e->agreed) &&
            (!item->word_count ||
-            !memcmp(item->words, words_of(e, rank, item->word_count), item->word_count * sizeof *e->words.at));
+            !memcmp(item->words, halay_entry_words(e, rank, item->word_count), item->word_count * sizeof *e->words.at));
 }
 
 enum halay_status halay_coordinator_met(struct halay_coordinator *c, struct entry *e, int *agreed)
@@ -409,9 +305,12 @@ enum halay_status halay_coordinator_met(struct halay_coordinator *c, struct entr
     if (e->present < c->options.size)
         status = halay_coordinator_fill_in(c, e, &is_refused);
     if (status == HALAY_OK && !is_refused)
-        status = meet(c, e, &is_agreed);
-    if (status == HALAY_OK && is_agreed)
+        status = halay_coordinator_agree(c, e, &is_agreed);
+    if (status == HALAY_OK && is_agreed) {
+        if (!e->bucket)
+            list_remove(e); /* a member of a static bucket may have to wait for the others */
         status = make_runnable(c, e);
+    }
     if (agreed)
         *agreed = is_agreed;
     return status;
@@ -440,7 +339,7 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
         status = halay_coordinator_announce(c, rank, e, &item->signature, item->words, item->word_count);
     } else if (!item && !has_id) { /* the rank had not heard that the id is to be forgotten */
         size_t says = halay_signature_says(&e->agreed, c->options.size);
-        status = halay_coordinator_announce(c, rank, e, &e->agreed, says ? words_of(e, rank, says) : NULL, says);
+        status = halay_coordinator_announce(c, rank, e, &e->agreed, says ? halay_entry_words(e, rank, says) : NULL, says);
     }
     if (status != HALAY_OK)
         return status;
@@ -549,7 +448,7 @@ enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct e
     c->groups++;
     for (size_t i = 0; i < count; i++) {
         entries[i]->group = c->groups;
-        enum halay_status status = vector_push(&c->chosen, entries[i]);
+        enum halay_status status = halay_coordinator_push(&c->chosen, entries[i]);
         if (status != HALAY_OK)
             return status;
     }
@@ -718,7 +617,7 @@ static enum halay_status choose_runnable(struct halay_coordinator *c)
         c->plan_heads[b + 1] += c->plan_heads[b];
     size_t base = c->chosen.count;
     for (size_t i = 0; i < n; i++)
-        if (vector_push(&c->chosen, NULL) != HALAY_OK)
+        if (halay_coordinator_push(&c->chosen, NULL) != HALAY_OK)
             return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < n; i++) {
         struct entry *e = c->runnable.entries[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Coordinator, inside view: shared by coordinator.c and coordinator_static.c only.
+ * Coordinator, inside view: shared by coordinator*.c.
  */
 #ifndef HALAY_COORDINATOR_IMPL_H
 #define HALAY_COORDINATOR_IMPL_H
@@ -103,6 +103,27 @@ struct halay_coordinator {
     _Atomic uint64_t met;                     /* tensors that all ranks submitted; as in arrivals */
     int64_t asked_us, reported_us;            /* stalls: when ranks were asked, 0: they aren't; the last report */
 };
+
+/* What a rank that has come says. */
+static inline const struct halay_signature *halay_entry_signature(const struct entry *e, int rank)
+{
+    return e->state[rank] == ENTRY_ANNOUNCED ? &e->announced[rank].signature : &e->agreed;
+}
+
+/* The words that go with it: `says` of them. */
+static inline const uint64_t *halay_entry_words(const struct entry *e, int rank, size_t says)
+{
+    return e->state[rank] == ENTRY_ANNOUNCED ? e->announced[rank].words.at : e->words.at + (size_t)rank * says;
+}
+
+enum halay_status halay_coordinator_push(struct entry_vector *v, struct entry *e);
+
+/* ---- coordinator_agree.c ---- */
+
+/* All ranks have come. *agreed: they agree; otherwise they are told, and the entry may be gone. */
+enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct entry *e, int *agreed);
+
+/* ---- coordinator.c ---- */
 
 /* The entry of a name, made if there is none; NULL: no memory. */
 struct entry *halay_coordinator_entry(struct halay_coordinator *c, const char *name, size_t length);
