@@ -9,11 +9,13 @@
  * Cleanup: reverse-order labels while it is made, destroy takes a whole one.
  */
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/struct_size.h"
 #include "fusion/engine.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { LEAVE_MS = 5000, LEAVE_FAILED_MS = 500, IDS_MAX = 16384 };
 
@@ -24,6 +26,27 @@ static enum halay_status create_coordinator(struct halay_context *ctx)
                                                  .log = ctx->log, .emit = halay_negotiate_emit, .arg = ctx };
 
     return ctx->rank == 0 ? halay_coordinator_create(&options, &ctx->coordinator) : HALAY_OK;
+}
+
+/* One byte of a page that a child of fork finds empty (Linux 4.14); without it children are not told apart. */
+static void mark_parent(struct halay_context *ctx)
+{
+    void *page = mmap(NULL, HALAY_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        return;
+    if (madvise(page, HALAY_PAGE, MADV_WIPEONFORK)) {
+        munmap(page, HALAY_PAGE);
+        return;
+    }
+    ctx->is_parent = page;
+    *ctx->is_parent = 1;
+}
+
+static void unmark_parent(struct halay_context *ctx)
+{
+    if (ctx->is_parent)
+        munmap(ctx->is_parent, HALAY_PAGE);
 }
 
 enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out)
@@ -39,6 +62,7 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     if (!ctx)
         return HALAY_ERR_NO_MEMORY;
     ctx->world = world;
+    mark_parent(ctx);
     ctx->log = world->log;
     ctx->rank = world->rank;
     ctx->size = world->size;
@@ -72,6 +96,7 @@ err_destroy_coordinator:
 err_destroy_link:
     halay_link_destroy(ctx->link);
 err_free_left:
+    unmark_parent(ctx);
     free(ctx->counts);
     free(ctx->left);
     free(ctx);
@@ -137,7 +162,7 @@ static void end_rest(struct halay_context *ctx)
 
 void halay_fini(struct halay_context *ctx)
 {
-    if (!ctx)
+    if (!ctx || halay_is_child(ctx))
         return;
     leave(ctx);
     halay_cycle_stop(ctx);
@@ -157,6 +182,7 @@ void halay_fini(struct halay_context *ctx)
     pthread_cond_destroy(&ctx->thread_wakes);
     pthread_mutex_destroy(&ctx->lock);
     halay_world_close(ctx->world);
+    unmark_parent(ctx);
     free(ctx->counts);
     free(ctx->left);
     free(ctx);
@@ -201,6 +227,11 @@ int halay_is_homogeneous(const struct halay_context *ctx)
 
 enum halay_status halay_context_status(struct halay_context *ctx, char *text, size_t size)
 {
+    if (halay_is_child(ctx)) {
+        if (text && size)
+            snprintf(text, size, "a child of fork has no context");
+        return HALAY_ERR_UNSUPPORTED;
+    }
     pthread_mutex_lock(&ctx->lock);
     enum halay_status status = ctx->status;
     if (text && size)
@@ -213,11 +244,13 @@ enum halay_status halay_context_status(struct halay_context *ctx, char *text, si
 
 enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **ptr)
 {
-    return ctx && ptr ? halay_group_alloc(ctx->group, bytes, ptr) : HALAY_ERR_ARGUMENT;
+    if (!ctx || !ptr)
+        return HALAY_ERR_ARGUMENT;
+    return halay_is_child(ctx) ? HALAY_ERR_UNSUPPORTED : halay_group_alloc(ctx->group, bytes, ptr);
 }
 
 void halay_free(struct halay_context *ctx, void *ptr)
 {
-    if (ctx)
+    if (ctx && !halay_is_child(ctx))
         halay_group_free(ctx->group, ptr);
 }

@@ -118,6 +118,7 @@ struct halay_context {
     struct halay_log *log;             /* borrowed from world */
     int rank, size;
 
+    unsigned char *is_parent; /* owned: a page that fork empties; NULL: this kernel can't; set once before start */
     pthread_mutex_t lock;
     struct halay_table names;            /* guarded by lock */
     struct halay_events submitted;       /* guarded by lock */
@@ -186,6 +187,12 @@ struct halay_context {
 };
 
 /* ---- context.c ---- */
+
+/* Is this a child of fork? It has neither the engine's thread nor a place among the ranks. */
+static inline int halay_is_child(const struct halay_context *ctx)
+{
+    return ctx->is_parent && !*(const volatile unsigned char *)ctx->is_parent;
+}
 
 /* A context over a world that is open; owns the world from success on. */
 enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out);

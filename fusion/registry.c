@@ -326,6 +326,8 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
 
     if (!ctx || !out)
         return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
     enum halay_status status = read_info(ctx, info, &known);
     if (status != HALAY_OK)
         return status;
@@ -376,6 +378,8 @@ enum halay_status halay_unregister(struct halay_tensor *tensor)
     if (!tensor)
         return HALAY_OK;
     struct halay_context *ctx = tensor->ctx;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
     pthread_mutex_lock(&ctx->lock);
     if (!tensor->entry->request)
         status = static_bucket_leave_locked(ctx, tensor);
@@ -498,6 +502,8 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     if (!tensor || (!callback && !request))
         return HALAY_ERR_ARGUMENT;
     struct halay_context *ctx = tensor->ctx;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
     struct submission s = { &tensor->signature, NULL,       tensor->count,
                             tensor->bytes,      tensor->in, tensor->out,
                             tensor->out_bytes,  callback,   arg };
@@ -524,6 +530,8 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
 
     if (!ctx || (!callback && !request))
         return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
     enum halay_status status = check_info(ctx, info, &signature, &count, &length);
     if (status != HALAY_OK)
         return status;

@@ -178,6 +178,8 @@ enum halay_status halay_test(struct halay_request *request)
 {
     if (!request)
         return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(request->ctx))
+        return HALAY_ERR_UNSUPPORTED;
     note_waiter(request->ctx, 1);
     enum halay_status status = status_of(request);
     if (status == HALAY_IN_PROGRESS)
@@ -194,6 +196,8 @@ enum halay_status halay_wait(struct halay_request *request, int timeout_ms)
 {
     if (!request)
         return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(request->ctx))
+        return HALAY_ERR_UNSUPPORTED;
     note_waiter(request->ctx, 0);
     if (has_ended(request))
         return status_of(request);
@@ -214,7 +218,7 @@ const char *halay_request_text(const struct halay_request *request)
 
 void halay_request_free(struct halay_request *request)
 {
-    if (!request)
+    if (!request || halay_is_child(request->ctx))
         return;
     struct halay_context *ctx = request->ctx;
     int is_left_alone = status_of(request) == HALAY_IN_PROGRESS;

@@ -18,7 +18,10 @@
  *
  * Errors. See halay_types.h. Threads: every function may be called from any thread, except that halay_fini must be the
  * last call on a context; callbacks run on the thread that drives the engine (the background thread or one in halay_wait),
- * with no lock held; they may submit, and must neither wait nor call halay_fini.
+ * with no lock held; they may submit, and must neither wait nor call halay_fini. A process may have several contexts.
+ *
+ * Fork. A child of fork has no context: calls on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_fini and
+ * the halay_*_free do nothing, and the parent goes on undisturbed.
  */
 #ifndef HALAY_H
 #define HALAY_H

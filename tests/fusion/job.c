@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One rank of a job of processes with an engine, for the scripts beside it:
- * usage: job [--spawn N] schedules [SEED] | deterministic [SEED] | die | leave | again
+ * usage: job [--spawn N] schedules [SEED] | deterministic [SEED] | die | leave | again | often | two | fork
  *
  * schedules: random programs (schedule.h). deterministic: the same bits for several orders of arrival. die: the last rank
- * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. --spawn N starts N ranks
+ * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
+ * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. --spawn N starts N ranks
  * as children, with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/clock.h"
@@ -13,7 +14,9 @@
 #include "tests/fusion/random.h"
 #include "tests/fusion/schedule.h"
 #include "tests/test.h"
+#include <dirent.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -75,7 +78,8 @@ static void lose_one(struct halay_context *ctx, int is_killed)
     snprintf(want, sizeof want, "rank %d has %s", victim, is_killed ? "died" : "left");
     snprintf(closed, sizeof closed, "rank %d has closed its connection", victim);
     CHECK(halay_context_status(ctx, text, sizeof text) == HALAY_ERR_PEER &&
-              (!strcmp(text, want) || (!is_killed && !strcmp(text, closed))), "'%s'", text);
+              (!strcmp(text, want) || (!is_killed && !strcmp(text, closed))),
+          "'%s'", text);
     CHECK(halay_allreduce(ctx, "later", NULL, data[0], 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
     printf("rank %d: heard of it after %.2f s\n", rank, (double)(halay_now_us() - from) / 1e6);
 }
@@ -91,12 +95,146 @@ static void run_again(uint64_t seed)
     }
 }
 
+/* What a process holds: files, threads, mappings. */
+struct holdings {
+    int files, threads, mappings;
+};
+
+static int count_entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    int n = 0;
+
+    REQUIRE(dir);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+static struct holdings take_stock(void)
+{
+    struct holdings h = { .files = count_entries("/proc/self/fd"), .threads = count_entries("/proc/self/task") };
+    FILE *maps = fopen("/proc/self/maps", "r");
+
+    REQUIRE(maps);
+    for (int c; (c = getc(maps)) != EOF;)
+        h.mappings += c == '\n';
+    fclose(maps);
+    return h;
+}
+
+static void run_often(void)
+{
+    enum { ROUNDS = 100, WARM = 10 };
+    struct holdings warm = { 0 }, end;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct halay_context *ctx;
+        float x = 1;
+        if (!CHECK(join(&ctx) == HALAY_OK, "round %d", i))
+            return;
+        CHECK(halay_allreduce(ctx, "x", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK && x == (float)halay_size(ctx));
+        halay_fini(ctx);
+        if (i == WARM)
+            warm = take_stock();
+    }
+    end = take_stock();
+    CHECK(end.files == warm.files && end.threads == warm.threads, "%d files became %d, %d threads %d", warm.files,
+          end.files, warm.threads, end.threads);
+    CHECK(end.mappings <= warm.mappings + ROUNDS / 2, "%d mappings became %d", warm.mappings, end.mappings);
+}
+
+struct program_of {
+    struct halay_context *ctx;
+    uint64_t seed;
+};
+
+static void *run_program(void *arg)
+{
+    struct program_of *p = arg;
+
+    CHECK(schedule_run(p->ctx, p->seed, 3, 1) == 0);
+    return NULL;
+}
+
+/* Each context has names, thread and groups of its own. */
+static void run_two(uint64_t seed)
+{
+    struct program_of programs[2];
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++) {
+        programs[i].seed = seed + (uint64_t)i;
+        if (!CHECK(join(&programs[i].ctx) == HALAY_OK, "context %d", i))
+            return;
+    }
+    for (int i = 0; i < 2; i++)
+        REQUIRE(!pthread_create(&threads[i], NULL, run_program, &programs[i]));
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    halay_fini(programs[0].ctx);
+    float x = 1;
+    CHECK(halay_allreduce(programs[1].ctx, "x", NULL, &x, 1, HALAY_F32, HALAY_MAX) == HALAY_OK && x == 1);
+    halay_fini(programs[1].ctx);
+}
+
+static int be_child(struct halay_context *ctx, struct halay_tensor *tensor, struct halay_request *request)
+{
+    struct halay_tensor_info info = { .struct_size = sizeof info, .name = "c", .dimensions = 1 };
+    struct halay_tensor *other;
+    float x = 1;
+    void *data;
+    int refused = halay_allreduce(ctx, "c", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_UNSUPPORTED &&
+                  halay_submit(tensor, NULL, NULL, &request) == HALAY_ERR_UNSUPPORTED &&
+                  halay_register(ctx, &info, &other) == HALAY_ERR_UNSUPPORTED &&
+                  halay_wait(request, -1) == HALAY_ERR_UNSUPPORTED && halay_test(request) == HALAY_ERR_UNSUPPORTED &&
+                  halay_alloc(ctx, 100, &data) == HALAY_ERR_UNSUPPORTED;
+
+    halay_fini(ctx);
+    return !refused;
+}
+
+/* A child inherits memory and descriptors, and neither the thread nor the right to speak for its rank. */
+static void run_fork(struct halay_context *ctx)
+{
+    float x = 1, y = 1;
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "t", .dimensions = 1, .shape = { 1 }, .out = &y
+    };
+    struct halay_tensor *tensor;
+    struct halay_request *request;
+    int status;
+
+    REQUIRE(halay_register(ctx, &info, &tensor) == HALAY_OK);
+    CHECK(halay_allreduce(ctx, "before", NULL, &x, 1, HALAY_F32, HALAY_MAX) == HALAY_OK);
+    CHECK(halay_allreduce_async(ctx, "under way", NULL, &x, 1, HALAY_F32, HALAY_MAX, &request) == HALAY_OK);
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (!pid)
+        _exit(be_child(ctx, tensor, request));
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child's status is %d", status);
+    CHECK(halay_wait(request, 20000) == HALAY_OK);
+    halay_request_free(request);
+    CHECK(halay_submit(tensor, NULL, NULL, &request) == HALAY_OK && halay_wait(request, 20000) == HALAY_OK);
+    halay_request_free(request);
+    CHECK(y == (float)halay_size(ctx));
+}
+
 static int be_rank(const char *what, uint64_t seed)
 {
     struct halay_context *ctx;
 
     if (!strcmp(what, "again")) {
         run_again(seed);
+        return test_failed != 0;
+    }
+    if (!strcmp(what, "often") || !strcmp(what, "two")) {
+        if (*what == 'o')
+            run_often();
+        else
+            run_two(seed);
         return test_failed != 0;
     }
     enum halay_status status = join(&ctx);
@@ -115,6 +253,8 @@ static int be_rank(const char *what, uint64_t seed)
         CHECK(first);
         for (uint64_t i = 2; i < 6; i++)
             CHECK(schedule_bits(ctx, seed, i, 0) == first, "seed %llu: other bits", (unsigned long long)seed);
+    } else if (!strcmp(what, "fork")) {
+        run_fork(ctx);
     } else {
         lose_one(ctx, !strcmp(what, "die"));
     }
@@ -185,7 +325,8 @@ int main(int argc, char **argv)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc <= at || n < 0 || n > RANKS_MAX) {
-        fprintf(stderr, "usage: job [--spawn N] schedules | deterministic | die | leave | again [SEED]\n");
+        fprintf(stderr,
+                "usage: job [--spawn N] schedules | deterministic | die | leave | again | often | two | fork [SEED]\n");
         return 99;
     }
     /* Ranks that mpirun starts are given the seed: they must have the same. */
