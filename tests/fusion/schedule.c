@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { TENSORS = 40, THREADS = 3, GUARD = 16, ROWS_MAX = 6, RANKS_MAX = 16 };
+enum { TENSORS = 40, THREADS = 3, GUARD = 16, ROWS_MAX = 6, RANKS_MAX = 16, MEMBERS_MAX = 4 };
 
 enum completion { BY_WAIT, BY_TEST, BY_CALLBACK, COMPLETIONS };
 
@@ -25,6 +25,7 @@ struct tensor_case {
     size_t count, out_count;    /* elements given, and of the result */
     size_t in_bytes, out_bytes; /* of the buffers */
     size_t splits[RANKS_MAX];
+    struct halay_member members[MEMBERS_MAX]; /* of a group: pieces of the buffers */
     int is_shared;
     int is_held;                 /* the result comes in the request's memory */
     struct halay_tensor *handle; /* NULL: by name */
@@ -248,6 +249,24 @@ static void buffer_free(struct program *p, unsigned char *data, int is_shared)
         free(data - GUARD);
 }
 
+/* The buffers as those of several tensors, of the same type: what comes out is the same. */
+static void make_group(struct tensor_case *c, struct random *common)
+{
+    size_t members = 1 + random_below(common, MEMBERS_MAX), at = 0, element = halay_dtype_size(c->info.dtype);
+
+    for (size_t m = 0; m < members; m++) {
+        size_t count = m + 1 == members ? c->count - at : random_below(common, c->count - at + 1);
+        c->members[m] = (struct halay_member){ .in = c->in == c->out ? NULL : c->in + at * element,
+                                               .out = c->out + at * element,
+                                               .dtype = c->info.dtype,
+                                               .dimensions = 1,
+                                               .shape = { count } };
+        at += count;
+    }
+    c->info.members = c->members;
+    c->info.member_count = members;
+}
+
 /* The same tensors on every rank, in memory of each rank's own choice. */
 static void make_tensors(struct program *p, struct random *common, struct random *own)
 {
@@ -299,6 +318,8 @@ static void make_tensors(struct program *p, struct random *common, struct random
         info.splits = info.operation == HALAY_ALLTOALL ? c->splits : NULL;
         info.out_bytes = c->out_bytes;
         c->info = info;
+        if (info.operation == HALAY_ALLREDUCE && !random_below(common, 5))
+            make_group(c, common);
         if (!is_registered)
             continue;
         c->handle = (struct halay_tensor *)c; /* rows_given asks */
@@ -338,8 +359,8 @@ static void check_request(const struct program *p, struct tensor_case *c)
     CHECK(halay_request_result(c->request, &result) == HALAY_OK);
     if (c->info.operation == HALAY_BARRIER)
         return;
-    CHECK(result.bytes == bytes && (c->is_held || result.data == c->out), "'%s': %zu bytes, not %zu", c->name,
-          result.bytes, bytes);
+    CHECK(result.bytes == bytes && (c->is_held || c->info.members || result.data == c->out), "'%s': %zu bytes, not %zu",
+          c->name, result.bytes, bytes);
     CHECK((result.rows != NULL) == is_ragged(&c->info));
     for (int r = 0; result.rows && r < p->size; r++)
         rows += result.rows[r];
