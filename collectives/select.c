@@ -82,7 +82,7 @@ struct halay_select_query halay_select_between(const struct halay_select_query *
     q.size = q.hosts = hosts;
     q.flows = locals;
     /* Of the chunks under way half are in shared memory. */
-    q.overlap = chunks < HALAY_NODES_DEPTH ? ((int)chunks + 1) / 2 : HALAY_NODES_DEPTH / 2;
+    q.overlap = chunks < HALAY_NODES_DEPTH / 2 ? (int)chunks : HALAY_NODES_DEPTH / 2;
     q.caps &= ~(unsigned)(HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_NODES);
     q.deterministic = HALAY_DETERMINISTIC_OFF;
     q.forced = NULL;
