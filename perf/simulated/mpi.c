@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below this folding saves nothing. */
-enum { FOLD_LEAST = 64 << 10 };
+/* Below FOLD_LEAST bytes folding saves nothing; there are FOLDS_MAX lengths. */
+enum { FOLD_LEAST = 64 << 10, FOLDS_MAX = 64 };
 
 static unsigned char may_block[SIMULATED_RANKS_MAX]; /* each rank its own */
 static int is_folding;
@@ -193,6 +193,36 @@ void *simulated_folded(size_t bytes)
     return smpi_shared_malloc(bytes, "halay", (int)(bytes / HALAY_PAGE));
 }
 
+/* Blocks that the library folds: one of each length, which all ranks are given as often as they ask. A mapping for each of
+ * them would be more than the system allows a process. */
+static struct {
+    size_t bytes;
+    void *ptr;
+} folds[FOLDS_MAX];
+
+static void *fold(size_t bytes)
+{
+    int i = 0;
+
+    while (i < FOLDS_MAX && folds[i].ptr && folds[i].bytes != bytes)
+        i++;
+    if (i == FOLDS_MAX)
+        return simulated_folded(bytes);
+    if (!folds[i].ptr) {
+        folds[i].bytes = bytes;
+        folds[i].ptr = simulated_folded(bytes);
+    }
+    return folds[i].ptr;
+}
+
+static int is_fold(const void *ptr)
+{
+    for (int i = 0; i < FOLDS_MAX && folds[i].ptr; i++)
+        if (folds[i].ptr == ptr)
+            return 1;
+    return 0;
+}
+
 void *__real_halay_aligned_alloc(size_t alignment, size_t bytes);
 void *__wrap_halay_aligned_alloc(size_t alignment, size_t bytes);
 
@@ -201,12 +231,13 @@ void *__wrap_halay_aligned_alloc(size_t alignment, size_t bytes)
     /* What is aligned to less than a page is an algorithm's state, not data. */
     if (!is_folding || bytes < FOLD_LEAST || alignment < HALAY_PAGE)
         return __real_halay_aligned_alloc(alignment, bytes);
-    return simulated_folded(halay_round_up(bytes, HALAY_PAGE));
+    return fold(halay_round_up(bytes, HALAY_PAGE));
 }
 
 void __wrap_free(void *ptr);
 
 void __wrap_free(void *ptr)
 {
-    smpi_shared_free(ptr); /* passes on what it does not know */
+    if (!ptr || !is_fold(ptr))
+        smpi_shared_free(ptr); /* passes on what it does not know */
 }
