@@ -373,6 +373,7 @@ static void body_join(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
     struct halay_request *request, *other;
+    _Atomic int *checked = run->arg;
     int last = -1, odd = run->size - 1;
     float x = 1;
 
@@ -386,7 +387,10 @@ static void body_join(struct rank_run *run)
         CHECK(halay_join_async(ctx, &request) == HALAY_OK);
         CHECK(halay_join_async(ctx, &other) == HALAY_ERR_DUPLICATE);
         CHECK(halay_allreduce_async(ctx, "r", NULL, &x, 1, HALAY_F32, HALAY_SUM, &other) == HALAY_ERR_ARGUMENT);
+        atomic_fetch_add(checked, 1);
     } else {
+        while (atomic_load(checked) < odd) /* until then the others' join must not end */
+            sched_yield();
         CHECK(halay_broadcast_async(ctx, "r.b", &x, 1, HALAY_F32, 0, &request) == HALAY_OK);
         CHECK(halay_wait(request, 60000) == (run->size > 1 ? HALAY_ERR_UNSUPPORTED : HALAY_OK));
         CHECK(run->size == 1 || !strcmp(halay_request_text(request), "tensor 'r.b': only all-reduces and barriers are "
@@ -722,7 +726,9 @@ int main(void)
             ranks_run(sizes[s], delay * 7, &(struct rank_run){ .body = body_alltoall }, NULL, NULL);
             ranks_run(sizes[s], delay * 11, &(struct rank_run){ .body = body_group, .expected = "'r'" }, NULL, NULL);
             ranks_run(sizes[s], delay * 12, &(struct rank_run){ .body = body_wire }, NULL, NULL);
-            ranks_run(sizes[s], delay * 13, &(struct rank_run){ .body = body_join, .expected = "" }, NULL, NULL);
+            _Atomic int checked = 0;
+            ranks_run(sizes[s], delay * 13, &(struct rank_run){ .body = body_join, .arg = &checked, .expected = "" },
+                      NULL, NULL);
             _Atomic int entered = 0;
             ranks_run(sizes[s], delay * 8, &(struct rank_run){ .body = body_barrier, .arg = &entered }, NULL, NULL);
             ranks_run(sizes[s], delay * 9, &(struct rank_run){ .body = body_refused, .expected = "'r'" }, NULL, NULL);
