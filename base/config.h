@@ -34,6 +34,10 @@ struct halay_config {
     int stall_check_ms;              /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
     size_t slot_bytes;              /* HALAY_SLOT; 0: by the tuning table */
     int stall_shutdown_ms;           /* HALAY_STALL_SHUTDOWN_TIME, given in seconds; 0: never */
+    char *flight;                    /* HALAY_FLIGHT: a pattern for halay_rank_path; NULL: none */
+    size_t flight_bytes;             /* HALAY_FLIGHT_BYTES */
+    char *timeline;                  /* HALAY_TIMELINE: likewise, or "DYNAMIC" */
+    size_t timeline_bytes;           /* HALAY_TIMELINE_BYTES */
     size_t ring_segment_bytes;       /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
     int ucx_endpoints;               /* HALAY_UCX_ENDPOINTS: connections with each peer */
     char *tuning;                    /* HALAY_TUNING: a file, or "builtin"; NULL: where tables usually are */

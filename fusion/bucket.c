@@ -83,6 +83,7 @@ static struct halay_bucket *bucket_get(struct halay_context *ctx, size_t count)
         b->next = NULL;
         b->count = b->part_count = 0;
         b->coll = NULL;
+        b->record.kind = 0;
     }
     return b;
 }
@@ -95,6 +96,7 @@ static void bucket_put(struct halay_context *ctx, struct halay_bucket *b)
 
 static void line_up(struct halay_context *ctx, struct halay_bucket *b)
 {
+    b->number = ++ctx->collectives;
     *ctx->waiting_last = b;
     ctx->waiting_last = &b->next;
 }
@@ -207,6 +209,8 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
     if (b->coll)
         halay_coll_end(b->coll);
     b->coll = NULL;
+    if (b->record.kind)
+        halay_record_finished(ctx, &b->record, HALAY_OK);
     if (s->operation == HALAY_ALLREDUCE)
         halay_allreduce_finish(b);
     else if (s->operation == HALAY_REDUCE_SCATTER)
@@ -245,6 +249,8 @@ static void start_first(struct halay_context *ctx)
         ctx->waiting_last = &ctx->waiting;
     b->next = NULL;
     halay_count(&ctx->tally.collectives, 1);
+    if (halay_recording(&ctx->recorder))
+        halay_record_started(ctx, b->requests, b->count, b->number, b->dtype, &b->record);
     if (!ctx->running_count)
         halay_tally_busy(&ctx->tally);
     status = start(ctx, b);

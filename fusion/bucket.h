@@ -24,6 +24,8 @@ struct halay_bucket {
     struct halay_coll *coll; /* owned while it runs */
     void *scratch;           /* owned, of the group: memory that local ranks share where they can */
     size_t scratch_bytes;
+    uint64_t number;            /* of the collectives given out, from 1: the same on all ranks */
+    struct halay_record record; /* of its start; kind 0: not recorded */
 };
 
 /* Make room for so many pieces and parts. */

@@ -83,12 +83,17 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     if (status != HALAY_OK)
         goto err_destroy_coordinator;
     halay_group_set_deterministic(ctx->group, world->config.deterministic);
-    status = halay_cycle_start(ctx);
+    status = halay_recorder_open(ctx);
     if (status != HALAY_OK)
         goto err_destroy_group;
+    status = halay_cycle_start(ctx);
+    if (status != HALAY_OK)
+        goto err_close_recorder;
     *out = ctx;
     return HALAY_OK;
 
+err_close_recorder:
+    halay_recorder_close(ctx);
 err_destroy_group:
     halay_group_destroy(ctx->group);
 err_destroy_coordinator:
@@ -144,6 +149,8 @@ static void leave(struct halay_context *ctx)
     atomic_store_explicit(&ctx->is_closing, 1, memory_order_release);
     int has_failed = ctx->status != HALAY_OK;
     pthread_mutex_unlock(&ctx->lock);
+    if (halay_recording(&ctx->recorder))
+        halay_record_event(ctx, HALAY_RECORD_LEFT, HALAY_OK, NULL);
     halay_cycle_wake(ctx);
     halay_cycle_wait(ctx, has_left, ctx, halay_deadline_us(has_failed ? LEAVE_FAILED_MS : LEAVE_MS));
 }
@@ -170,6 +177,7 @@ void halay_fini(struct halay_context *ctx)
 
     if (ctx->coordinator)
         halay_coordinator_report_stragglers(ctx->coordinator);
+    halay_recorder_close(ctx);
     halay_buckets_abandon(ctx);
     halay_link_destroy(ctx->link);
     halay_buckets_free_all(ctx);

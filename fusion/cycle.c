@@ -130,12 +130,15 @@ static int doze(struct halay_context *ctx, uint32_t token, int is_thread, int64_
     uint64_t role = ctx->role;
     int sleeps = fall_asleep_locked(ctx, is_thread), has_role = 1;
     pthread_mutex_unlock(&ctx->lock);
+    int64_t since_ns = sleeps && halay_recording(&ctx->recorder) ? halay_now_ns() : 0;
     if (sleeps) {
         t->ops->doze(t, token, timeout_us);
         pthread_mutex_lock(&ctx->lock);
         has_role = wake_up_locked(ctx, is_thread, role);
         pthread_mutex_unlock(&ctx->lock);
     }
+    if (since_ns && has_role)
+        halay_record_slept(ctx, since_ns);
     if (has_role)
         t->ops->disarm(t);
     return has_role;

@@ -14,6 +14,7 @@
 #include "fusion/counters.h"
 #include "fusion/link.h"
 #include "fusion/members.h"
+#include "fusion/recorder.h"
 #include "fusion/table.h"
 #include "fusion/words.h"
 #include "halay.h"
@@ -25,6 +26,7 @@ struct halay_entry {
     struct halay_table_node node;  /* first; the name is in the same block */
     struct halay_tensor *tensor;   /* registered, or NULL; guarded by lock */
     struct halay_request *request; /* in flight, or NULL; set under lock by submit, cleared under lock by the driver */
+    uint64_t submissions;          /* so far; guarded by lock */
     uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
     struct halay_signature agreed; /* valid with an id; driver only, as are these */
     struct halay_words said;       /* owned: by this rank, when it was agreed */
@@ -89,6 +91,11 @@ struct halay_request {
     int is_part;          /* of nobody: join.c; driver only */
     enum halay_status final; /* what status will be; driver only */
     char *text;           /* owned, or NULL; written before status */
+    uint64_t ordinal;     /* which submission of its name, from 1 */
+    uint64_t hash;        /* of its name */
+    /* For the recorder; 0: not recorded. Set under lock before the driver has it, then driver only. */
+    int64_t submitted_ns, started_ns;
+    uint64_t collective;
 };
 
 enum halay_event_kind { HALAY_EVENT_SUBMITTED, HALAY_EVENT_WAITED, HALAY_EVENT_UNREGISTERED };
@@ -183,6 +190,8 @@ struct halay_context {
     int is_draining; /* failed because somebody left: what is under way still completes */
     int said_bye, is_done, said_fail; /* BYE, FAIL was sent; DONE has come */
     long spin_thread_us, spin_waiter_us; /* set once before start */
+    uint64_t collectives; /* that the coordinator has given out */
+    struct halay_recorder recorder;
     struct halay_tally tally; /* counters.h says who writes what */
 };
 

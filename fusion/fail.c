@@ -76,6 +76,8 @@ static void fail(struct halay_context *ctx, enum halay_status status, int rank, 
     snprintf(ctx->text, sizeof ctx->text, "%s", text);
     ctx->status = status;
     pthread_mutex_unlock(&ctx->lock);
+    if (halay_recording(&ctx->recorder))
+        halay_record_event(ctx, HALAY_RECORD_FAILED, status, text);
     /* That others leave is no error for a rank that does not need them. */
     if (status == HALAY_ERR_PEER && !atomic_load_explicit(&ctx->in_flight, memory_order_relaxed))
         halay_info(ctx->log, "%s", text);

@@ -482,6 +482,10 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     atomic_store_explicit(&ctx->is_unwaited, 1, memory_order_relaxed);
     entry->request = request;
     ctx->is_joined = request->signature.operation == HALAY_JOIN;
+    request->ordinal = ++entry->submissions;
+    request->hash = entry->node.hash;
+    if (halay_recording(&ctx->recorder))
+        halay_record_submitted(ctx, request);
     atomic_fetch_add_explicit(&ctx->in_flight, 1, memory_order_relaxed);
     halay_count(&ctx->tally.submissions, 1);
     if (out)

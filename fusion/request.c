@@ -43,6 +43,8 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     request->has_rows = 0;
     request->result_rows = request->result_bytes = 0;
     request->is_running = request->is_over = request->is_part = 0;
+    request->submitted_ns = request->started_ns = 0;
+    request->collective = 0;
     atomic_store_explicit(&request->references, 2, memory_order_relaxed);
     atomic_store_explicit(&request->status, HALAY_IN_PROGRESS, memory_order_relaxed);
     return request;
@@ -77,6 +79,8 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
 
     if (request->is_over)
         return;
+    if (halay_recording(&ctx->recorder))
+        halay_record_ended(ctx, request, status);
     request->is_over = 1;
     request->final = status;
     request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */
@@ -202,8 +206,13 @@ enum halay_status halay_wait(struct halay_request *request, int timeout_ms)
     if (has_ended(request))
         return status_of(request);
     struct halay_context *ctx = request->ctx;
+    struct halay_record record = { .kind = 0 };
     atomic_store_explicit(&ctx->waited, request, memory_order_relaxed);
+    if (halay_recording(&ctx->recorder))
+        halay_record_waits(ctx, request, &record);
     int is_over = halay_cycle_wait(ctx, has_ended, request, halay_deadline_us(timeout_ms));
+    if (record.kind)
+        halay_record_waited(ctx, &record);
     if (atomic_load_explicit(&ctx->waited, memory_order_relaxed) == request)
         atomic_store_explicit(&ctx->waited, NULL, memory_order_relaxed);
     return is_over ? status_of(request) : HALAY_ERR_TIMEOUT;

@@ -336,6 +336,20 @@ struct halay_straggler {
  */
 HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, struct halay_straggler *straggler);
 
+/* ---- timeline --------------------------------------------------------------------------------------------------- */
+
+/*
+ * Record what this rank's engine does until halay_timeline_stop or halay_fini, and then write it to a file that
+ * chrome://tracing and ui.perfetto.dev draw: submissions, collectives, what the program waited for, when the engine slept.
+ * Bounded: the newest records are kept, in HALAY_TIMELINE_BYTES of memory. A local call; `halay-perf timeline-merge` makes
+ * one file of those of several ranks. path: "%r" becomes the rank; without it the rank goes in front of the extension.
+ * HALAY_TIMELINE starts one in halay_init. HALAY_ERR_DUPLICATE: one is on; HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM.
+ */
+HALAY_API enum halay_status halay_timeline_start(struct halay_context *ctx, const char *path);
+/* End it and write the file, which appears when it is complete. Blocks for as long as that takes; the engine goes on
+ * meanwhile. HALAY_ERR_ARGUMENT: none is on; HALAY_ERR_SYSTEM: it cannot be written, and is lost. */
+HALAY_API enum halay_status halay_timeline_stop(struct halay_context *ctx);
+
 #ifdef __cplusplus
 }
 #endif

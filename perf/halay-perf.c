@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const struct perf_command *const commands[] = { &perf_roofline_command, &perf_engine_command,
-                                                       &perf_tune_command, &perf_doctor_command };
+                                                       &perf_tune_command,     &perf_doctor_command,
+                                                       &perf_flight_command,   &perf_timeline_merge_command };
 enum { COMMANDS = sizeof commands / sizeof *commands, NAMES_MAX = 32 };
 
 enum halay_status perf_environment_init(struct perf_environment *environment)

@@ -28,7 +28,7 @@ static const struct perf_option *find_letter(const struct perf_option *table, ch
 static const struct perf_option *find_name(const struct perf_option *table, const char *name, size_t length)
 {
     for (; !is_end(table); table++)
-        if (table->name && strlen(table->name) == length && !strncmp(table->name, name, length))
+        if (table->name && table->type != PERF_ARGUMENTS && strlen(table->name) == length && !strncmp(table->name, name, length))
             return table;
     return NULL;
 }
@@ -50,6 +50,7 @@ static enum halay_status store(const struct perf_option *option, const char *tex
 
     switch (option->type) {
     case PERF_FLAG:
+    case PERF_ARGUMENTS:
         return HALAY_ERR_ARGUMENT;
     case PERF_SIZE:
         return halay_parse_size(text, option->value);
@@ -112,6 +113,7 @@ static void print_wanted(const struct perf_option *option, FILE *out)
         break;
     case PERF_TEXT:
     case PERF_FLAG:
+    case PERF_ARGUMENTS:
         fputs("a value that is not empty", out);
         break;
     }
@@ -126,7 +128,7 @@ static void complain_unknown(const struct perf_option *table, const char *comman
     int count = 0;
 
     for (; !is_end(table) && count < NAMES_MAX; table++)
-        if (table->name)
+        if (table->name && table->type != PERF_ARGUMENTS)
             names[count++] = table->name;
     names[count++] = "help";
     names[count] = NULL;
@@ -193,13 +195,29 @@ static enum perf_parsed parse_one(const struct perf_option *table, const char *c
     return PERF_PARSED_WRONG;
 }
 
+/* Where the table wants arguments that are no options, NULL: nowhere. */
+static struct perf_arguments *arguments_of(const struct perf_option *table)
+{
+    for (; !is_end(table); table++)
+        if (table->type == PERF_ARGUMENTS)
+            return table->value;
+    return NULL;
+}
+
 enum perf_parsed perf_options_parse(const struct perf_option *table, const char *command, int argc, char **argv,
                                     FILE *errors)
 {
+    struct perf_arguments *arguments = arguments_of(table);
     enum perf_parsed result = PERF_PARSED;
+    int kept = 0;
 
     for (int i = 1; i < argc && result == PERF_PARSED; i++)
-        result = parse_one(table, command, argc, argv, &i, errors);
+        if (arguments && (argv[i][0] != '-' || !argv[i][1]))
+            argv[1 + kept++] = argv[i];
+        else
+            result = parse_one(table, command, argc, argv, &i, errors);
+    if (arguments)
+        *arguments = (struct perf_arguments){ .at = argv + 1, .count = kept };
     return result;
 }
 
@@ -210,7 +228,9 @@ static void print_option(const struct perf_option *option, FILE *out)
 
     if (option->letter)
         snprintf(letter, sizeof letter, "-%c%s", option->letter, option->name ? ", " : "");
-    if (option->name)
+    if (option->type == PERF_ARGUMENTS)
+        snprintf(left, sizeof left, "%s", option->name);
+    else if (option->name)
         snprintf(left, sizeof left, "%s--%s%s%s", letter, option->name, *value ? " " : "", value);
     else
         snprintf(left, sizeof left, "%s %s", letter, value);

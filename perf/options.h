@@ -17,6 +17,12 @@ enum perf_option_type {
     PERF_WORD,  /* int: the place in words */
     PERF_DTYPE, /* enum halay_dtype */
     PERF_OP,    /* enum halay_op */
+    PERF_ARGUMENTS, /* struct perf_arguments: what is no option, in order; its name is for --help */
+};
+
+struct perf_arguments {
+    char **at; /* borrowed: in argv, whose order changes */
+    int count;
 };
 
 struct perf_option {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One rank of a job of processes with an engine, for the scripts beside it:
- * usage: job [--spawn N] schedules [SEED] | deterministic [SEED] | die | leave | again | often | two | fork
+ * usage: job [--spawn N] schedules [SEED] | deterministic [SEED] | die | leave | again | often | two | fork | flight
  *
  * schedules: random programs (schedule.h). deterministic: the same bits for several orders of arrival. die: the last rank
  * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
- * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. --spawn N starts N ranks
+ * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank is
+ * killed while the others wait for a tensor 'w' that it never submits. --spawn N starts N ranks
  * as children, with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/clock.h"
@@ -82,6 +83,24 @@ static void lose_one(struct halay_context *ctx, int is_killed)
           "'%s'", text);
     CHECK(halay_allreduce(ctx, "later", NULL, data[0], 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
     printf("rank %d: heard of it after %.2f s\n", rank, (double)(halay_now_us() - from) / 1e6);
+}
+
+/* All but the last rank submit 'w', then all meet in 'go', so that 'w' was submitted before the last rank is killed. */
+static void wait_for_one(struct halay_context *ctx)
+{
+    int is_victim = halay_rank(ctx) == halay_size(ctx) - 1;
+    struct halay_request *request = NULL;
+    float w = 1, go = 0;
+
+    wants_log = 0;
+    if (!is_victim)
+        CHECK(halay_allreduce_async(ctx, "w", NULL, &w, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    enum halay_status status = halay_broadcast(ctx, "go", &go, 1, HALAY_F32, 0);
+    if (is_victim)
+        raise(SIGKILL);
+    CHECK(status == HALAY_OK || status == HALAY_ERR_PEER); /* the victim may be gone before the others have heard */
+    CHECK(halay_wait(request, 20000) == HALAY_ERR_PEER);
+    halay_request_free(request);
 }
 
 static void run_again(uint64_t seed)
@@ -255,6 +274,8 @@ static int be_rank(const char *what, uint64_t seed)
             CHECK(schedule_bits(ctx, seed, i, 0) == first, "seed %llu: other bits", (unsigned long long)seed);
     } else if (!strcmp(what, "fork")) {
         run_fork(ctx);
+    } else if (!strcmp(what, "flight")) {
+        wait_for_one(ctx);
     } else {
         lose_one(ctx, !strcmp(what, "die"));
     }
@@ -307,7 +328,7 @@ static int spawn(int n, const char *what, uint64_t seed)
         poll(&p, 1, 5);
         REQUIRE(halay_store_server_progress(server) == HALAY_OK);
         while (left && waitpid(-1, &status, WNOHANG) > 0) {
-            int failed = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || strcmp(what, "die");
+            int failed = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || (strcmp(what, "die") && strcmp(what, "flight"));
             left--;
             if (failed && (!result || result == SKIP))
                 result = failed;
@@ -325,8 +346,8 @@ int main(int argc, char **argv)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc <= at || n < 0 || n > RANKS_MAX) {
-        fprintf(stderr,
-                "usage: job [--spawn N] schedules | deterministic | die | leave | again | often | two | fork [SEED]\n");
+        fprintf(stderr, "usage: job [--spawn N] schedules | deterministic | die | leave | again | often | two | fork | "
+                        "flight [SEED]\n");
         return 99;
     }
     /* Ranks that mpirun starts are given the seed: they must have the same. */

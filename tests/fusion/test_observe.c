@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the engine tells about itself: counters, as a struct and as text; stalls and stragglers, by the coordinator alone
- * with a clock of the test's, and by engines over the fake transport.
+ * with a clock of the test's, and by engines over the fake transport; timelines that start and stop.
  */
 #include "fusion/coordinator.h"
 #include "tests/fusion/ranks.h"
+#include <jansson.h>
 #include <unistd.h>
 
 static struct halay_counters counters_of(struct halay_context *ctx)
@@ -404,8 +405,82 @@ static void body_limit(struct rank_run *run)
     CHECK(halay_allreduce(ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
 }
 
+/* ---- timelines ---- */
+
+static char folder[] = "/tmp/halay-observe.XXXXXX";
+
+/* Read the rank's file and remove it; how many events of a category have a name that begins so. */
+static int count_events(const char *name, int rank, const char *category, const char *begin)
+{
+    json_t *event, *root;
+    char path[128];
+    size_t i;
+    int count = 0;
+
+    snprintf(path, sizeof path, "%s/%s.%d.json", folder, name, rank);
+    if (!CHECK((root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL)), "%s", path))
+        return -1;
+    json_array_foreach(json_object_get(root, "traceEvents"), i, event)
+    {
+        const char *its = json_string_value(json_object_get(event, "cat")),
+                   *phase = json_string_value(json_object_get(event, "ph"));
+        count += its && !strcmp(its, category) && strchr("bXi", *phase) &&
+                 !strncmp(json_string_value(json_object_get(event, "name")), begin, strlen(begin));
+    }
+    CHECK(json_integer_value(json_object_get(json_object_get(root, "otherData"), "rank")) == rank);
+    json_decref(root);
+    return count;
+}
+
+static void drop_file(const char *name, int rank)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/%s.%d.json", folder, name, rank);
+    REQUIRE(!unlink(path));
+}
+
+static void body_timeline(struct rank_run *run)
+{
+    static float data[RANKS_MAX][TENSORS][COUNT];
+    struct halay_context *ctx = run->ctx;
+    char path[128];
+
+    CHECK(halay_timeline_stop(ctx) == HALAY_ERR_ARGUMENT && halay_timeline_start(ctx, "") == HALAY_ERR_ARGUMENT);
+    work(ctx, data[run->rank]);
+    for (int round = 0; round < 2; round++) { /* each has what was done meanwhile, the second nothing of the first */
+        snprintf(path, sizeof path, "%s/%d.json", folder, round);
+        CHECK(halay_timeline_start(ctx, path) == HALAY_OK);
+        CHECK(halay_timeline_start(ctx, path) == HALAY_ERR_DUPLICATE);
+        for (int i = 0; i <= round; i++)
+            work(ctx, data[run->rank]);
+        CHECK(halay_timeline_stop(ctx) == HALAY_OK);
+    }
+    work(ctx, data[run->rank]);
+    CHECK(count_events("0", run->rank, "tensor", "t") == STEPS * TENSORS &&
+          count_events("0", run->rank, "tensor", "t3") == STEPS);
+    CHECK(count_events("1", run->rank, "tensor", "t") == 2 * STEPS * TENSORS);
+    CHECK(count_events("1", run->rank, "collective", "t") >= 2 * STEPS &&
+          count_events("1", run->rank, "failure", "") == 0);
+    drop_file("0", run->rank);
+    drop_file("1", run->rank);
+    snprintf(path, sizeof path, "%s/no/where.json", folder);
+    CHECK(halay_timeline_start(ctx, path) == HALAY_OK && halay_timeline_stop(ctx) == HALAY_ERR_SYSTEM);
+    /* The last one is ended by halay_fini. */
+    snprintf(path, sizeof path, "%s/last.json", folder);
+    CHECK(halay_timeline_start(ctx, path) == HALAY_OK);
+    CHECK(halay_allreduce(ctx, "final", NULL, data[run->rank][0], COUNT, HALAY_F32, HALAY_SUM) == HALAY_OK);
+}
+
 int main(void)
 {
+    REQUIRE(mkdtemp(folder));
+    ranks_run(3, 0, &(struct rank_run){ .body = body_timeline, .expected = "timeline" }, NULL, NULL);
+    for (int r = 0; r < 3; r++) {
+        CHECK(count_events("last", r, "tensor", "final") == 1 && count_events("last", r, "collective", "final") == 1);
+        drop_file("last", r);
+    }
+    REQUIRE(!rmdir(folder));
     check_stall_report();
     check_stall_bounds();
     check_stall_limit();

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Records: the ring, as memory that several threads write and anybody reads.
+ *
+ * A writer takes the next number, which says where the record lies, clears the number that stands there, writes the words
+ * and then the number. A reader takes the number, the words, and the number again: if both are the one that it looks for,
+ * the words belong together. All are atomic words; each store of a word is a release and each load an acquire, so that none
+ * passes the number before it. (Only a writer that is held up while the others fill the whole ring could mix two records.)
+ * A process that is killed leaves what it has stored; the kernel keeps the pages of a shared mapping.
+ *
+ * Cleanup: reverse-order labels.
+ */
+#include "base/record.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC UINT64_C(0x6472636579616c68) /* "hlayecrd" */
+enum { FORMAT_VERSION = 1, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
+_Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_HEAD, "the head fits");
+_Static_assert(offsetof(struct halay_ring_head, begun) == 8 * BEGUN_WORD, "begun is where the writers count");
+
+struct halay_ring {
+    struct halay_ring_head head; /* a copy */
+    _Atomic uint64_t *words;     /* owned: the mapping, head and records */
+    size_t bytes;
+};
+
+static _Atomic uint64_t *slot_of(const struct halay_ring *ring, uint64_t number)
+{
+    return ring->words + HALAY_RING_HEAD / 8 + (number - 1) % ring->head.capacity * HALAY_RECORD_WORDS;
+}
+
+/* ---- adding and reading ---- */
+
+void halay_ring_add(struct halay_ring *ring, const struct halay_record *record)
+{
+    uint64_t number = 1 + atomic_fetch_add_explicit(&ring->words[BEGUN_WORD], 1, memory_order_relaxed);
+    uint64_t words[HALAY_RECORD_WORDS];
+    _Atomic uint64_t *slot = slot_of(ring, number);
+
+    memcpy(words, record, sizeof words);
+    atomic_store_explicit(&slot[0], 0, memory_order_relaxed);
+    for (int i = 1; i < HALAY_RECORD_WORDS; i++)
+        atomic_store_explicit(&slot[i], words[i], memory_order_release); /* see the top */
+    atomic_store_explicit(&slot[0], number, memory_order_release);
+}
+
+uint64_t halay_ring_begun(const struct halay_ring *ring)
+{
+    return atomic_load_explicit(&ring->words[BEGUN_WORD], memory_order_relaxed);
+}
+
+const struct halay_ring_head *halay_ring_head(const struct halay_ring *ring)
+{
+    return &ring->head;
+}
+
+int halay_ring_get(const struct halay_ring *ring, uint64_t number, struct halay_record *record)
+{
+    _Atomic uint64_t *slot = slot_of(ring, number);
+    uint64_t words[HALAY_RECORD_WORDS];
+
+    words[0] = atomic_load_explicit(&slot[0], memory_order_acquire);
+    for (int i = 1; i < HALAY_RECORD_WORDS; i++)
+        words[i] = atomic_load_explicit(&slot[i], memory_order_acquire);
+    if (words[0] != number || atomic_load_explicit(&slot[0], memory_order_relaxed) != number)
+        return 0;
+    memcpy(record, words, sizeof words);
+    return record->kind && record->kind < HALAY_RECORD_KINDS && record->name_length <= HALAY_RECORD_NAME;
+}
+
+/* ---- names ---- */
+
+const char *halay_record_operation(const struct halay_record *record)
+{
+    static const char *const names[] = {
+        "allreduce", "broadcast", "allgather", "reduce-scatter", "alltoall", "barrier"
+    };
+
+    return record->operation < sizeof names / sizeof *names ? names[record->operation] : "?";
+}
+
+static int is_inside_character(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+void halay_record_set_name(struct halay_record *record, const char *name, size_t length)
+{
+    size_t head = length, tail = length;
+
+    if (length > HALAY_RECORD_NAME) {
+        head = HALAY_RECORD_NAME / 2 - 2;
+        while (head && is_inside_character(name[head]))
+            head--;
+        tail = length - (HALAY_RECORD_NAME - 2 - head);
+        while (tail < length && is_inside_character(name[tail]))
+            tail++;
+    }
+    memset(record->name, 0, sizeof record->name);
+    memcpy(record->name, name, head);
+    record->name_length = (uint8_t)head;
+    if (tail == length)
+        return;
+    memcpy(record->name + head, "..", 2);
+    memcpy(record->name + head + 2, name + tail, length - tail);
+    record->name_length = (uint8_t)(head + 2 + length - tail);
+}
+
+char *halay_rank_path(const char *pattern, int rank)
+{
+    const char *mark = strstr(pattern, "%r"), *slash = strrchr(pattern, '/');
+    const char *base = slash ? slash + 1 : pattern, *dot = strrchr(base, '.');
+    size_t size = strlen(pattern) + 16;
+    char *path = malloc(size);
+
+    if (!path)
+        return NULL;
+    if (mark)
+        snprintf(path, size, "%.*s%d%s", (int)(mark - pattern), pattern, rank, mark + 2);
+    else if (dot && dot > base)
+        snprintf(path, size, "%.*s.%d%s", (int)(dot - pattern), pattern, rank, dot);
+    else
+        snprintf(path, size, "%s.%d", pattern, rank);
+    return path;
+}
+
+/* ---- life ---- */
+
+static void fill_head(struct halay_ring_head *head, uint64_t capacity, int rank, int size)
+{
+    struct timespec wall;
+
+    *head = (struct halay_ring_head){ .magic = MAGIC,
+                                      .version = FORMAT_VERSION,
+                                      .record_bytes = sizeof(struct halay_record),
+                                      .capacity = capacity,
+                                      .rank = rank,
+                                      .size = size,
+                                      .pid = getpid() };
+    if (!clock_gettime(CLOCK_REALTIME, &wall))
+        head->wall_ns = (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec - halay_now_ns();
+    if (gethostname(head->host, sizeof head->host - 1))
+        head->host[0] = 0;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file && !fgets(head->boot_id, sizeof head->boot_id, file))
+        head->boot_id[0] = 0;
+    if (file)
+        fclose(file);
+    head->boot_id[strcspn(head->boot_id, "\n")] = 0;
+    if (!head->boot_id[0]) /* what tells clocks apart must not be empty */
+        memcpy(head->boot_id, head->host, sizeof head->boot_id - 1);
+}
+
+/* A new file of that size with all its blocks; -1 after a line that says what went wrong. */
+static int create_file(struct halay_log *log, const char *path, size_t bytes)
+{
+    if (unlink(path) && errno != ENOENT) {
+        halay_error(log, "cannot replace '%s': %s", path, strerror(errno));
+        return -1;
+    }
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        halay_error(log, "cannot create '%s': %s", path, strerror(errno));
+        return -1;
+    }
+    int error = posix_fallocate(fd, 0, (off_t)bytes);
+    if (!error)
+        return fd;
+    halay_error(log, "cannot reserve %zu bytes for '%s': %s", bytes, path, strerror(error));
+    unlink(path);
+    close(fd);
+    return -1;
+}
+
+enum halay_status halay_ring_create(struct halay_log *log, const char *path, size_t bytes, int rank, int size,
+                                    struct halay_ring **out)
+{
+    size_t capacity = bytes / sizeof(struct halay_record);
+    struct halay_ring *ring = calloc(1, sizeof *ring);
+    int fd = -1;
+
+    if (!ring)
+        return HALAY_ERR_NO_MEMORY;
+    if (capacity < CAPACITY_MIN)
+        capacity = CAPACITY_MIN;
+    if (capacity > SIZE_MAX / 2 / sizeof(struct halay_record))
+        goto err_free;
+    fill_head(&ring->head, capacity, rank, size);
+    ring->bytes = HALAY_RING_HEAD + capacity * sizeof(struct halay_record);
+    if (path && (fd = create_file(log, path, ring->bytes)) < 0)
+        goto err_free;
+    void *map = mmap(NULL, ring->bytes, PROT_READ | PROT_WRITE, path ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+    if (map == MAP_FAILED) {
+        halay_error(log, "cannot map %zu bytes for '%s': %s", ring->bytes, path ? path : "the timeline",
+                    strerror(errno));
+        goto err_close;
+    }
+    if (fd >= 0)
+        close(fd);
+    memcpy(map, &ring->head, sizeof ring->head);
+    ring->words = map;
+    *out = ring;
+    return HALAY_OK;
+
+err_close:
+    if (fd >= 0) {
+        unlink(path);
+        close(fd);
+    }
+err_free:
+    free(ring);
+    return HALAY_ERR_SYSTEM;
+}
+
+static int is_head(const struct halay_ring_head *head, size_t file_bytes)
+{
+    return head->magic == MAGIC && head->version == FORMAT_VERSION &&
+           head->record_bytes == sizeof(struct halay_record) && head->capacity > 0 &&
+           head->capacity <= (file_bytes - HALAY_RING_HEAD) / sizeof(struct halay_record) && head->size > 0 &&
+           head->rank >= 0 && head->rank < head->size && memchr(head->boot_id, 0, sizeof head->boot_id) &&
+           memchr(head->host, 0, sizeof head->host);
+}
+
+enum halay_status halay_ring_open(struct halay_log *log, const char *path, struct halay_ring **out)
+{
+    enum halay_status status = HALAY_ERR_SYSTEM;
+    struct halay_ring *ring = calloc(1, sizeof *ring);
+    struct stat file;
+
+    if (!ring)
+        return HALAY_ERR_NO_MEMORY;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &file)) {
+        halay_error(log, "cannot open '%s': %s", path, strerror(errno));
+        goto err_close;
+    }
+    status = HALAY_ERR_FORMAT;
+    if (!S_ISREG(file.st_mode) || file.st_size <= HALAY_RING_HEAD) {
+        halay_error(log, "'%s' is no flight recorder's file: it is too short", path);
+        goto err_close;
+    }
+    ring->bytes = (size_t)file.st_size;
+    void *map = mmap(NULL, ring->bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) {
+        halay_error(log, "cannot map '%s': %s", path, strerror(errno));
+        status = HALAY_ERR_SYSTEM;
+        goto err_close;
+    }
+    ring->words = map;
+    memcpy(&ring->head, map, sizeof ring->head);
+    if (!is_head(&ring->head, ring->bytes)) {
+        halay_error(log, "'%s' is no flight recorder's file of this version", path);
+        goto err_unmap;
+    }
+    close(fd);
+    *out = ring;
+    return HALAY_OK;
+
+err_unmap:
+    munmap(map, ring->bytes);
+err_close:
+    if (fd >= 0)
+        close(fd);
+    free(ring);
+    return status;
+}
+
+void halay_ring_destroy(struct halay_ring *ring)
+{
+    if (!ring)
+        return;
+    munmap(ring->words, ring->bytes);
+    free(ring);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recorder: what the engine does, as records (base/record.h), for the flight recorder's file and for the timeline.
+ *
+ * While neither is wanted each hook costs one branch: callers ask halay_recording() first. What is called then never
+ * blocks: a ring takes records from several threads without a lock.
+ */
+#ifndef HALAY_RECORDER_H
+#define HALAY_RECORDER_H
+
+#include "base/record.h"
+#include "halay.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct halay_recorder {
+    _Atomic int is_on;         /* a ring takes records; relaxed, as the rings are looked at anew behind it */
+    struct halay_ring *flight; /* owned, or NULL; set once before the engine starts */
+    /* Takes records while it is not NULL: the ring below. Stored (release) once that is whole, loaded (acquire). */
+    struct halay_ring *_Atomic timeline;
+
+    pthread_mutex_t lock;     /* of what follows; start and stop hold it, and may block in a file under it */
+    struct halay_ring *store; /* owned: the timeline's ring, made at the first start, kept until the end */
+    uint64_t from;            /* records before this number belong to an earlier timeline */
+    char *path;               /* owned: where the timeline goes; NULL: none is on */
+};
+
+static inline int halay_recording(const struct halay_recorder *recorder)
+{
+    return atomic_load_explicit(&((struct halay_recorder *)recorder)->is_on, memory_order_relaxed);
+}
+
+struct halay_request;
+
+/* By the configuration; a file that cannot be made is an error. */
+enum halay_status halay_recorder_open(struct halay_context *ctx);
+/* Ends a timeline that is on. Nobody records any more. Accepts one that was zeroed. */
+void halay_recorder_close(struct halay_context *ctx);
+
+/* ---- hooks: only while halay_recording() ---- */
+
+/* Under ctx->lock: the request is complete but for its place among the events. */
+void halay_record_submitted(struct halay_context *ctx, struct halay_request *request);
+/* Driver: a collective starts, of these requests; *record is to be kept for its end. */
+void halay_record_started(struct halay_context *ctx, struct halay_request *const *requests, size_t count,
+                          uint64_t collective, enum halay_dtype dtype, struct halay_record *record);
+void halay_record_finished(struct halay_context *ctx, const struct halay_record *record, enum halay_status status);
+/* Driver: the request ends. */
+void halay_record_ended(struct halay_context *ctx, const struct halay_request *request, enum halay_status status);
+/* The program begins to wait, no lock held; *record is to be kept for the end of the wait. */
+void halay_record_waits(struct halay_context *ctx, struct halay_request *request, struct halay_record *record);
+void halay_record_waited(struct halay_context *ctx, struct halay_record *record);
+/* Driver: it has slept since. */
+void halay_record_slept(struct halay_context *ctx, int64_t since_ns);
+/* JOINED, FAILED, LEFT. text may be NULL. */
+void halay_record_event(struct halay_context *ctx, enum halay_record_kind kind, enum halay_status status,
+                        const char *text);
+
+#endif

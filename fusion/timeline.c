@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Timeline: start and stop. While one is on the engine's records go into a ring in memory; who stops it turns them into a
+ * file, on a thread that may block, never on the one that moves data. The newest records are kept: a timeline that is left
+ * on all day is as large as one of a few steps.
+ *
+ * The ring stays until the context goes: a hook that began before stop may still write into it. What it writes then has a
+ * number behind the last one that was looked at, or is not whole yet and is left out.
+ *
+ * The file is written under another name and renamed, so it is whole or not there.
+ */
+#include "base/trace.h"
+#include "fusion/engine.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void set_recording(struct halay_recorder *recorder)
+{
+    int is_on = recorder->flight || atomic_load_explicit(&recorder->timeline, memory_order_relaxed);
+
+    atomic_store_explicit(&recorder->is_on, is_on, memory_order_relaxed);
+}
+
+static enum halay_status start_locked(struct halay_context *ctx, const char *pattern)
+{
+    struct halay_recorder *recorder = &ctx->recorder;
+
+    if (recorder->path) {
+        halay_error(ctx->log, "a timeline is on already, for '%s'", recorder->path);
+        return HALAY_ERR_DUPLICATE;
+    }
+    char *path = halay_rank_path(pattern, ctx->rank);
+    if (!path)
+        return HALAY_ERR_NO_MEMORY;
+    if (!recorder->store) {
+        enum halay_status status = halay_ring_create(ctx->log, NULL, ctx->world->config.timeline_bytes, ctx->rank,
+                                                     ctx->size, &recorder->store);
+        if (status != HALAY_OK) {
+            free(path);
+            return status;
+        }
+    }
+    recorder->path = path;
+    recorder->from = halay_ring_begun(recorder->store) + 1;
+    atomic_store_explicit(&recorder->timeline, recorder->store, memory_order_release);
+    set_recording(recorder);
+    return HALAY_OK;
+}
+
+enum halay_status halay_timeline_start(struct halay_context *ctx, const char *path)
+{
+    if (!ctx || !path || !*path)
+        return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    pthread_mutex_lock(&ctx->recorder.lock);
+    enum halay_status status = start_locked(ctx, path);
+    pthread_mutex_unlock(&ctx->recorder.lock);
+    return status;
+}
+
+/* Write beside the path, then rename. */
+static enum halay_status write_file(struct halay_context *ctx, const struct halay_recorder *recorder)
+{
+    size_t size = strlen(recorder->path) + 8;
+    char *beside = malloc(size);
+    enum halay_status status = HALAY_ERR_SYSTEM;
+
+    if (!beside)
+        return HALAY_ERR_NO_MEMORY;
+    snprintf(beside, size, "%s.part", recorder->path);
+    FILE *out = fopen(beside, "we");
+    if (out) {
+        status = halay_trace_write(recorder->store, recorder->from, out);
+        if (fclose(out) && status == HALAY_OK)
+            status = HALAY_ERR_SYSTEM;
+        if (status == HALAY_OK && rename(beside, recorder->path))
+            status = HALAY_ERR_SYSTEM;
+    }
+    if (status != HALAY_OK) {
+        halay_error(ctx->log, "cannot write the timeline '%s': %s", recorder->path,
+                    status == HALAY_ERR_SYSTEM ? strerror(errno) : halay_status_string(status));
+        if (out)
+            remove(beside);
+    }
+    free(beside);
+    return status;
+}
+
+static enum halay_status stop_locked(struct halay_context *ctx)
+{
+    struct halay_recorder *recorder = &ctx->recorder;
+
+    if (!recorder->path)
+        return HALAY_ERR_ARGUMENT;
+    atomic_store_explicit(&recorder->timeline, NULL, memory_order_release);
+    set_recording(recorder);
+    enum halay_status status = write_file(ctx, recorder);
+    free(recorder->path);
+    recorder->path = NULL;
+    return status;
+}
+
+enum halay_status halay_timeline_stop(struct halay_context *ctx)
+{
+    if (!ctx)
+        return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    pthread_mutex_lock(&ctx->recorder.lock);
+    enum halay_status status = stop_locked(ctx);
+    pthread_mutex_unlock(&ctx->recorder.lock);
+    return status;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Records: rings in memory and in files, that wrap, that several threads write while one reads, that outlive a process
+ * that is killed, and files that are damaged; names that are too long; paths of ranks.
+ */
+#include "base/record.h"
+#include "tests/test.h"
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WRITERS = 3, EACH = 20000 };
+
+static char folder[] = "/tmp/halay-record.XXXXXX", path[64];
+static struct halay_log quiet;
+
+static void drop_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    (void)line;
+}
+
+static struct halay_record numbered(uint64_t n)
+{
+    return (struct halay_record){
+        .kind = HALAY_RECORD_SUBMITTED, .time_ns = (int64_t)n, .ordinal = n, .bytes = 3 * n, .hash = ~n
+    };
+}
+
+static int is_numbered(const struct halay_record *r)
+{
+    return r->time_ns == (int64_t)r->ordinal && r->bytes == 3 * r->ordinal && r->hash == ~r->ordinal;
+}
+
+static void check_wrap(const char *file)
+{
+    struct halay_ring *ring;
+    struct halay_record r;
+
+    REQUIRE(halay_ring_create(NULL, file, 100 * sizeof r, 2, 5, &ring) == HALAY_OK);
+    const struct halay_ring_head *head = halay_ring_head(ring);
+    CHECK(head->rank == 2 && head->size == 5 && head->capacity == 100 && head->pid == getpid() && *head->boot_id);
+    CHECK(halay_ring_begun(ring) == 0 && !halay_ring_get(ring, 1, &r));
+    for (uint64_t n = 1; n <= 250; n++) {
+        r = numbered(n);
+        halay_ring_add(ring, &r);
+    }
+    CHECK(halay_ring_begun(ring) == 250);
+    for (uint64_t n = 1; n <= 251; n++) {
+        int there = halay_ring_get(ring, n, &r);
+        CHECK(there == (n > 150 && n <= 250) && (!there || (r.number == n && r.ordinal == n && is_numbered(&r))), "%d",
+              (int)n);
+    }
+    halay_ring_destroy(ring);
+}
+
+/* ---- several threads ---- */
+
+static struct halay_ring *shared;
+static _Atomic int writing = WRITERS;
+
+static void *write_many(void *arg)
+{
+    for (uint64_t n = 1; n <= EACH; n++) {
+        struct halay_record r = numbered(n);
+        r.op = *(unsigned char *)arg;
+        halay_ring_add(shared, &r);
+    }
+    writing--;
+    return NULL;
+}
+
+static void check_threads(void)
+{
+    static unsigned char who[WRITERS] = { 0, 1, 2 };
+    pthread_t threads[WRITERS];
+    struct halay_record r;
+    uint64_t seen[WRITERS] = { 0 }, got = 0;
+    int whole = 1, ordered = 1;
+
+    REQUIRE(halay_ring_create(NULL, NULL, 1 << 20, 0, 1, &shared) == HALAY_OK);
+    uint64_t capacity = halay_ring_head(shared)->capacity;
+    for (int i = 0; i < WRITERS; i++)
+        REQUIRE(!pthread_create(&threads[i], NULL, write_many, &who[i]));
+    for (uint64_t n = 1; writing || n <= halay_ring_begun(shared);) {
+        uint64_t begun = halay_ring_begun(shared);
+        if (n > begun)
+            continue;
+        if (begun - n >= capacity)
+            n = begun - capacity + 1;
+        if (halay_ring_get(shared, n, &r)) {
+            whole &= is_numbered(&r) && r.number == n && r.op < WRITERS;
+            ordered &= r.op < WRITERS && r.ordinal > seen[r.op];
+            seen[r.op % WRITERS] = r.ordinal;
+            got++;
+            n++;
+        } else if (begun - n >= capacity / 2 || !writing) {
+            n++; /* overwritten, or never */
+        }
+    }
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK(whole && ordered && got > 0 && halay_ring_begun(shared) == WRITERS * EACH);
+    halay_ring_destroy(shared);
+}
+
+/* ---- files ---- */
+
+static void check_killed(void)
+{
+    struct halay_ring *ring;
+    struct halay_record r;
+    int status;
+
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (!pid) {
+        REQUIRE(halay_ring_create(NULL, path, 1 << 16, 1, 2, &ring) == HALAY_OK);
+        for (uint64_t n = 1; n <= 10; n++) {
+            r = numbered(n);
+            halay_ring_add(ring, &r);
+        }
+        raise(SIGKILL);
+    }
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    if (!CHECK(halay_ring_open(NULL, path, &ring) == HALAY_OK))
+        return;
+    CHECK(halay_ring_begun(ring) == 10 && halay_ring_head(ring)->rank == 1 && halay_ring_head(ring)->pid == pid);
+    for (uint64_t n = 1; n <= 10; n++)
+        CHECK(halay_ring_get(ring, n, &r) && is_numbered(&r) && r.ordinal == n);
+    halay_ring_destroy(ring);
+}
+
+static void write_bytes(long at, const void *bytes, size_t count)
+{
+    FILE *file = fopen(path, "r+e");
+
+    REQUIRE(file && !fseek(file, at, SEEK_SET) && fwrite(bytes, 1, count, file) == count && !fclose(file));
+}
+
+static void check_damage(void)
+{
+    static const struct {
+        long at;
+        uint32_t value;
+    } damages[] = { { 0, 1 }, { 8, 99 }, { 12, 64 }, { 16, 0 }, { 20, 7 }, { 24, 5 }, { 28, 0 } };
+    struct halay_ring *ring;
+
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        REQUIRE(halay_ring_create(NULL, path, 1 << 16, 1, 2, &ring) == HALAY_OK);
+        halay_ring_destroy(ring);
+        write_bytes(damages[i].at, &damages[i].value, 4);
+        CHECK(halay_ring_open(&quiet, path, &ring) == HALAY_ERR_FORMAT, "%d", (int)i);
+    }
+    /* A record of a kind that there is none, or with a name beyond its end, is not there. */
+    REQUIRE(halay_ring_create(NULL, path, 1 << 16, 0, 1, &ring) == HALAY_OK);
+    struct halay_record r = numbered(1);
+    for (int i = 0; i < 3; i++)
+        halay_ring_add(ring, &r);
+    halay_ring_destroy(ring);
+    write_bytes(HALAY_RING_HEAD + 68, "\xff", 1);
+    write_bytes(HALAY_RING_HEAD + 128 + 73, "\xff", 1);
+    REQUIRE(halay_ring_open(NULL, path, &ring) == HALAY_OK);
+    CHECK(!halay_ring_get(ring, 1, &r) && !halay_ring_get(ring, 2, &r) && halay_ring_get(ring, 3, &r));
+    halay_ring_destroy(ring);
+    REQUIRE(!truncate(path, HALAY_RING_HEAD));
+    CHECK(halay_ring_open(&quiet, path, &ring) == HALAY_ERR_FORMAT);
+    CHECK(halay_ring_open(&quiet, folder, &ring) == HALAY_ERR_FORMAT);
+    REQUIRE(!unlink(path));
+    CHECK(halay_ring_open(&quiet, path, &ring) == HALAY_ERR_SYSTEM);
+    CHECK(halay_ring_create(&quiet, "/nowhere/at/all", 1 << 16, 0, 1, &ring) == HALAY_ERR_SYSTEM);
+    CHECK(halay_ring_create(&quiet, folder, 1 << 16, 0, 1, &ring) == HALAY_ERR_SYSTEM, "a folder is not replaced");
+    CHECK(halay_ring_create(&quiet, NULL, (size_t)-1, 0, 1, &ring) == HALAY_ERR_SYSTEM);
+}
+
+/* ---- names ---- */
+
+static void check_names(void)
+{
+    struct halay_record r;
+    char name[300];
+
+    memset(name, 'x', sizeof name);
+    halay_record_set_name(&r, "weight", 6);
+    CHECK(r.name_length == 6 && !memcmp(r.name, "weight", 6) && !r.name[6]);
+    halay_record_set_name(&r, name, HALAY_RECORD_NAME);
+    CHECK(r.name_length == HALAY_RECORD_NAME && !memchr(r.name, '.', HALAY_RECORD_NAME));
+    memcpy(name, "begin", 5);
+    memcpy(name + 97, "end", 3);
+    halay_record_set_name(&r, name, 100);
+    CHECK(r.name_length == HALAY_RECORD_NAME && !memcmp(r.name, "begin", 5) &&
+          !memcmp(r.name + r.name_length - 3, "end", 3) && !memcmp(r.name + HALAY_RECORD_NAME / 2 - 3, "x..x", 4));
+    /* Characters of three bytes are never cut. */
+    for (size_t i = 0; i < 99; i += 3)
+        memcpy(name + i, "\xe2\x82\xac", 3);
+    for (size_t skip = 0; skip < 3; skip++) {
+        memset(name + 96, 'y', skip);
+        halay_record_set_name(&r, name, 96 + skip);
+        size_t i = 0, dots = 0;
+        while (i < r.name_length)
+            if ((unsigned char)r.name[i] == 0xe2 && i + 3 <= r.name_length && !memcmp(r.name + i, "\xe2\x82\xac", 3)) {
+                i += 3;
+            } else {
+                CHECK(r.name[i] == '.' || r.name[i] == 'y', "byte %d", (int)i);
+                dots += r.name[i++] == '.';
+            }
+        CHECK(dots == 2 && r.name_length <= HALAY_RECORD_NAME && r.name_length > HALAY_RECORD_NAME - 6);
+    }
+}
+
+static void check_paths(void)
+{
+    static const char *const cases[][2] = { { "t.json", "t.3.json" },          { "/a.b/t", "/a.b/t.3" },
+                                            { "/a/%r/t.json", "/a/3/t.json" }, { "t%r", "t3" },
+                                            { ".hidden", ".hidden.3" },        { "a/.hidden", "a/.hidden.3" },
+                                            { "t.tar.gz", "t.tar.3.gz" },      { "t", "t.3" } };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *got = halay_rank_path(cases[i][0], 3);
+        CHECK(got && !strcmp(got, cases[i][1]), "'%s' gives '%s'", cases[i][0], got);
+        free(got);
+    }
+}
+
+int main(void)
+{
+    halay_log_init(&quiet, HALAY_LOG_ERROR);
+    quiet.write = drop_line;
+    REQUIRE(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/ring", folder);
+    check_wrap(NULL);
+    check_wrap(path);
+    check_threads();
+    check_killed();
+    check_damage();
+    check_names();
+    check_paths();
+    REQUIRE(!rmdir(folder));
+    halay_log_fini(&quiet);
+    return test_end();
+}

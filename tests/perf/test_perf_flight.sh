@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The flight recorder and halay-perf flight: a job in which a rank is killed while the others wait for a tensor that it did
+# not submit is explained by the files that are left; one that went well has no difference.
+. "${top_srcdir:?}/tests/perf/perf.sh"
+job=$top_builddir/tests/fusion/job
+
+expect 0 env HALAY_TRANSPORT=shm HALAY_FLIGHT="$scratch/killed.%r" "$job" --spawn 3 flight
+expect 1 "$perf" flight show "$scratch/killed.0" "$scratch/killed.1" "$scratch/killed.2"
+says out "^first difference: tensor 'w', submission 1: submitted by ranks 0, 1; not by rank 2$"
+says out "^rank 2 \(.*, process [0-9]+\): waits for nothing, submitted 'go' last; [0-9]+ records, the last "
+says out "^rank 1 .*submitted '(w|go)' last; failed: rank 2 has died; "
+expect 1 "$perf" flight show "$scratch/killed.2" "$scratch/killed.0"
+says out '^2 of 3 ranks: what the others did is not known$'
+expect 0 "$perf" flight dump "$scratch/killed.2"
+says out "submitted 'go' submission 1 broadcast f32 4 bytes$"
+
+expect 0 "$halayrun" -np 2 --flight "$scratch/well.dat" --flight-bytes 64K "$perf" engine -n 2 --idle 0 --model many-small -s 1
+[ "$(wc -c <"$scratch/well.0.dat")" -eq $((65536 + 4096)) ] || wrong "the file is not as large as it was to be"
+expect 0 "$perf" flight show "$scratch"/well.*.dat
+says out '^no difference: '
+says out 'records that are left, '
+
+expect 1 "$perf" flight show "$scratch/absent"
+says err "cannot open '$scratch/absent'"
+expect 1 "$perf" flight dump "$0"
+says err 'is no flight'
+expect 2 "$perf" flight show "$scratch/well.0.dat" "$scratch/killed.1"
+says err 'of several jobs'
+expect 2 "$perf" flight show
+says err "write 'halay-perf flight show FILE...'"
+expect 2 "$perf" flight look "$scratch/well.0.dat"
+expect 2 env HALAY_FLIGHT_BYTES=much "$perf" engine
+says err 'HALAY_FLIGHT_BYTES'
+expect 1 env HALAY_FLIGHT="$scratch/no/where" "$perf" engine
+says err "cannot create '$scratch/no/where.0'"
+perf_end
