@@ -90,7 +90,8 @@ enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, str
 {
     struct halay_straggler all;
 
-    if (!ctx || rank < 0 || rank >= ctx->size || !straggler || straggler->struct_size < sizeof straggler->struct_size)
+    if (!ctx || rank < 0 || rank >= ctx->size || !straggler || straggler->struct_size < sizeof straggler->struct_size ||
+        straggler->struct_size > HALAY_STRUCT_MOST)
         return HALAY_ERR_ARGUMENT;
     if (!ctx->coordinator)
         return HALAY_ERR_UNSUPPORTED;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One rank of a job of processes with an engine, for the scripts beside it:
- * usage: job [--spawn N] schedules [SEED] | deterministic [SEED] | die | leave | again | often | two | fork | flight
+ * usage: job [--spawn N] WHAT [SEED]
  *
  * schedules: random programs (schedule.h). deterministic: the same bits for several orders of arrival. die: the last rank
  * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
  * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank is
- * killed while the others wait for a tensor 'w' that it never submits. --spawn N starts N ranks
+ * killed while the others wait for a tensor 'w' that it never submits. observe: counters, a stall report, who comes last.
+ * --spawn N starts N ranks
  * as children, with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/clock.h"
@@ -101,6 +102,60 @@ static void wait_for_one(struct halay_context *ctx)
     CHECK(status == HALAY_OK || status == HALAY_ERR_PEER); /* the victim may be gone before the others have heard */
     CHECK(halay_wait(request, 20000) == HALAY_ERR_PEER);
     halay_request_free(request);
+}
+
+static _Atomic int saw_stall;
+
+static void look_for_stall(void *arg, enum halay_log_level level, const char *line)
+{
+    char last[64], doing[64];
+
+    (void)level;
+    snprintf(last, sizeof last, "stalled: rank %d submitted 'go' last", *(int *)arg);
+    snprintf(doing, sizeof doing, "its program waits for 'go'");
+    if (strstr(line, last) && strstr(line, doing))
+        saw_stall = 1;
+    else if (!strstr(line, "stalled"))
+        printf("%s\n", line);
+}
+
+/* Stalls are reported soon: HALAY_STALL_CHECK_TIME. The last rank comes to 'w' last, every time: the others have submitted it
+ * before they meet. */
+static void observe(void)
+{
+    enum { TIMES = 5 };
+    struct halay_options options = { .struct_size = sizeof options, .log = look_for_stall };
+    struct halay_counters c = { .struct_size = sizeof c };
+    struct halay_straggler s = { .struct_size = sizeof s };
+    struct halay_request *request = NULL;
+    struct halay_context *ctx;
+    float w = 1, go = 0;
+    int last = -1;
+
+    options.log_arg = &last;
+    if (!CHECK(halay_init(&options, &ctx) == HALAY_OK))
+        return;
+    int rank = halay_rank(ctx);
+    last = halay_size(ctx) - 1;
+    for (int i = 0; i < TIMES; i++) {
+        int is_last = rank == last;
+        if (!is_last)
+            CHECK(halay_allreduce_async(ctx, "w", NULL, &w, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+        while (rank == 0 && !saw_stall)
+            halay_wait(request, 10);
+        CHECK(halay_broadcast(ctx, "go", &go, 1, HALAY_F32, 0) == HALAY_OK);
+        if (is_last)
+            CHECK(halay_allreduce_async(ctx, "w", NULL, &w, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+        CHECK(halay_wait(request, -1) == HALAY_OK);
+        halay_request_free(request);
+    }
+    CHECK(halay_counters_read(ctx, &c) == HALAY_OK && c.submissions == 2 * TIMES && c.completions == 2 * TIMES &&
+          !c.errors && !c.in_flight && c.collectives == 2 * TIMES && c.bytes == 2 * TIMES * sizeof w &&
+          c.negotiations == 2 && c.cache_hits == 2 * TIMES - 2 && c.messages_sent && c.messages_received);
+    CHECK(halay_stragglers_read(ctx, last, &s) == (rank ? HALAY_ERR_UNSUPPORTED : HALAY_OK));
+    if (rank == 0)
+        CHECK(s.tensors == 2 * TIMES && s.times_last >= TIMES && s.late_ns >= 1000 * TIMES && s.latest_ns <= s.late_ns);
+    halay_fini(ctx);
 }
 
 static void run_again(uint64_t seed)
@@ -245,8 +300,8 @@ static int be_rank(const char *what, uint64_t seed)
 {
     struct halay_context *ctx;
 
-    if (!strcmp(what, "again")) {
-        run_again(seed);
+    if (!strcmp(what, "again") || !strcmp(what, "observe")) {
+        *what == 'a' ? run_again(seed) : observe();
         return test_failed != 0;
     }
     if (!strcmp(what, "often") || !strcmp(what, "two")) {
@@ -347,7 +402,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc <= at || n < 0 || n > RANKS_MAX) {
         fprintf(stderr, "usage: job [--spawn N] schedules | deterministic | die | leave | again | often | two | fork | "
-                        "flight [SEED]\n");
+                        "flight | observe [SEED]\n");
         return 99;
     }
     /* Ranks that mpirun starts are given the seed: they must have the same. */

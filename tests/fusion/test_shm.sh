@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The engine in processes over shared memory: random schedules (seeds printed), the deterministic modes, a rank that is
-# killed, one that leaves early, contexts one after the other, many times, two at once, in a child of fork. HALAY_TRANSPORT may name another transport (test_ucx.sh).
+# killed, one that leaves early, contexts one after the other, many times, two at once, in a child of fork, what the
+# engine tells about itself. HALAY_TRANSPORT may name another transport (test_ucx.sh).
 job=$top_builddir/tests/fusion/job
 HALAY_TRANSPORT=${HALAY_TRANSPORT-shm} HALAY_MODULE_PATH=$top_builddir/.libs
 export HALAY_TRANSPORT HALAY_MODULE_PATH
@@ -15,6 +16,7 @@ done
 for what in again two $([ "$HALAY_TRANSPORT" = shm ] && echo often fork); do # ucx keeps things, and minds a fork
     "$job" --spawn 2 $what || { echo "$what"; exit 1; }
 done
+HALAY_STALL_CHECK_TIME=0.05 "$job" --spawn 3 observe || exit $?
 for n in 2 4; do
     "$job" --spawn $n die || { echo "a death"; exit 1; }
     "$job" --spawn $n leave || { echo "an early end"; exit 1; }
