@@ -50,7 +50,7 @@ void halay_record_ended(struct halay_context *ctx, const struct halay_request *r
 /* The program begins to wait, no lock held; *record is to be kept for the end of the wait. */
 void halay_record_waits(struct halay_context *ctx, struct halay_request *request, struct halay_record *record);
 void halay_record_waited(struct halay_context *ctx, struct halay_record *record);
-/* Driver: it has slept since. */
+/* It has slept since, with the driver's role all the while. */
 void halay_record_slept(struct halay_context *ctx, int64_t since_ns);
 /* JOINED, FAILED, LEFT. text may be NULL. */
 void halay_record_event(struct halay_context *ctx, enum halay_record_kind kind, enum halay_status status,
