@@ -37,6 +37,8 @@ static const char *const log_words[] = { "error", "warning", "info", "debug", NU
 static const char *const horovod_log_words[] = { "trace", "debug", "fatal", "error", NULL };
 static const char *const bootstrap_words[] = { "auto", "self", "store", "mpi", NULL };
 static const char *const transport_words[] = { "auto", "shm", "mpi", "ucx", NULL };
+static const char *const switch_words[] = { "off", "on", NULL };
+static const char *const horovod_switch_words[] = { "0", "off", "1", "on", NULL };
 static const char *const deterministic_words[] = { "off", "run", "ranks", NULL };
 
 #define FIELD(member) .offset = offsetof(struct halay_config, member)
@@ -58,6 +60,10 @@ static const struct row table[] = {
       .type = NAME, FIELD(module_path) },
     { ROW("HALAY_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "64M", "largest fused bucket in bytes; 0: no fusion"),
       .type = SIZE, FIELD(fusion_threshold) },
+    { ROW("HALAY_AUTOTUNE", "HOROVOD_AUTOTUNE", "off", "find the best fusion threshold while the program runs: off, on"),
+      .type = WORD, FIELD(autotune), .words = switch_words, .horovod_words = horovod_switch_words },
+    { ROW("HALAY_AUTOTUNE_FILE", NULL, "", "file that keeps what autotune found, for the next job"),
+      .type = NAME, FIELD(autotune_file) },
     { ROW("HALAY_DETERMINISTIC", NULL, "off", "same bits again: off, run (in every run), ranks (on any number of ranks)"),
       .type = WORD, FIELD(deterministic), .words = deterministic_words },
     { ROW("HALAY_SEGMENT_BYTES", NULL, "0", "address space of a rank's shared segment; 0: as much as there is memory"),

@@ -25,6 +25,8 @@ struct halay_config {
     char *node;                      /* HALAY_NODE; NULL if absent */
     char *module_path;               /* HALAY_MODULE_PATH: where libhalay-mpi.so and so on are looked for first */
     size_t fusion_threshold;         /* HALAY_FUSION_THRESHOLD, bytes; 0: no fusion */
+    int autotune;                    /* HALAY_AUTOTUNE: 0 or 1 */
+    char *autotune_file;             /* HALAY_AUTOTUNE_FILE; NULL: none */
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
     size_t segment_bytes;            /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: as much as RAM */
     long spin_us;                    /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */

@@ -49,6 +49,30 @@ static void unmark_parent(struct halay_context *ctx)
         munmap(ctx->is_parent, HALAY_PAGE);
 }
 
+static enum halay_status create_autotune(struct halay_context *ctx)
+{
+    const struct halay_config *config = &ctx->world->config;
+
+    if (!config->autotune || ctx->rank != 0)
+        return HALAY_OK;
+    if (config->deterministic != HALAY_DETERMINISTIC_OFF) {
+        halay_warning(ctx->log, "HALAY_AUTOTUNE is not possible with HALAY_DETERMINISTIC: nothing is tuned");
+        return HALAY_OK;
+    }
+    ctx->autotune = malloc(sizeof *ctx->autotune);
+    if (!ctx->autotune)
+        return HALAY_ERR_NO_MEMORY;
+    halay_autotune_init(ctx->autotune, config->fusion_threshold, ctx->size);
+    return config->autotune_file ? halay_autotune_load(ctx->log, config->autotune_file, ctx->autotune) : HALAY_OK;
+}
+
+static void destroy_autotune(struct halay_context *ctx)
+{
+    if (ctx->autotune && ctx->world->config.autotune_file)
+        halay_autotune_save(ctx->log, ctx->world->config.autotune_file, ctx->autotune); /* says itself what is wrong */
+    free(ctx->autotune);
+}
+
 enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out)
 {
     enum halay_status status = HALAY_ERR_NO_MEMORY;
@@ -83,9 +107,12 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     if (status != HALAY_OK)
         goto err_destroy_coordinator;
     halay_group_set_deterministic(ctx->group, world->config.deterministic);
+    status = create_autotune(ctx);
+    if (status != HALAY_OK)
+        goto err_free_autotune;
     status = halay_recorder_open(ctx);
     if (status != HALAY_OK)
-        goto err_destroy_group;
+        goto err_free_autotune;
     status = halay_cycle_start(ctx);
     if (status != HALAY_OK)
         goto err_close_recorder;
@@ -94,7 +121,8 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
 
 err_close_recorder:
     halay_recorder_close(ctx);
-err_destroy_group:
+err_free_autotune:
+    free(ctx->autotune);
     halay_group_destroy(ctx->group);
 err_destroy_coordinator:
     halay_coordinator_destroy(ctx->coordinator);
@@ -178,6 +206,7 @@ void halay_fini(struct halay_context *ctx)
     if (ctx->coordinator)
         halay_coordinator_report_stragglers(ctx->coordinator);
     halay_recorder_close(ctx);
+    destroy_autotune(ctx);
     halay_buckets_abandon(ctx);
     halay_link_destroy(ctx->link);
     halay_buckets_free_all(ctx);
@@ -246,6 +275,12 @@ enum halay_status halay_context_status(struct halay_context *ctx, char *text, si
         snprintf(text, size, "%s", ctx->text);
     pthread_mutex_unlock(&ctx->lock);
     return status;
+}
+
+void halay_autotune_stop(struct halay_context *ctx)
+{
+    if (ctx)
+        atomic_store_explicit(&ctx->autotune_stops, 1, memory_order_relaxed);
 }
 
 /* ---- memory ---- */

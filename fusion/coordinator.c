@@ -665,6 +665,11 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
     return status;
 }
 
+void halay_coordinator_set_threshold(struct halay_coordinator *c, size_t threshold)
+{
+    c->options.threshold = threshold;
+}
+
 void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max)
 {
     c->options.ids_max = ids_max;

@@ -42,6 +42,9 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
  */
 enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_idle, int *emitted);
 
+/* Buckets of that size from now on. */
+void halay_coordinator_set_threshold(struct halay_coordinator *c, size_t threshold);
+
 /* For tests: keep fewer ids. */
 void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max);
 

@@ -10,6 +10,7 @@
 
 #include "collectives/group.h"
 #include "collectives/world.h"
+#include "fusion/autotune.h"
 #include "fusion/coordinator.h"
 #include "fusion/counters.h"
 #include "fusion/link.h"
@@ -27,6 +28,7 @@ struct halay_entry {
     struct halay_tensor *tensor;   /* registered, or NULL; guarded by lock */
     struct halay_request *request; /* in flight, or NULL; set under lock by submit, cleared under lock by the driver */
     uint64_t submissions;          /* so far; guarded by lock */
+    uint64_t tuned_step;           /* halay_autotune_submitted's memory; driver only */
     uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
     struct halay_signature agreed; /* valid with an id; driver only, as are these */
     struct halay_words said;       /* owned: by this rank, when it was agreed */
@@ -190,6 +192,8 @@ struct halay_context {
     int is_draining; /* failed because somebody left: what is under way still completes */
     int said_bye, is_done, said_fail; /* BYE, FAIL was sent; DONE has come */
     long spin_thread_us, spin_waiter_us; /* set once before start */
+    struct halay_autotune *autotune; /* owned; NULL: off, or not rank 0. Set once before start, then driver only */
+    _Atomic int autotune_stops; /* the program wants no more of it; relaxed: any time soon will do */
     uint64_t collectives; /* that the coordinator has given out */
     struct halay_recorder recorder;
     struct halay_tally tally; /* counters.h says who writes what */

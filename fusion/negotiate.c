@@ -48,6 +48,26 @@ static enum halay_status seal(struct halay_context *ctx, struct halay_static_buc
     return status;
 }
 
+/* Rank 0: its submissions are the program's steps. */
+static void tune(struct halay_context *ctx, const struct halay_request *r)
+{
+    struct halay_autotune *tune = ctx->autotune;
+    enum halay_autotune_phase before = tune->phase;
+    uint64_t bytes = tune->bytes;
+    int changed = 0;
+
+    if (atomic_load_explicit(&ctx->autotune_stops, memory_order_relaxed))
+        changed = !tune->is_stopped && halay_autotune_give_up(tune);
+    else
+        changed = halay_autotune_submitted(tune, &r->entry->tuned_step, r->bytes, ctx->now_us);
+    if (changed)
+        halay_coordinator_set_threshold(ctx->coordinator, tune->threshold);
+    if (tune->phase == HALAY_AUTOTUNE_DONE && (tune->phase != before || tune->bytes != bytes))
+        halay_info(ctx->log, "autotune: fusion threshold %zu for %d ranks and %llu bytes a step, %s", tune->threshold,
+                   ctx->size, (unsigned long long)tune->bytes,
+                   tune->is_measured ? "measured" : tune->is_stopped ? "as configured" : "found earlier");
+}
+
 static void tell_submitted(struct halay_context *ctx, const struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
@@ -59,6 +79,8 @@ static void tell_submitted(struct halay_context *ctx, const struct halay_request
                                .word_count = r->words.count,
                                .order = r->order };
 
+    if (ctx->autotune)
+        tune(ctx, r);
     if (ctx->coordinator && r->bucket && !r->bucket->sealed) {
         enum halay_status status = seal(ctx, r->bucket);
         if (status != HALAY_OK) {

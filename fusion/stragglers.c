@@ -79,8 +79,8 @@ void halay_coordinator_report_stragglers(struct halay_coordinator *c)
         s = found;
         halay_info(c->options.log,
                    "stragglers: rank %d was the last one for %llu of %llu tensors, late by %.3g ms on average, "
-                   "%.3g ms at most, %.3g s in all",
+                   "%.3g ms at most",
                    rank, (unsigned long long)s.times_last, (unsigned long long)s.tensors,
-                   (double)s.late_ns / (double)s.times_last / 1e6, (double)s.latest_ns / 1e6, (double)s.late_ns / 1e9);
+                   (double)s.late_ns / (double)s.times_last / 1e6, (double)s.latest_ns / 1e6);
     }
 }

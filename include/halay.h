@@ -324,7 +324,8 @@ struct halay_straggler {
     size_t struct_size;
     uint64_t tensors;    /* that all ranks submitted, whoever came last */
     uint64_t times_last; /* of these, that this rank submitted last; those that came together count for none */
-    uint64_t late_ns;    /* the sum of the times by which it was then later than the rank before it */
+    uint64_t late_ns;    /* by how much it was then later than the rank before it, added up; of several tensors in flight at
+                            once each counts, so it is for the average over times_last */
     uint64_t latest_ns;  /* the longest of them */
 };
 
@@ -335,6 +336,12 @@ struct halay_straggler {
  * struct_size is too small (a larger one is as in halay_counters_read).
  */
 HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, struct halay_straggler *straggler);
+
+/* ---- tuning ----------------------------------------------------------------------------------------------------- */
+
+/* Rank 0: try no more fusion thresholds (HALAY_AUTOTUNE), from the next submission on; the best so far stays. Elsewhere, and
+ * if nothing is tried, it does nothing. Never blocks. */
+HALAY_API void halay_autotune_stop(struct halay_context *ctx);
 
 /* ---- timeline --------------------------------------------------------------------------------------------------- */
 

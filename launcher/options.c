@@ -55,6 +55,8 @@ static const struct option table[] = {
     { "--transport", "NAME", SETS, "HALAY_TRANSPORT", 0, "auto, shm, mpi, ucx" },
     { "--fusion-threshold", "SIZE", SETS, "HALAY_FUSION_THRESHOLD", 0, "largest fused bucket, like 64M; 0: no fusion" },
     { "--fusion-threshold-mb", "N", SETS_MB, "HALAY_FUSION_THRESHOLD", 0, "the same in MiB" },
+    { "--autotune", "off|on", SETS, "HALAY_AUTOTUNE", 0, "find the best fusion threshold while it runs" },
+    { "--autotune-file", "FILE", SETS, "HALAY_AUTOTUNE_FILE", 0, "keep what was found there" },
     { "--deterministic", "MODE", SETS, "HALAY_DETERMINISTIC", 0, "off, run, ranks" },
     { "--log-level", "LEVEL", SETS, "HALAY_LOG", 0, "error, warning, info, debug" },
     { "--start-timeout", "SECONDS", SETS, "HALAY_START_TIMEOUT", 0, "how long a rank waits for the others at the start" },

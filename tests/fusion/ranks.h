@@ -55,6 +55,7 @@ static inline void *ranks_main(void *arg)
     world->log->arg = run;
     if (run->configure)
         run->configure(&world->config, run->arg);
+    world->log->level = world->config.log_level;
     REQUIRE(halay_context_create(world, &run->ctx) == HALAY_OK);
     run->body(run);
     halay_fini(run->ctx);
