@@ -220,9 +220,13 @@ static enum halay_status check_peers(struct halay_group *group, int *rank)
     int dead = -1;
 
     enum halay_status status = halay_world_check_peers(group->world, &dead);
-    if (status != HALAY_OK)
-        *rank = halay_group_rank_of(group, dead);
-    return status != HALAY_OK && *rank < 0 ? HALAY_OK : status;
+    if (status == HALAY_OK)
+        return HALAY_OK;
+    *rank = halay_group_rank_of(group, dead);
+    for (int r = 0; r < group->t->size && *rank < 0; r++)
+        if (halay_world_is_dead(group->world, halay_group_world_rank(group, r)))
+            *rank = r;
+    return *rank < 0 ? HALAY_OK : status;
 }
 
 /* Peers that are writing into our memory now finish a bounded piece and then see our flag. One that was stopped in the

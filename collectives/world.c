@@ -90,6 +90,11 @@ static enum halay_status host_check_peers(const struct halay_host *host, int *ra
     return halay_world_check_peers(world, rank);
 }
 
+static int host_is_dead(const struct halay_host *host, int rank)
+{
+    return halay_world_is_dead(host->arg, rank);
+}
+
 static int host_has_died(const struct halay_host *host, int rank)
 {
     return halay_world_has_died(host->arg, rank);
@@ -116,6 +121,7 @@ static enum halay_status host_create(struct halay_world *world)
         .log_write = halay_log_write,
         .aligned_alloc = halay_aligned_alloc,
         .check_peers = host_check_peers,
+        .is_dead = host_is_dead,
         .has_died = host_has_died,
         .environment_get = halay_environment_get,
         .peer_left = host_peer_left,
@@ -427,6 +433,13 @@ enum halay_status halay_world_check_peers(struct halay_world *world, int *rank)
     if (world->hub)
         return check_fake(world, rank);
     return world->peers ? halay_peers_check(world->peers, rank) : HALAY_OK;
+}
+
+int halay_world_is_dead(const struct halay_world *world, int rank)
+{
+    if (world->hub)
+        return halay_fake_hub_killed(world->hub) == rank;
+    return world->peers && halay_peers_is_dead(world->peers, rank);
 }
 
 int halay_world_has_died(const struct halay_world *world, int rank)

@@ -62,6 +62,8 @@ enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, st
 /* HALAY_OK, or HALAY_ERR_PEER with *rank set once a peer is known to be dead. Cheap: looks at the operating system at most
  * every millisecond of `now_us` (base/clock.h). */
 enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);
+/* Is that rank one of those known to be dead, once check_peers has said that there are some? */
+int halay_world_is_dead(const struct halay_world *world, int rank);
 /* Has that rank's process ended without leaving? Looks at once; false for a rank of another host. */
 int halay_world_has_died(const struct halay_world *world, int rank);
 

@@ -12,8 +12,9 @@
  *
  * Errors. See halay_types.h. After HALAY_ERR_PEER, HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT or a cancelled collective the group is
  * closed: the contents of buffers in flight are undefined and every later call returns the first cause's status.
- * HALAY_ERR_PEER comes when a rank dies or leaves, and when it is stopped (a signal, a debugger) on this host while nothing
- * arrives for HALAY_PEER_TIMEOUT (30 s; 0: never). A rank that is only slow is waited for.
+ * HALAY_ERR_PEER comes when a rank of the group dies or leaves, and when it is stopped (a signal, a debugger) on this host
+ * while nothing arrives for HALAY_PEER_TIMEOUT (30 s; 0: never). A rank that is only slow is waited for. Groups that the lost
+ * rank is not in go on (over MPI as far as the MPI library does: most end all processes when one dies, unless told not to).
  * HALAY_ERR_ARGUMENT and HALAY_ERR_UNSUPPORTED are found before anything moved and leave the group as it was; make sure
  * that every rank gets them.
  *

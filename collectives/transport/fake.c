@@ -86,7 +86,7 @@ struct fake_transport {
     struct halay_transport base;
     struct halay_fake_hub *hub;      /* borrowed */
     struct halay_transfer *receives; /* posted here, oldest first; used by the driver only */
-    enum halay_status status;        /* the first error; used by the driver only */
+    enum halay_status status;        /* the first error but for lost peers; used by the driver only */
 };
 
 static struct fake_transport *fake_of(struct halay_transport *t)
@@ -291,11 +291,14 @@ static int is_held_locked(struct halay_fake_hub *hub, int rank)
     return 0;
 }
 
-static enum halay_status peer_gone(struct fake_transport *self, int peer, const char *how)
+static void peer_gone(struct fake_transport *self, int peer, const char *how)
 {
-    self->base.failed_peer = peer;
+    if (self->base.lost[peer])
+        return;
+    self->base.lost[peer] = 1;
+    if (self->base.failed_peer < 0)
+        self->base.failed_peer = peer;
     halay_error(self->base.log, "rank %d %s", peer, how);
-    return HALAY_ERR_PEER;
 }
 
 /* Give `in` the message *link. */
@@ -329,13 +332,13 @@ static int fake_has_left(struct halay_transport *t, int peer)
 }
 
 /* A peer that left because of another one is not the first cause: that one is named, whoever of us saw it first. */
-static enum halay_status peer_left(struct fake_transport *self, int peer)
+static void peer_left(struct fake_transport *self, int peer)
 {
     int why = atomic_load_explicit(&self->hub->ranks[peer].has_left, memory_order_acquire);
 
-    if (why < LEFT_FOR || why - LEFT_FOR == self->base.rank)
-        return peer_gone(self, peer, "has left");
-    return peer_gone(self, why - LEFT_FOR, "is dead or has left");
+    if (why >= LEFT_FOR && why - LEFT_FOR != self->base.rank)
+        peer_gone(self, why - LEFT_FOR, "is dead or has left");
+    peer_gone(self, peer, "has left");
 }
 
 static enum halay_status receive_all_locked(struct fake_transport *self)
@@ -350,14 +353,14 @@ static enum halay_status receive_all_locked(struct fake_transport *self)
             if ((status = receive_locked(self, in, link)) != HALAY_OK)
                 return status;
         } else if (!*link && !in->is_optional && fake_has_left(&self->base, in->peer)) {
-            return peer_left(self, in->peer);
+            peer_left(self, in->peer);
         }
     }
     return HALAY_OK;
 }
 
 /* What was sent to one who has left, and was not received, never will be. */
-static enum halay_status check_sends_locked(struct fake_transport *self)
+static void check_sends_locked(struct fake_transport *self)
 {
     struct halay_fake_hub *hub = self->hub;
 
@@ -366,9 +369,13 @@ static enum halay_status check_sends_locked(struct fake_transport *self)
             continue;
         for (struct fake_message *m = *queue_of(hub, self->base.rank, to); m; m = m->next)
             if (m->transfer && !m->transfer->is_optional)
-                return peer_left(self, to);
+                peer_left(self, to);
     }
-    return HALAY_OK;
+}
+
+static enum halay_status status_of(const struct fake_transport *self)
+{
+    return self->status != HALAY_OK ? self->status : self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
 static enum halay_status fake_progress(struct halay_transport *t)
@@ -380,16 +387,16 @@ static enum halay_status fake_progress(struct halay_transport *t)
         return self->status;
     int killed = halay_fake_hub_killed(hub);
     if (killed >= 0)
-        return self->status = peer_gone(self, killed, "is dead (killed)");
+        peer_gone(self, killed, "is dead (killed)");
     if (!self->receives && !atomic_load_explicit(&hub->ranks[t->rank].sending, memory_order_relaxed))
-        return HALAY_OK;
+        return status_of(self);
     pthread_mutex_lock(&hub->lock);
     look_locked(hub, t->rank);
     self->status = receive_all_locked(self);
     if (self->status == HALAY_OK)
-        self->status = check_sends_locked(self);
+        check_sends_locked(self);
     pthread_mutex_unlock(&hub->lock);
-    return self->status;
+    return status_of(self);
 }
 
 static void fake_cancel(struct halay_transport *t, struct halay_transfer *x)
@@ -544,10 +551,11 @@ static void fake_close(struct halay_transport *t)
 {
     struct fake_transport *self = fake_of(t);
     struct halay_fake_hub *hub = self->hub;
-    int why = self->status == HALAY_ERR_PEER ? LEFT_FOR + t->failed_peer : LEFT;
+    int why = status_of(self) == HALAY_ERR_PEER ? LEFT_FOR + t->failed_peer : LEFT;
 
     atomic_store_explicit(&hub->ranks[t->rank].has_left, why, memory_order_release);
     ring_all(hub);
+    free(self->base.lost);
     free(self);
 }
 
@@ -578,11 +586,16 @@ enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct h
                                   struct halay_transport **out)
 {
     struct fake_transport *self = calloc(1, sizeof *self);
+    unsigned char *lost = calloc((size_t)hub->size, sizeof *lost);
 
-    if (!self)
+    if (!self || !lost) {
+        free(self);
+        free(lost);
         return HALAY_ERR_NO_MEMORY;
+    }
     *self = (struct fake_transport){
-        .base = { .ops = &fake_ops, .caps = hub->caps, .rank = rank, .size = hub->size, .failed_peer = -1, .log = log },
+        .base = { .ops = &fake_ops, .caps = hub->caps, .rank = rank, .size = hub->size, .failed_peer = -1, .lost = lost,
+                  .log = log },
         .hub = hub,
     };
     *out = &self->base;

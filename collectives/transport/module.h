@@ -19,7 +19,7 @@
 #include "collectives/transport/transport.h"
 
 /* Goes up whenever one of the structs here, in transport.h, boot.h or config.h changes. */
-enum { HALAY_MODULE_ABI = 4 };
+enum { HALAY_MODULE_ABI = 5 };
 
 /* What the library lends to a module. Lives, with all it points to, until everything that the module created with it is
  * destroyed. */
@@ -38,6 +38,8 @@ struct halay_host {
      * millisecond, so it may be called in every progress. HALAY_OK while the bootstrap runs (nobody is known yet) and for
      * peers on other hosts. The thread that drives the transport. */
     enum halay_status (*check_peers)(const struct halay_host *host, int *rank);
+    /* After check_peers returned HALAY_ERR_PEER: is that peer one of the dead? Any thread. */
+    int (*is_dead)(const struct halay_host *host, int rank);
     /* Has that co-located peer died? Looks at the operating system at once. The thread that drives the transport. */
     int (*has_died)(const struct halay_host *host, int rank);
     /* halay_environment_get: for what belongs to the library below. Any thread. */

@@ -196,7 +196,7 @@ static void goodbyes_take(struct mpi_transport *self, const MPI_Status *result)
     self->goodbyes++;
     halay_parts_peer_left(&self->parts, peer);
     if (self->goodbyes < self->parts.t.size - 1 && goodbyes_expect(self) != MPI_SUCCESS)
-        halay_parts_fail(&self->parts, HALAY_ERR_SYSTEM, -1);
+        halay_parts_fail(&self->parts, HALAY_ERR_SYSTEM);
 }
 
 static void goodbyes_say(struct mpi_transport *self)
@@ -221,7 +221,7 @@ static void look(struct mpi_transport *self)
     int error = MPI_Testsome(self->active, self->requests, &done, self->indices, self->statuses);
 
     if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) {
-        halay_parts_fail(&self->parts, halay_mpi_check(self->parts.host, error, "MPI_Testsome"), -1);
+        halay_parts_fail(&self->parts, halay_mpi_check(self->parts.host, error, "MPI_Testsome"));
         return;
     }
     if (done == MPI_UNDEFINED || !done)

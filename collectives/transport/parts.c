@@ -41,7 +41,8 @@ enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay
     parts->host = host;
     parts->part_bytes = part_bytes;
     parts->peers = calloc((size_t)boot->size, sizeof *parts->peers);
-    if (parts->peers && halay_parts_memory_init(&parts->memory, host) == HALAY_OK)
+    parts->t.lost = calloc((size_t)boot->size, sizeof *parts->t.lost);
+    if (parts->peers && parts->t.lost && halay_parts_memory_init(&parts->memory, host) == HALAY_OK)
         return HALAY_OK;
     halay_host_error(host, "out of memory: transport '%s' of %d ranks", slots->name, boot->size);
     return HALAY_ERR_NO_MEMORY;
@@ -64,30 +65,44 @@ void halay_parts_fini(struct halay_parts *parts, int library_goes_on)
         parts->spare = message->next;
         free(message);
     }
+    free(parts->t.lost);
+    parts->t.lost = NULL;
     free(parts->peers);
     parts->peers = NULL;
 }
 
-enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status status, int peer)
+enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status status)
+{
+    if (parts->status == HALAY_OK)
+        parts->status = status;
+    return parts->status;
+}
+
+static void peer_gone(struct halay_parts *parts, int peer)
+{
+    parts->t.lost[peer] = 1;
+    if (parts->t.failed_peer < 0)
+        parts->t.failed_peer = peer;
+}
+
+/* Whose processes are known to be dead. The first one is the one to name. */
+static void find_dead(struct halay_parts *parts)
 {
     int dead;
 
-    if (parts->status != HALAY_OK)
-        return parts->status;
-    parts->status = status;
-    /* Who left because another died is not the one to name. */
-    if (status == HALAY_ERR_PEER && parts->host->check_peers(parts->host, &dead) == HALAY_ERR_PEER)
-        peer = dead;
-    if (status == HALAY_ERR_PEER)
-        parts->t.failed_peer = peer;
-    return status;
+    if (parts->host->check_peers(parts->host, &dead) == HALAY_OK)
+        return;
+    peer_gone(parts, dead);
+    for (int r = 0; r < parts->t.size; r++)
+        if (!parts->t.lost[r] && parts->host->is_dead(parts->host, r))
+            peer_gone(parts, r);
 }
 
 static enum halay_status fail_no_memory(struct halay_parts *parts, size_t bytes)
 {
     halay_host_error(parts->host, "out of memory: %zu bytes for a message of transport '%s'", bytes,
                      parts->t.ops->name);
-    return halay_parts_fail(parts, HALAY_ERR_NO_MEMORY, -1);
+    return halay_parts_fail(parts, HALAY_ERR_NO_MEMORY);
 }
 
 /* --- reserve */
@@ -268,7 +283,7 @@ void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum ha
         status = check_length(parts, part, arrived);
     if (status != HALAY_OK) {
         if (status != HALAY_ERR_PEER)
-            halay_parts_fail(parts, status, part->peer);
+            halay_parts_fail(parts, status);
         message_forget_part(message, part); /* the transfer stays posted: its owner takes it back */
         halay_parts_give(parts, part);
         return;
@@ -311,7 +326,7 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     enum halay_status status = parts->ops->post(&parts->t, part, &arrived);
     if (status != HALAY_OK && status != HALAY_IN_PROGRESS) {
         if (status != HALAY_ERR_PEER)
-            halay_parts_fail(parts, status, x->peer);
+            halay_parts_fail(parts, status);
         halay_parts_give(parts, part);
         return 0;
     }
@@ -465,7 +480,7 @@ static void judge_absent(struct halay_parts *parts)
         return;
     for (int peer = 0; peer < parts->t.size && parts->status == HALAY_OK; peer++) {
         const struct halay_parts_peer *p = &parts->peers[peer];
-        if (p->presence == HALAY_PARTS_HERE || (p->presence == HALAY_PARTS_LEFT && !p->waiting) ||
+        if (parts->t.lost[peer] || p->presence == HALAY_PARTS_HERE || (p->presence == HALAY_PARTS_LEFT && !p->waiting) ||
             halay_now_us() - p->absent_us < GRACE_US)
             continue;
         if (p->presence == HALAY_PARTS_LOST)
@@ -473,18 +488,16 @@ static void judge_absent(struct halay_parts *parts)
         else
             halay_host_error(parts->host, "rank %d has left: %zu transfers with it can't end (transport '%s')", peer,
                              p->waiting, parts->t.ops->name);
-        halay_parts_fail(parts, HALAY_ERR_PEER, peer);
+        find_dead(parts); /* who left because another died is not the one to name */
+        peer_gone(parts, peer);
     }
 }
 
 enum halay_status halay_parts_check(struct halay_parts *parts)
 {
-    int rank = -1;
-
-    if (parts->status != HALAY_OK || parts->t.size == 1)
-        return parts->status;
-    enum halay_status status = parts->host->check_peers(parts->host, &rank);
-    return status == HALAY_OK ? HALAY_OK : halay_parts_fail(parts, status, rank);
+    if (parts->status == HALAY_OK && parts->t.size > 1)
+        find_dead(parts);
+    return parts->status;
 }
 
 enum halay_status halay_parts_pump(struct halay_parts *parts)
@@ -493,7 +506,7 @@ enum halay_status halay_parts_pump(struct halay_parts *parts)
 
     while (*at && parts->status == HALAY_OK) {
         struct halay_message *message = *at, *next = message->next;
-        int is_open = message->in_flight < HALAY_PARTS_WINDOW && !is_blocked(parts, message, message);
+        int is_open = !parts->t.lost[message->x->peer] && message->in_flight < HALAY_PARTS_WINDOW && !is_blocked(parts, message, message);
         if (is_open && message_hand_out(parts, message))
             *at = next; /* the message may be in reserve by now */
         else
@@ -501,5 +514,5 @@ enum halay_status halay_parts_pump(struct halay_parts *parts)
     }
     if ((parts->left || parts->lost) && parts->status == HALAY_OK)
         judge_absent(parts);
-    return parts->status;
+    return parts->status == HALAY_OK && parts->t.failed_peer >= 0 ? HALAY_ERR_PEER : parts->status;
 }

@@ -31,7 +31,8 @@
  * then) fails with HALAY_ERR_PEER. A peer that the library lost is given the same grace: for a goodbye to come, and for
  * the watch over processes to say who died; peers that gave up because of that one must not be blamed.
  *
- * Errors: the first one is kept; from then on nothing is handed out and halay_parts_pump returns it.
+ * Errors: the first one is kept; from then on nothing is handed out and halay_parts_pump returns it. A peer that is lost
+ * concerns what is for it alone, though halay_parts_pump returns HALAY_ERR_PEER then.
  * Threads: as the transport: one at a time.
  */
 #ifndef HALAY_PARTS_H
@@ -99,7 +100,7 @@ struct halay_parts {
     size_t part_bytes;
     int places_itself; /* set by the back end after init: receives have memory == their place, capacity == bytes */
     struct halay_parts_memory memory;
-    enum halay_status status;       /* the first error */
+    enum halay_status status;       /* the first error but for lost peers */
     struct halay_parts_peer *peers; /* owned: size of them */
     int left, lost;                 /* peers */
     unsigned looks;                 /* pumps since the newest of these */
@@ -127,7 +128,7 @@ enum halay_status halay_parts_alloc(struct halay_transport *t, size_t bytes, voi
 enum halay_status halay_parts_hold(struct halay_transport *t, size_t bytes, void **out);
 void halay_parts_free(struct halay_transport *t, void *ptr); /* the slots free and release */
 
-/* The first step of progress: is a peer known to be dead? The first error from then on. */
+/* The first step of progress: is a peer known to be dead? The first error from then on, but for lost peers. */
 enum halay_status halay_parts_check(struct halay_parts *parts);
 
 /* Hand out what there is room for, after the library has been looked at. The first error from then on. */
@@ -142,8 +143,8 @@ void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum ha
 struct halay_part *halay_parts_take(struct halay_parts *parts, void *place, size_t bytes);
 void halay_parts_give(struct halay_parts *parts, struct halay_part *part);
 
-/* Keep the first error; peer: the rank to blame, or -1. Returns the kept one. */
-enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status status, int peer);
+/* Keep the first error. Returns the kept one. */
+enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status status);
 
 /* A peer's goodbye has come. */
 void halay_parts_peer_left(struct halay_parts *parts, int peer);

@@ -56,6 +56,7 @@ struct halay_peers {
     _Atomic int64_t next_look_us; /* who moves it on by compare and swap is the looker of this round */
     _Atomic int looking;          /* acquire, release: rounds do not overlap */
     _Atomic int dead;             /* -1, or the first rank found dead; release, acquire */
+    _Atomic unsigned char *deaths; /* owned: [size], who else; release, acquire */
 };
 
 /* ---- who am I ---- */
@@ -214,7 +215,18 @@ static void declare_dead(struct halay_peers *peers, int rank)
     describe_end(peers->watch[rank].fd, how, sizeof how);
     halay_error(peers->log, "rank %d (process %d on '%s') is dead: %s", rank, halay_peers_pid(peers, rank),
                 halay_peers_host(peers, rank), how);
-    atomic_store_explicit(&peers->dead, rank, memory_order_release);
+    atomic_store_explicit(&peers->deaths[rank], 1, memory_order_release);
+    if (atomic_load_explicit(&peers->dead, memory_order_relaxed) < 0)
+        atomic_store_explicit(&peers->dead, rank, memory_order_release);
+}
+
+/* Nothing more will be heard of it: close the descriptor, so that poll has less to look at. */
+static void watch_no_more(struct halay_peers *peers, int rank)
+{
+    if (peers->watch[rank].fd >= 0) {
+        close(peers->watch[rank].fd);
+        peers->watch[rank].fd = -1;
+    }
 }
 
 static void look(struct halay_peers *peers, int64_t now_us)
@@ -222,14 +234,10 @@ static void look(struct halay_peers *peers, int64_t now_us)
     if (peers->has_descriptors && poll(peers->watch, (nfds_t)peers->size, 0) <= 0)
         return;
     for (int r = 0; r < peers->size; r++) {
-        if (!has_ended(peers, r))
+        if (halay_peers_is_dead(peers, r) || !has_ended(peers, r))
             continue;
         if (has_left(peers, r)) {
-            /* Nothing more will be heard of it: close the descriptor, so that poll has less to look at. */
-            if (peers->watch[r].fd >= 0) {
-                close(peers->watch[r].fd);
-                peers->watch[r].fd = -1;
-            }
+            watch_no_more(peers, r);
             continue;
         }
         if (!peers->ended_us[r])
@@ -237,7 +245,7 @@ static void look(struct halay_peers *peers, int64_t now_us)
         if (now_us - peers->ended_us[r] < peers->grace_us)
             continue;
         declare_dead(peers, r);
-        return;
+        watch_no_more(peers, r);
     }
 }
 
@@ -249,12 +257,11 @@ enum halay_status halay_peers_check(struct halay_peers *peers, int *rank)
     int nobody = 0;
 
     int dead = atomic_load_explicit(&peers->dead, memory_order_acquire);
-    if (dead < 0 && now_us >= next &&
+    if (now_us >= next &&
         atomic_compare_exchange_strong_explicit(&peers->looking, &nobody, 1, memory_order_acquire,
                                                 memory_order_relaxed)) {
         atomic_store_explicit(&peers->next_look_us, now_us + period, memory_order_relaxed);
-        if (atomic_load_explicit(&peers->dead, memory_order_relaxed) < 0)
-            look(peers, now_us);
+        look(peers, now_us);
         atomic_store_explicit(&peers->looking, 0, memory_order_release);
         dead = atomic_load_explicit(&peers->dead, memory_order_acquire);
     }
@@ -264,8 +271,15 @@ enum halay_status halay_peers_check(struct halay_peers *peers, int *rank)
     return HALAY_ERR_PEER;
 }
 
+int halay_peers_is_dead(const struct halay_peers *peers, int rank)
+{
+    return atomic_load_explicit(&peers->deaths[rank], memory_order_acquire);
+}
+
 int halay_peers_has_died(const struct halay_peers *peers, int rank)
 {
+    if (halay_peers_is_dead(peers, rank))
+        return 1;
     struct pollfd watch = peers->watch[rank];
     int ended = peers->has_descriptors ? watch.fd >= 0 && poll(&watch, 1, 0) > 0 : has_ended(peers, rank);
 
@@ -307,7 +321,8 @@ static enum halay_status peers_allocate(struct halay_peers *peers)
     peers->left = calloc(n, sizeof *peers->left);
     peers->left_word = calloc(n, sizeof *peers->left_word);
     peers->ended_us = calloc(n, sizeof *peers->ended_us);
-    if (!peers->who || !peers->watch || !peers->left || !peers->left_word || !peers->ended_us)
+    peers->deaths = calloc(n, sizeof *peers->deaths);
+    if (!peers->who || !peers->watch || !peers->left || !peers->left_word || !peers->ended_us || !peers->deaths)
         return HALAY_ERR_NO_MEMORY;
     for (size_t r = 0; r < n; r++)
         peers->watch[r] = (struct pollfd) { .fd = -1, .events = POLLIN };
@@ -408,6 +423,7 @@ void halay_peers_destroy(struct halay_peers *peers)
     for (int r = 0; peers->watch && r < peers->size; r++)
         if (peers->watch[r].fd >= 0)
             close(peers->watch[r].fd);
+    free((void *)peers->deaths);
     free(peers->ended_us);
     free(peers->left_word);
     free(peers->left);

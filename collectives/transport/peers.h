@@ -36,6 +36,9 @@ const char *halay_peers_host(const struct halay_peers *peers, int rank); /* for 
  * logged. Looks at the operating system at most once a millisecond. Any thread. */
 enum halay_status halay_peers_check(struct halay_peers *peers, int *rank);
 
+/* Has that rank been found dead by check? Any thread. */
+int halay_peers_is_dead(const struct halay_peers *peers, int rank);
+
 /* Has that local rank's process ended without leaving? Unlike check it looks at once: for a rank that others have lost
  * already. Any thread. */
 int halay_peers_has_died(const struct halay_peers *peers, int rank);

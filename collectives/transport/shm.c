@@ -28,7 +28,7 @@ struct shm_transport {
     struct halay_shm_context context;
     struct halay_shm_peer *peer; /* owned: [size - 1], without this rank, in order of rank */
     struct halay_heap heap;
-    enum halay_status status; /* the first error; used by the driver only */
+    enum halay_status status; /* the first error but for lost peers; used by the driver only */
     unsigned looks;           /* progress calls since the last look at the peers; driver only */
 };
 
@@ -102,10 +102,16 @@ static void shm_recv(struct halay_transport *t, int peer, uint32_t tag, void *bu
         self->status = status; /* returned by the next progress */
 }
 
-static enum halay_status peer_gone(struct shm_transport *self, int rank)
+static void peer_gone(struct shm_transport *self, int rank)
 {
-    self->base.failed_peer = rank;
-    return self->status = HALAY_ERR_PEER;
+    self->base.lost[rank] = 1;
+    if (self->base.failed_peer < 0)
+        self->base.failed_peer = rank;
+}
+
+static enum halay_status status_of(const struct shm_transport *self)
+{
+    return self->status != HALAY_OK ? self->status : self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
 /* A peer that left because of another one is not the first cause: that one is named, whoever of us saw it first. */
@@ -123,21 +129,26 @@ static int who_is_to_blame(struct shm_transport *self, const struct halay_shm_pe
 }
 
 /* Has somebody left that is still waited for, or died? */
-static enum halay_status look(struct shm_transport *self)
+static void look(struct shm_transport *self)
 {
-    int rank;
+    int dead;
 
     self->looks = 0;
     for (int i = 0; i < self->base.size - 1; i++) {
         struct halay_shm_peer *p = &self->peer[i];
         uint32_t left = atomic_load_explicit(&p->header->has_left, memory_order_acquire);
-        if (!left || !halay_shm_is_stuck(p))
+        if (!left || self->base.lost[p->rank] || !halay_shm_is_stuck(p))
             continue;
-        return peer_gone(self, who_is_to_blame(self, p, left));
+        peer_gone(self, who_is_to_blame(self, p, left));
+        peer_gone(self, p->rank);
     }
-    if (halay_peers_check(self->peers, &rank) != HALAY_OK)
-        return peer_gone(self, rank_here(self, rank));
-    return HALAY_OK;
+    if (halay_peers_check(self->peers, &dead) == HALAY_OK)
+        return;
+    if (self->base.failed_peer < 0 && (dead = rank_here(self, dead)) >= 0)
+        peer_gone(self, dead); /* the first of several */
+    for (int r = 0; r < self->base.size; r++)
+        if (halay_peers_is_dead(self->peers, world_rank(self, r)))
+            peer_gone(self, r);
 }
 
 static enum halay_status shm_progress(struct halay_transport *t)
@@ -147,6 +158,8 @@ static enum halay_status shm_progress(struct halay_transport *t)
     if (self->status != HALAY_OK)
         return self->status;
     for (int i = 0; i < t->size - 1; i++) {
+        if (t->lost[self->peer[i].rank])
+            continue;
         self->status = halay_shm_pump(&self->context, &self->peer[i]);
         if (self->status == HALAY_OK)
             continue;
@@ -154,7 +167,9 @@ static enum halay_status shm_progress(struct halay_transport *t)
             t->failed_peer = self->peer[i].rank;
         return self->status;
     }
-    return ++self->looks < LOOK_EVERY ? HALAY_OK : look(self);
+    if (++self->looks >= LOOK_EVERY)
+        look(self);
+    return status_of(self);
 }
 
 static void shm_cancel(struct halay_transport *t, struct halay_transfer *x)
@@ -319,7 +334,7 @@ static int shm_is_busy(struct halay_transport *t)
     struct shm_transport *self = shm_of(t);
 
     for (int i = 0; i < t->size - 1; i++)
-        if (halay_shm_has_work(&self->peer[i]))
+        if (!t->lost[self->peer[i].rank] && halay_shm_has_work(&self->peer[i]))
             return 1;
     return 0;
 }
@@ -348,7 +363,7 @@ static void shm_wake(struct halay_transport *t)
 /* Whoever sleeps looks at the peers when it wakes, and sees that this rank has left. */
 static void say_goodbye(struct shm_transport *self)
 {
-    uint32_t why = self->status == HALAY_ERR_PEER ? HALAY_SHM_LEFT_FOR + (uint32_t)self->base.failed_peer : HALAY_SHM_LEFT;
+    uint32_t why = status_of(self) == HALAY_ERR_PEER ? HALAY_SHM_LEFT_FOR + (uint32_t)self->base.failed_peer : HALAY_SHM_LEFT;
 
     atomic_store_explicit(&header_of(self, self->base.rank)->has_left, why, memory_order_release);
     halay_full_fence();
@@ -374,6 +389,7 @@ static void shm_destroy(struct shm_transport *self)
     halay_shm_context_fini(&self->context);
     halay_heap_fini(&self->heap);
     free(self->peer);
+    free(self->base.lost);
     halay_shm_map_fini(&self->map);
     free(self);
 }
@@ -439,7 +455,8 @@ static enum halay_status shm_init(struct shm_transport *self, int node)
 
     halay_segment_wish_node(self->base.log, self->map.base[self->base.rank], layout->bytes, node);
     self->peer = calloc((size_t)self->base.size, sizeof *self->peer);
-    if (!self->peer || halay_heap_init(&self->heap, layout->bytes - layout->heap) != HALAY_OK)
+    self->base.lost = calloc((size_t)self->base.size, sizeof *self->base.lost);
+    if (!self->peer || !self->base.lost || halay_heap_init(&self->heap, layout->bytes - layout->heap) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     self->context = (struct halay_shm_context){
         .t = &self->base,

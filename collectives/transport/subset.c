@@ -15,7 +15,7 @@ struct subset {
     struct halay_transport base;
     struct halay_transport_ops ops;
     struct halay_transport *inner; /* borrowed until close */
-    int ranks[];                   /* base.size of them: their numbers in inner */
+    int ranks[];                   /* base.size of them: their numbers in inner; behind them is base.lost */
 };
 
 static struct subset *self_of(struct halay_transport *t)
@@ -39,23 +39,28 @@ static void subset_recv(struct halay_transport *t, int peer, uint32_t tag, void 
     self->inner->ops->recv(self->inner, self->ranks[peer], tag, buf, bytes, x);
 }
 
-/* -1 for a rank that is none of this view's. */
-static int number_here(const struct subset *self, int inner_rank)
+static void peer_gone(struct halay_transport *t, int rank)
 {
-    for (int r = 0; r < self->base.size; r++)
-        if (self->ranks[r] == inner_rank)
-            return r;
-    return -1;
+    t->lost[rank] = 1;
+    if (t->failed_peer < 0)
+        t->failed_peer = rank;
 }
 
+/* That others of the inner transport are lost is nobody's business here. */
 static enum halay_status subset_progress(struct halay_transport *t)
 {
     struct subset *self = self_of(t);
 
     enum halay_status status = self->inner->ops->progress(self->inner);
-    if (status != HALAY_OK && t->failed_peer < 0)
-        t->failed_peer = number_here(self, self->inner->failed_peer);
-    return status;
+    if (status == HALAY_OK)
+        return HALAY_OK;
+    for (int r = 0; r < t->size; r++)
+        if (self->ranks[r] == self->inner->failed_peer) /* the one to name, if it is here */
+            peer_gone(t, r);
+    for (int r = 0; r < t->size; r++)
+        if (self->inner->lost[self->ranks[r]])
+            peer_gone(t, r);
+    return status == HALAY_ERR_PEER && t->failed_peer < 0 ? HALAY_OK : status;
 }
 
 static void subset_cancel(struct halay_transport *t, struct halay_transfer *x)
@@ -191,7 +196,7 @@ static const struct halay_transport_ops subset_ops = {
 enum halay_status halay_subset_open(struct halay_transport *inner, const int *ranks, int count, int rank, unsigned caps,
                                     struct halay_transport **out)
 {
-    struct subset *self = calloc(1, sizeof *self + (size_t)count * sizeof *self->ranks);
+    struct subset *self = calloc(1, sizeof *self + (size_t)count * (sizeof *self->ranks + sizeof *self->base.lost));
 
     if (!self)
         return HALAY_ERR_NO_MEMORY;
@@ -207,6 +212,7 @@ enum halay_status halay_subset_open(struct halay_transport *inner, const int *ra
         .rank = rank,
         .size = count,
         .failed_peer = -1,
+        .lost = (unsigned char *)(self->ranks + count),
         .log = inner->log,
     };
     self->inner = inner;

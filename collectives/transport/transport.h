@@ -85,6 +85,7 @@ struct halay_transport {
     int rank;
     int size;
     int failed_peer;       /* -1, or the rank that made an operation return HALAY_ERR_PEER; first cause kept */
+    unsigned char *lost;   /* owned, [rank]: nonzero: so did this one, or it is of no use any more either; driver only */
     struct halay_log *log; /* borrowed until close */
 };
 
@@ -99,7 +100,9 @@ struct halay_transport_ops {
 
     /* Do what can be done without waiting. HALAY_OK, or an error, the same one from then on: HALAY_ERR_PEER from the
      * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any more
-     * and is not optional (failed_peer says which), HALAY_ERR_FORMAT if lengths disagree. */
+     * and is not optional (failed_peer says which was the first, lost which they are), HALAY_ERR_FORMAT if lengths disagree.
+     * After HALAY_ERR_PEER transfers with ranks that are not lost go on as before: who uses some ranks only (subset.h) is not
+     * concerned by the others. After another error nothing does. */
     enum halay_status (*progress)(struct halay_transport *t);
 
     /* Take a transfer back, posted or not, done or not: after return neither x nor its buffer is touched again by this

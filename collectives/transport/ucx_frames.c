@@ -140,7 +140,7 @@ static uint32_t credit_to_return(struct halay_ucx_peer *peer)
 static void fail_no_memory(struct halay_ucx_frames *frames, size_t bytes)
 {
     halay_host_error(frames->parts.host, "out of memory: %zu bytes for a message over UCX", bytes);
-    halay_parts_fail(&frames->parts, HALAY_ERR_NO_MEMORY, -1);
+    halay_parts_fail(&frames->parts, HALAY_ERR_NO_MEMORY);
 }
 
 static struct halay_ucx_control *control_take(struct halay_ucx_frames *frames)
@@ -512,7 +512,7 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
         memcpy(&h, header, sizeof h); /* it may lie at any address */
     if (!is_sound(frames, &h, length)) {
         halay_host_error(frames->parts.host, "a message over UCX is not one of ours");
-        halay_parts_fail(&frames->parts, HALAY_ERR_FORMAT, -1);
+        halay_parts_fail(&frames->parts, HALAY_ERR_FORMAT);
         return UCS_OK;
     }
     frames->peers[h.sender].credit += h.returned;

@@ -109,7 +109,9 @@ static enum halay_status ucx_progress(struct halay_transport *t)
     look(self);
     status = halay_parts_pump(&self->frames.parts);
     /* What was just handed out may have met what was there already. */
-    for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) && status == HALAY_OK; i++) {
+    for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) &&
+                    self->frames.parts.status == HALAY_OK;
+         i++) {
         halay_ucx_frames_end(&self->frames);
         status = halay_parts_pump(&self->frames.parts);
     }
@@ -200,6 +202,12 @@ static void drive(struct ucx_transport *self, const size_t *pending, int timeout
         drain(self);
 }
 
+/* Has nothing gone wrong, and nobody? */
+static int is_whole(const struct ucx_transport *self)
+{
+    return self->frames.parts.status == HALAY_OK && self->frames.parts.t.failed_peer < 0;
+}
+
 static void say_goodbye(struct ucx_transport *self, size_t *pending)
 {
     ucp_request_param_t param = counted(pending);
@@ -212,7 +220,7 @@ static void say_goodbye(struct ucx_transport *self, size_t *pending)
         for (int i = 0; i < self->frames.endpoints && peer->eps[i]; i++)
             count(pending, ucp_ep_flush_nbx(peer->eps[i], &param));
     }
-    drive(self, pending, self->frames.parts.status == HALAY_OK ? PUSH_MS : PUSH_FAILED_MS);
+    drive(self, pending, is_whole(self) ? PUSH_MS : PUSH_FAILED_MS);
 }
 
 static void listen_for_goodbyes(struct ucx_transport *self)
@@ -248,7 +256,7 @@ static void transport_fini(struct ucx_transport *self)
 
     if (self->frames.peers && self->worker.worker) {
         say_goodbye(self, &pushing);
-        if (self->frames.parts.status == HALAY_OK)
+        if (is_whole(self))
             listen_for_goodbyes(self);
         halay_ucx_frames_stop(&self->frames);
         close_endpoints(self, &closing);

@@ -9,6 +9,7 @@
  *     huge           more than 2^31 elements
  *     die, stop      the last rank is killed, or stopped, in mid-operation (losses.h); with --spawn a job for each algorithm
  *                    that the transport has, or the layout is for; for stop one of each operation and kind
+ *     members        two ranks are killed, one after the other; groups of the others go on
  *     die OPERATION ALGORITHM    that one; without --spawn
  *
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with a
@@ -106,6 +107,7 @@ static int be_rank(const char *what, const struct halay_algorithm *algorithm)
     wants_log = 0; /* wrong use and deaths are part of the game */
     int failed = !strcmp(what, "die")       ? losses_run(group, algorithm, SIGKILL)
                  : !strcmp(what, "stop")    ? losses_run(group, algorithm, SIGSTOP)
+                 : !strcmp(what, "members") ? losses_of_members(group)
                  : !strcmp(what, "huge")    ? huge(group)
                  : !strcmp(what, "subsets") ? subsets_run(group)
                  : !strcmp(what, "allocations") ? allocations_run(group)
@@ -139,7 +141,13 @@ static int loses(const char *what)
     return !strcmp(what, "die") || !strcmp(what, "stop");
 }
 
-/* The children's result: the first failure, else a skip, else 0; the last one may be killed if it is to be lost. One that has
+/* How many, the last ones, end by a signal. */
+static int losses(const char *what)
+{
+    return !strcmp(what, "members") ? 2 : loses(what);
+}
+
+/* The children's result: the first failure, else a skip, else 0; those that are to be lost are killed. One that has
  * stopped itself is killed when all others have ended. */
 static int spawn(int n, const char *layout, const char *what, const struct halay_algorithm *algorithm)
 {
@@ -171,7 +179,9 @@ static int spawn(int n, const char *layout, const char *what, const struct halay
         REQUIRE(halay_store_server_progress(server) == HALAY_OK);
         pid_t pid;
         while (left && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
-            int is_lost = loses(what) && pid == pids[n - 1];
+            int is_lost = 0;
+            for (int k = 1; k <= losses(what); k++)
+                is_lost |= pid == pids[n - k];
             int failed = WIFEXITED(status) ? WEXITSTATUS(status) || is_lost : WTERMSIG(status) != SIGKILL || !is_lost;
             left--;
             if (left == 1 && !strcmp(what, "stop"))
@@ -223,7 +233,7 @@ static int lose_with_each(int n, const char *layout, const char *what)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | checking | allocations | die | stop | huge\n"
+    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | checking | allocations | die | stop | members | huge\n"
                     "       job die OPERATION ALGORITHM\n");
     return 99;
 }

@@ -22,6 +22,8 @@ if [ -n "$over" ]; then
         set -- $sizes
         mpirun $over -np $1 -x HALAY_NODE=a "$job" quick : -np $2 -x HALAY_NODE=b "$job" quick || exit $?
     done
+    out=$(timeout 120 mpirun $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 4 "$job" members 2>&1)
+    [ "$(echo "$out" | grep -c 'over mpi: passed')" = 2 ] || { echo "$out"; echo "groups without the dead"; exit 1; }
     for how in 'allreduce ring' 'adasum direct' 'reduce binomial' 'reduce-scatter ring' 'broadcast chain' \
         'allgather bruck' 'alltoall pairwise' 'barrier dissemination'; do
         out=$(timeout 120 mpirun $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die $how 2>&1)

@@ -12,4 +12,5 @@ HALAY_CHECK=1 "$job" --spawn 3 checking || exit $?
 HALAY_PEER_TIMEOUT=0.2 "$job" --spawn 3 stop & # mostly waits
 stops=$!
 "$job" --spawn 3 die || { wait; echo "a death"; exit 1; }
+"$job" --spawn 4 members || { wait; echo "groups without the dead"; exit 1; }
 wait $stops || { echo "a stopped rank"; exit 1; }

@@ -23,4 +23,5 @@ HALAY_PEER_TIMEOUT=0.2 "$job" --spawn 3 stop & # mostly waits
 stops=$!
 "$job" --spawn 3 die || { wait; echo "a death"; exit 1; }
 "$job" --spawn 4 0011 die || { wait; echo "a death on one of two nodes"; exit 1; }
+"$job" --spawn 4 members || { wait; echo "groups without the dead"; exit 1; }
 wait $stops || { echo "a stopped rank"; exit 1; }

@@ -34,6 +34,13 @@ static enum halay_status check_peers(const struct halay_host *host, int *rank)
     return rig->peers ? halay_peers_check(rig->peers, rank) : HALAY_OK;
 }
 
+static int is_dead(const struct halay_host *host, int rank)
+{
+    const struct rig *rig = host->arg;
+
+    return rig->peers && halay_peers_is_dead(rig->peers, rank);
+}
+
 static int has_died(const struct halay_host *host, int rank)
 {
     const struct rig *rig = host->arg;
@@ -94,6 +101,7 @@ static void rig_init(struct rig *rig, const struct halay_module_api *api)
                                      .log_write = halay_log_write,
                                      .aligned_alloc = halay_aligned_alloc,
                                      .check_peers = check_peers,
+                                     .is_dead = is_dead,
                                      .has_died = has_died,
                                      .environment_get = halay_environment_get,
                                      .peer_left = peer_left,
