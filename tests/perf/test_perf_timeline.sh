@@ -9,7 +9,7 @@ expect 0 "$halayrun" -np 2 --timeline "$scratch/t.json" --flight "$scratch/f" "$
 for rank in 0 1; do
     holds "$scratch/t.$rank.json" traceEvents.0.name=process_name traceEvents.0.pid=$rank traceEvents.9.ph=string \
         otherData.rank=$rank otherData.size=2 otherData.dropped=0 otherData.boot_id=string otherData.wall_us=positive
-    for what in '"cat":"tensor","id":[0-9]*,"name":"perf.layer999"' '"cat":"collective","name":"perf.layer' '"name":"wait perf'; do
+    for what in '"cat":"tensor","id":[0-9]*,"name":"perf[.]worst"' '"cat":"collective","name":"perf[.]small' '"name":"wait perf'; do
         grep -q "$what" "$scratch/t.$rank.json" || wrong "rank $rank's timeline has no $what"
     done
 done
