@@ -124,7 +124,7 @@ static enum halay_status ask(struct halay_coordinator *c, int64_t now_us, int64_
     for (const struct entry *e = c->waiting.first; is_old(e, now_us, report_us) && tensors < TENSORS_MAX;
          e = e->next, tensors++)
         for (int r = 0; r < c->options.size && status == HALAY_OK; r++) {
-            if (e->state[r] || c->arrivals[r].is_asked)
+            if (e->state[r] || c->joined[r] || c->arrivals[r].is_asked)
                 continue;
             c->arrivals[r].is_asked = 1;
             if (r == 0)
