@@ -232,7 +232,7 @@ static void fail_group(struct halay_context *ctx, enum halay_status status)
 
     halay_group_status(ctx->group, &rank);
     if (status == HALAY_ERR_PEER && rank >= 0)
-        halay_engine_fail_peer(ctx, rank);
+        halay_engine_peer_is_gone(ctx, rank);
     else
         halay_engine_fail(ctx, status, ctx->rank, "a collective failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));

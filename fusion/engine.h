@@ -189,6 +189,8 @@ struct halay_context {
     int64_t now_us;    /* the clock at the beginning of this step */
     int64_t checked_us; /* when peers and stalls were looked at last */
     unsigned char *left; /* owned: [rank], who said BYE */
+    int suspect;          /* gone, nobody knows why; since suspected_us */
+    int64_t suspected_us; /* 0: nobody is */
     int is_draining; /* failed because somebody left: what is under way still completes */
     int said_bye, is_done, said_fail; /* BYE, FAIL was sent; DONE has come */
     long spin_thread_us, spin_waiter_us; /* set once before start */
@@ -220,6 +222,9 @@ void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int 
 void halay_engine_drained(struct halay_context *ctx);
 /* A peer is gone: says "has left" or "has died". */
 void halay_engine_fail_peer(struct halay_context *ctx, int rank);
+/* The same, but if nobody knows why, the word of another rank is waited for. judge: in each step from then on. */
+void halay_engine_peer_is_gone(struct halay_context *ctx, int rank);
+void halay_engine_judge(struct halay_context *ctx);
 
 /* ---- request.c ---- */
 

@@ -5,10 +5,16 @@
  * Every rank that finds a cause says so: to the coordinator, who passes it on, or as the coordinator to all. A rank that
  * died tells nobody; each of the others finds out by itself (halay_world_check_peers, the transport). The group is closed,
  * so that peers in the middle of a collective with this rank get out of it.
+ *
+ * A rank that is gone, and has neither died nor said that it leaves, went because of something that another one knows, whose
+ * word may come later than the closed group or connection. It is waited for, WORD_US at most, so that the first cause is
+ * what all report.
  */
 #include "fusion/engine.h"
 #include <stdio.h>
 #include <string.h>
+
+#define WORD_US 1000000
 
 /* All requests in flight end; what they had queued for the driver is dropped. */
 static void end_all(struct halay_context *ctx)
@@ -117,4 +123,26 @@ void halay_engine_fail_peer(struct halay_context *ctx, int rank)
     else
         snprintf(text, sizeof text, "rank %d has closed its connection", rank);
     fail(ctx, HALAY_ERR_PEER, rank, text);
+}
+
+static int is_explained(const struct halay_context *ctx, int rank)
+{
+    return rank < 0 || ctx->left[rank] || halay_world_has_died(ctx->world, rank);
+}
+
+void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)
+{
+    if (ctx->status != HALAY_OK || is_explained(ctx, rank)) {
+        halay_engine_fail_peer(ctx, rank);
+    } else if (!ctx->suspected_us) {
+        ctx->suspect = rank;
+        ctx->suspected_us = ctx->now_us;
+    }
+}
+
+void halay_engine_judge(struct halay_context *ctx)
+{
+    if (ctx->status == HALAY_OK &&
+        (is_explained(ctx, ctx->suspect) || ctx->now_us - ctx->suspected_us > WORD_US))
+        halay_engine_fail_peer(ctx, ctx->suspect);
 }

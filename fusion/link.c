@@ -44,7 +44,7 @@ struct halay_link {
     struct halay_log *log;     /* borrowed */
     int rank, size;
     struct link_peer *peers; /* owned: size of them */
-    enum halay_status status; /* the transport's, kept */
+    enum halay_status status; /* the transport's, kept; a lost peer is none: the others are still reached */
     int is_deaf;              /* nothing is received any more */
     _Atomic uint64_t sent; /* a counter; relaxed */
     int64_t looked_us; /* the last look; 0: none */
@@ -110,6 +110,11 @@ enum halay_status halay_link_append(struct halay_link *link, int to, const struc
     return HALAY_OK;
 }
 
+static int is_lost(const struct halay_link *link, int r)
+{
+    return link->t->lost[r];
+}
+
 static int out_is_done(struct link_peer *peer)
 {
     if (peer->out_posted && halay_transfer_is_done(&peer->out_frame))
@@ -145,7 +150,7 @@ void halay_link_flush(struct halay_link *link)
 {
     for (int r = 0; link->status == HALAY_OK && r < link->size; r++) {
         struct link_peer *peer = &link->peers[r];
-        if (peer->is_used && peer->queued.used && out_is_done(peer))
+        if (peer->is_used && !is_lost(link, r) && peer->queued.used && out_is_done(peer))
             send_next(link, r);
     }
 }
@@ -164,9 +169,11 @@ int halay_link_is_quiet(struct halay_link *link)
 {
     if (link->status != HALAY_OK)
         return 1;
-    for (int r = 0; r < link->size; r++)
-        if (link->peers[r].is_used && (link->peers[r].queued.used || !out_is_done(&link->peers[r])))
+    for (int r = 0; r < link->size; r++) {
+        struct link_peer *peer = &link->peers[r];
+        if (peer->is_used && !is_lost(link, r) && (peer->queued.used || !out_is_done(peer)))
             return 0;
+    }
     return 1;
 }
 
@@ -241,6 +248,8 @@ static enum halay_status receive_from(struct halay_link *link, int r, halay_link
 enum halay_status halay_link_receive(struct halay_link *link, halay_link_handler handler, void *arg, int *messages,
                                      int *rank)
 {
+    enum halay_status progress = HALAY_OK;
+
     *messages = 0;
     if (!link->t)
         return HALAY_OK;
@@ -248,7 +257,9 @@ enum halay_status halay_link_receive(struct halay_link *link, halay_link_handler
         if (link->peers[r].is_used && !link->peers[r].in_posted)
             post_receive(link, r);
     if (link->status == HALAY_OK)
-        link->status = link->t->ops->progress(link->t);
+        progress = link->t->ops->progress(link->t);
+    if (progress != HALAY_ERR_PEER)
+        link->status = link->status != HALAY_OK ? link->status : progress;
     for (int r = 0; r < link->size; r++) {
         if (!link->peers[r].is_used)
             continue;
@@ -258,9 +269,10 @@ enum halay_status halay_link_receive(struct halay_link *link, halay_link_handler
             return status;
         }
     }
-    if (link->status != HALAY_OK)
-        *rank = link->t->failed_peer;
-    return link->status;
+    if (link->status == HALAY_OK && progress == HALAY_OK)
+        return HALAY_OK;
+    *rank = link->t->failed_peer;
+    return link->status != HALAY_OK ? link->status : progress;
 }
 
 enum halay_status halay_link_check(struct halay_link *link, int64_t now_us, int64_t timeout_us, int *rank)

@@ -20,7 +20,7 @@ static void fail_link(struct halay_context *ctx, enum halay_status status, int r
     if (ctx->status != HALAY_OK || ctx->is_done)
         return; /* after the end everybody may go */
     if (status == HALAY_ERR_PEER)
-        halay_engine_fail_peer(ctx, rank);
+        halay_engine_peer_is_gone(ctx, rank);
     else if (status == HALAY_ERR_FORMAT || status == HALAY_ERR_VERSION)
         halay_engine_fail(ctx, status, rank, "rank %d sent a message that is no message of this engine: %s", rank,
                           halay_status_string(status));
@@ -112,11 +112,21 @@ size_t halay_engine_tell(struct halay_context *ctx)
     return did;
 }
 
+/* While a closed group waits for its reason nothing would move. */
+static int can_move_data(struct halay_context *ctx)
+{
+    if (ctx->status != HALAY_OK)
+        return ctx->is_draining;
+    return !ctx->suspected_us || halay_group_status(ctx->group, NULL) == HALAY_OK;
+}
+
 int halay_engine_step(struct halay_context *ctx)
 {
     size_t did = halay_engine_tell(ctx);
 
-    if (ctx->status == HALAY_OK || ctx->is_draining)
+    if (ctx->suspected_us)
+        halay_engine_judge(ctx);
+    if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);
     did += halay_requests_deliver(ctx);
     if (!did) {

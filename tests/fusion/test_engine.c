@@ -415,14 +415,12 @@ static void body_names(struct rank_run *run)
 
 /* ---- leaving and dying ---- */
 
-/* A third rank that heard of it may have closed its group before the leaver's own word comes: then nobody knows why. */
 static int says_left(const char *text, int leaver)
 {
-    char left[40], closed[60];
+    char left[40];
 
     snprintf(left, sizeof left, "rank %d has left", leaver);
-    snprintf(closed, sizeof closed, "rank %d has closed its connection", leaver);
-    return !strcmp(text, left) || !strcmp(text, closed);
+    return !strcmp(text, left);
 }
 
 static void body_leave_early(struct rank_run *run)
