@@ -21,6 +21,7 @@
 #include "collectives/check.h"
 #include "base/memory.h"
 #include "collectives/channel.h"
+#include <stdio.h>
 #include <string.h>
 
 /* The last tags of a channel but one, which is the farewell's (group_ids.c): no algorithm has so many. */

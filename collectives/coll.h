@@ -104,8 +104,9 @@ struct halay_algorithm_ops {
     /* Post the first transfers or publish the arrival. Never blocks. */
     void (*start)(struct halay_coll *c);
     /* Do what can be done without waiting, a bounded piece of it: HALAY_IN_PROGRESS, HALAY_OK, or an error (then cancel is
-     * called and the group is closed; only HALAY_ERR_MISMATCH, which all ranks return alike, ends the collective alone). Calls coll_advanced whenever it got further, so that a waiter knows whether it may sleep. The transport's
-     * own progress has been called by the driver. */
+     * called and the group is closed; only HALAY_ERR_MISMATCH, which all ranks return alike, ends the collective alone).
+     * Calls coll_advanced whenever it got further, so that a waiter knows whether it may sleep. The transport's own progress
+     * has been called by the driver. */
     enum halay_status (*progress)(struct halay_coll *c);
     /* Take back what is posted; at any time, and more than once. NULL: nothing is ever posted. */
     void (*cancel)(struct halay_coll *c);

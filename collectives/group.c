@@ -460,6 +460,13 @@ const char *halay_group_algorithm(const struct halay_group *group, const char *o
     return NULL;
 }
 
+/* Choices made with a setting that all groups of one origin share. */
+static void forget_choices(struct halay_world *world)
+{
+    for (struct halay_group *group = world->groups; group; group = group->next)
+        halay_choice_forget(group);
+}
+
 enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes)
 {
     if (!group || !bytes) {
@@ -468,14 +475,19 @@ enum halay_status halay_group_set_segment(struct halay_group *group, size_t byte
         return HALAY_ERR_ARGUMENT;
     }
     group->world->config.ring_segment_bytes = bytes;
-    halay_choice_forget(group);
+    forget_choices(group->world);
     return HALAY_OK;
 }
 
-void halay_group_set_slot(struct halay_group *group, size_t bytes)
+enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes)
 {
+    if (!group) {
+        halay_error_somewhere(NULL, "halay_group_set_slot: no group");
+        return HALAY_ERR_ARGUMENT;
+    }
     group->world->config.slot_bytes = bytes;
-    halay_choice_forget(group);
+    forget_choices(group->world);
+    return HALAY_OK;
 }
 
 const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count, enum halay_dtype dtype,

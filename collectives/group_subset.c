@@ -37,7 +37,8 @@ struct proposal {
     uint32_t generation[HALAY_GROUPS_MAX];
 };
 
-/* HALAY_IN_PROGRESS: no id is free, but some will be: everybody proposes again. The generations follow, if the status is HALAY_OK: members that disagree about their list disagree about the length. */
+/* HALAY_IN_PROGRESS: no id is free, but some will be: everybody proposes again. The generations follow, if the status is
+ * HALAY_OK: members that disagree about their list disagree about the length. */
 struct decision {
     int32_t status;
     int32_t id;
@@ -284,8 +285,10 @@ static enum halay_status open_transport(struct halay_world *world, const int *me
     if (!is_one_node)
         return halay_subset_open(world->data, members, count, rank, ~0u, t);
     numbers = malloc((size_t)count * sizeof *numbers);
-    if (!numbers)
+    if (!numbers) {
+        halay_error(world->log, "out of memory: a group of %d ranks", count);
         return HALAY_ERR_NO_MEMORY;
+    }
     for (int r = 0; r < count; r++)
         numbers[r] = world->node_rank[members[r]];
     enum halay_status status = halay_subset_open(world->node, numbers, count, rank, ~0u, t);
@@ -364,19 +367,22 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
     }
     if (parent->status != HALAY_OK)
         return parent->status;
-    int *members = malloc((size_t)count * sizeof *members);
-    if (!members)
-        return HALAY_ERR_NO_MEMORY;
-    for (int r = 0; r < count; r++) {
-        members[r] = halay_group_world_rank(parent, ranks[r]);
+    for (int r = 0; r < count; r++)
         if (ranks[r] == parent->t->rank)
             rank = r;
-    }
-    enum halay_status status = HALAY_OK;
-    if (rank < 0)
+    if (rank < 0) {
         *group = NULL;
-    else
-        status = create(parent, members, count, rank, group);
+        return HALAY_OK;
+    }
+    int *members = malloc((size_t)count * sizeof *members);
+    if (!members) {
+        halay_error(parent->world->log, "out of memory: a group of %d ranks", count);
+        halay_group_fail(parent, HALAY_ERR_NO_MEMORY); /* the other members would wait for us */
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (int r = 0; r < count; r++)
+        members[r] = halay_group_world_rank(parent, ranks[r]);
+    enum halay_status status = create(parent, members, count, rank, group);
     free(members);
     return status;
 }

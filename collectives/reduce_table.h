@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The table of a reducer, for reduce.c and reduce_vector.h, which define REDUCER_NAME and the functions that it names:
- * T_reduce_OP for each type and reduction, T_widen and T_narrow for f16 and bf16; reduce_adasum.h has the rest. What does not depend on the sign of an
- * integer is there once, for the unsigned type; bits depend on the size of an element only.
+ * T_reduce_OP for each type and reduction, T_widen and T_narrow for f16 and bf16; reduce_adasum.h has the rest. What does not
+ * depend on the sign of an integer is there once, for the unsigned type; bits depend on the size of an element only.
  */
 #include "collectives/reduce.h"
 

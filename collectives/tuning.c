@@ -9,7 +9,8 @@
  *     slot    TRANSPORT PLACE OPERATION RANKS UPTO SIZE
  *
  * TRANSPORT is a name or *, PLACE is local (all ranks on one host), remote or *, OPERATION of a slot may be *, RANKS is 4,
- * 3-8, 9- or *, UPTO is a size or *. The first line gives the version of the format. Everything is checked: a table is taken as a whole or not at all.
+ * 3-8, 9- or *, UPTO is a size or *. The first line gives the version of the format. Everything is checked: a table is
+ * taken as a whole or not at all.
  */
 #include "collectives/tuning.h"
 #include "base/config.h"

@@ -285,7 +285,7 @@ size_t halay_buckets_progress(struct halay_context *ctx)
         }
         did++;
         if (status != HALAY_OK) {
-            fail_group(ctx, status); /* empties the list */
+            fail_group(ctx, status); /* may empty the list */
             return did;
         }
         *at = b->next;

@@ -21,8 +21,9 @@
  * like know that a wait follows; a tensor whose submissions were followed at once by another submission or by a wait, the
  * last times, is expected to go on like this, and so is a wait that leaves more in flight and was followed by another one.
  * The wake is owed then. Whoever takes the role pays it, and so does a call that comes too late or is not expected: a
- * submission, a test, giving the request away. A program that calls nothing at all lets its tensor lie until the thread
- * looks by itself, park_us() later at most: what has a callback is never left to that.
+ * submission, a test of what is in flight, giving the request away. A program that makes none of these calls (waiting for what
+ * has ended already is none) lets its tensor lie until the thread looks by itself, park_us() later at most: what has a
+ * callback is never left to that.
  *
  * While the thread is parked, or sleeps robbed, and nobody waits, nobody listens to peers. That is all right: nothing was
  * promised to them, so no peer can need more than an answer to a PING, and it lasts a quarter of the time they give it at

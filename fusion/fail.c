@@ -7,8 +7,8 @@
  * so that peers in the middle of a collective with this rank get out of it.
  *
  * A rank that is gone, and has neither died nor said that it leaves, went because of something that another one knows, whose
- * word may come later than the closed group or connection. It is waited for, WORD_US at most, so that the first cause is
- * what all report.
+ * word may come later than the closed group or connection. It is waited for, WORD_US and a sleep at most, so that the first
+ * cause is what all report.
  */
 #include "fusion/engine.h"
 #include <stdio.h>
@@ -69,6 +69,7 @@ void halay_engine_drained(struct halay_context *ctx)
 {
     ctx->is_draining = 0;
     halay_group_fail(ctx->group, ctx->status);
+    end_all(ctx); /* what could not even be started */
 }
 
 static void fail(struct halay_context *ctx, enum halay_status status, int rank, const char *text)

@@ -306,8 +306,8 @@ struct halay_counters {
 /*
  * Read the counters. Never blocks, may be called at any time, also while the engine works: each value is exact, the values
  * among each other are of slightly different moments. counters->struct_size says how much is filled in, so that a program
- * built against a later version finds zeros in what this one does not have. HALAY_ERR_ARGUMENT: struct_size is too small, or no size of a
- * struct.
+ * built against a later version finds zeros in what this one does not have. HALAY_ERR_ARGUMENT: struct_size is too small,
+ * or no size of a struct.
  */
 HALAY_API enum halay_status halay_counters_read(struct halay_context *ctx, struct halay_counters *counters);
 

@@ -210,13 +210,15 @@ HALAY_API enum halay_status halay_coll_wait(struct halay_coll *coll, int timeout
 
 /* End and free it. One that is still under way is given up: the group is closed with HALAY_ERR_CANCELED, and no rank is
  * left waiting: peers get HALAY_ERR_PEER, at once where the ranks share memory (one host, over any transport) and in a group
- * of halay_group_subset, else when this rank closes the group and all that were made of it. After return the buffers are the caller's again. NULL is allowed. */
+ * of halay_group_subset, else when this rank closes the group and all that were made of it. After return the buffers are the
+ * caller's again. NULL is allowed. */
 HALAY_API void halay_coll_end(struct halay_coll *coll);
 
 /*
  * Force an algorithm by its name in docs/algorithms.md, for one operation ("allreduce", "adasum", "reduce", "reduce-scatter",
- * "broadcast", "allgather", "alltoall", "barrier"); "auto" returns to the choice by table. All ranks must do the same. HALAY_ERR_ARGUMENT: no such operation or
- * algorithm (the log lists those there are); HALAY_ERR_UNSUPPORTED: not with this group's transport.
+ * "broadcast", "allgather", "alltoall", "barrier"); "auto" returns to the choice by table. All ranks must do the same.
+ * HALAY_ERR_ARGUMENT: no such operation or algorithm (the log lists those there are); HALAY_ERR_UNSUPPORTED: not with this
+ * group's transport.
  */
 HALAY_API enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation,
                                                       const char *algorithm);
@@ -235,8 +237,8 @@ HALAY_API enum halay_status halay_group_set_segment(struct halay_group *group, s
 
 /* Bytes of one slot, in which private data pass through shared memory, instead of HALAY_SLOT's or the tuning table's; 0: those
  * again. For this group and all that have the same origin. All ranks must do the same, with no collective under way. Whole
- * pages, at least one, and no more than there is room for. */
-HALAY_API void halay_group_set_slot(struct halay_group *group, size_t bytes);
+ * pages, at least one, and no more than there is room for. HALAY_ERR_ARGUMENT: no group. */
+HALAY_API enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes);
 
 /* What would be chosen for that operation and number of elements on buffers from halay_group_alloc (shared != 0) or of the
  * program's own, and why, as one line of text. count: of the longer of in and out (all-gather: of out, reduce-scatter: of in,

@@ -90,7 +90,8 @@ HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype
  * subnormal numbers are kept; what is too large becomes infinity. min and max: a NaN in any rank's element gives a NaN; of
  * -0 and +0 min takes -0 and max takes +0. A NaN that comes out of a reduction is the type's positive quiet one without
  * payload. adasum joins the ranks' vectors pair by pair: what they have in common is averaged, what they have not is added
- * (halay_group_allreduce_adasum in halay_coll.h); for all-reduce only. Every rank gets the same bits. A rank that is alone gets its own bytes back as they are, as in a broadcast.
+ * (halay_group_allreduce_adasum in halay_coll.h); for all-reduce only. Every rank gets the same bits. A rank that is alone
+ * gets its own bytes back as they are, as in a broadcast.
  */
 enum halay_op {
     HALAY_SUM = 0,

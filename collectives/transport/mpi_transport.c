@@ -317,7 +317,7 @@ static int has_lost_a_peer(const struct mpi_transport *self)
 {
     for (int r = 0; r < self->parts.t.size; r++)
         if (self->parts.peers[r].presence != HALAY_PARTS_LEFT &&
-            (r == self->parts.t.failed_peer || self->parts.host->has_died(self->parts.host, r)))
+            (self->parts.t.lost[r] || self->parts.host->has_died(self->parts.host, r)))
             return 1;
     return 0;
 }
@@ -351,8 +351,7 @@ static const struct halay_transport_ops mpi_ops = {
 
 /* --- the start */
 
-/* What each rank tells the others before anything collective of MPI is called: one that can't must not hang the rest.
- * */
+/* What each rank tells the others before anything collective of MPI is called: one that can't must not hang the others. */
 struct readiness {
     int32_t can;
     int32_t mpi_rank;

@@ -21,7 +21,8 @@ struct halay_shm_map {
  * host, as they claim; otherwise all), and all get the same status unless the bootstrap itself fails:
  * HALAY_ERR_UNSUPPORTED (some rank cannot map another's: not one host, or not one container; silent but for a line of
  * debug and info), HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM, HALAY_ERR_TIMEOUT. wanted: bytes of address space of a segment;
- * less if not all of them fit into what this process may use. without_barrier: as in shm.h. Zero-initialised storage; fini accepts any state. */
+ * less if not all of them fit into what this process may use. without_barrier: as in shm.h. Zero-initialised storage; fini
+ * accepts any state. */
 enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
                                      size_t wanted, int its_host_only, int without_barrier, int timeout_ms,
                                      struct halay_shm_map *map);

@@ -107,8 +107,9 @@ struct halay_transport_ops {
 
     /* Take a transfer back, posted or not, done or not: after return neither x nor its buffer is touched again by this
      * rank, or written by a peer, unless it lies in a block of hold's. What a peer sends later for a cancelled receive is
-     * kept or dropped, never written into buf. A peer may still read the buffer of a cancelled send that had begun (shm copies large messages out of the
-     * sender's memory), and complete its receive with what the owner writes there: contents of a group that is closed.
+     * kept or dropped, never written into buf. A peer may still read the buffer of a cancelled send that had begun (shm
+     * copies large messages out of the sender's memory), and complete its receive with what the owner writes there:
+     * contents of a group that is closed.
      * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed (STYLE 21). */
     void (*cancel)(struct halay_transport *t, struct halay_transfer *x);
 

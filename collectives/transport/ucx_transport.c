@@ -181,7 +181,6 @@ static ucp_request_param_t counted(size_t *pending)
 
 static void count(size_t *pending, ucs_status_ptr_t request)
 {
-
     if (request && !UCS_PTR_IS_ERR(request))
         ++*pending;
 }
@@ -228,7 +227,8 @@ static void listen_for_goodbyes(struct ucx_transport *self)
     int64_t deadline = halay_deadline_us(LISTEN_MS);
     int rank = -1;
 
-    while (self->frames.parts.left + self->frames.parts.lost < self->frames.parts.t.size - 1 && !halay_deadline_passed(deadline) &&
+    while (self->frames.parts.left + self->frames.parts.lost < self->frames.parts.t.size - 1 &&
+           !halay_deadline_passed(deadline) &&
            self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK)
         drain(self);
 }

@@ -127,6 +127,7 @@ static void no_group(void)
     LOUD(halay_group_subset(NULL, &rank, 1, &group), HALAY_ERR_ARGUMENT, "subset: no parent");
     LOUD(halay_group_set_algorithm(NULL, "allreduce", "ring"), HALAY_ERR_ARGUMENT, "algorithm: no group");
     LOUD(halay_group_set_segment(NULL, 4096), HALAY_ERR_ARGUMENT, "segment: no group");
+    LOUD(halay_group_set_slot(NULL, 4096), HALAY_ERR_ARGUMENT, "slot: no group");
     halay_coll_end(NULL);
     CHECK(!c && !group && !memory && halay_group_free(NULL, NULL) == HALAY_OK);
 }
