@@ -182,7 +182,9 @@ static int spawn(int n, const char *layout, const char *what, const struct halay
             int is_lost = 0;
             for (int k = 1; k <= losses(what); k++)
                 is_lost |= pid == pids[n - k];
-            int failed = WIFEXITED(status) ? WEXITSTATUS(status) || is_lost : WTERMSIG(status) != SIGKILL || !is_lost;
+            int failed = !WIFEXITED(status)  ? WTERMSIG(status) != SIGKILL || !is_lost
+                         : WEXITSTATUS(status) ? WEXITSTATUS(status)
+                                               : is_lost;
             left--;
             if (left == 1 && !strcmp(what, "stop"))
                 kill(pids[n - 1], SIGKILL);
@@ -233,7 +235,8 @@ static int lose_with_each(int n, const char *layout, const char *what)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | checking | allocations | die | stop | members | huge\n"
+    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | checking | allocations | die | stop | "
+                    "members | huge\n"
                     "       job die OPERATION ALGORITHM\n");
     return 99;
 }
