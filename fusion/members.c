@@ -21,18 +21,11 @@ static int dimensions_of(uint64_t head)
 /* Elements; 0 in *fits if their bytes exceed memory. */
 static size_t count_of(const struct halay_member *m, int *fits)
 {
-    size_t count = 1, bytes;
+    uint64_t shape[HALAY_DIMENSIONS_MAX];
 
-    *fits = 1;
     for (int d = 0; d < m->dimensions; d++)
-        if (m->shape[d] == 0)
-            return 0;
-    for (int d = 0; d < m->dimensions; d++)
-        if (halay_mul_overflows(count, m->shape[d], &count))
-            *fits = 0;
-    if (halay_mul_overflows(count, halay_dtype_size(m->dtype), &bytes) || bytes > PTRDIFF_MAX)
-        *fits = 0;
-    return count;
+        shape[d] = m->shape[d];
+    return halay_shape_count(shape, m->dimensions, halay_dtype_size(m->dtype), fits);
 }
 
 /* What it shares with the whole group. */
@@ -64,7 +57,7 @@ static const char *buffer_fault(const struct halay_member *m, size_t count)
 
 static const char *member_fault(const struct halay_tensor_info *info, const struct halay_member *m, size_t *bytes)
 {
-    double prescale = info->prescale == 0 ? 1 : info->prescale, postscale = info->postscale == 0 ? 1 : info->postscale;
+    double prescale = halay_scale_factor(info->prescale), postscale = halay_scale_factor(info->postscale);
     int fits;
 
     if (!halay_dtype_size(m->dtype))

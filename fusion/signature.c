@@ -40,8 +40,7 @@ static int goes_by_rows(int operation)
     return operation == HALAY_REDUCE_SCATTER || is_ragged(operation);
 }
 
-/* Elements; 0 in *fits if elements or bytes exceed size_t. */
-static size_t count_elements(const uint64_t *shape, int dimensions, size_t element, int *fits)
+size_t halay_shape_count(const uint64_t *shape, int dimensions, size_t element, int *fits)
 {
     size_t count = 1, bytes;
 
@@ -104,8 +103,8 @@ static enum halay_status make_group(const struct halay_tensor_info *info, struct
     if (info->op < 0 || info->op >= HALAY_OP_COUNT)
         REFUSE(HALAY_ERR_ARGUMENT, "unknown reduction");
     made->op = (uint8_t)info->op;
-    made->prescale = info->prescale == 0 ? 1 : info->prescale;
-    made->postscale = info->postscale == 0 ? 1 : info->postscale;
+    made->prescale = halay_scale_factor(info->prescale);
+    made->postscale = halay_scale_factor(info->postscale);
     if (!isfinite(made->prescale) || !isfinite(made->postscale))
         REFUSE(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number");
     *why = halay_members_fault(info, &words, bytes);
@@ -128,8 +127,8 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
         if (info->op == HALAY_ADASUM && info->operation != HALAY_ALLREDUCE)
             REFUSE(HALAY_ERR_UNSUPPORTED, "adasum is for all-reduce only");
         made->op = (uint8_t)info->op;
-        made->prescale = info->prescale == 0 ? 1 : info->prescale;
-        made->postscale = info->postscale == 0 ? 1 : info->postscale;
+        made->prescale = halay_scale_factor(info->prescale);
+        made->postscale = halay_scale_factor(info->postscale);
         if (!scales_are_valid(made))
             REFUSE(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool");
     }
@@ -186,7 +185,7 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
     made.dimensions = (uint8_t)info->dimensions;
     for (int d = 0; d < info->dimensions; d++)
         made.shape[d] = info->shape[d];
-    size_t elements = count_elements(made.shape, made.dimensions, halay_dtype_size(info->dtype), &fits);
+    size_t elements = halay_shape_count(made.shape, made.dimensions, halay_dtype_size(info->dtype), &fits);
     if (!fits)
         REFUSE(HALAY_ERR_ARGUMENT, "the shape has more bytes than memory");
     status = make_operation(info, size, &made, why);
@@ -243,7 +242,7 @@ int halay_signature_fits(const struct halay_signature *s, const void *words, siz
             return 0;
     }
     shape[0] = total;
-    count_elements(shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
+    halay_shape_count(shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
     return fits;
 }
 
@@ -271,7 +270,7 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
     for (int d = s->dimensions; d < HALAY_DIMENSIONS_MAX; d++)
         if (s->shape[d])
             return 0;
-    count_elements(s->shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
+    halay_shape_count(s->shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
     if (s->wire > HALAY_WIRE_BF16 || s->priority < INT16_MIN || s->priority > INT16_MAX)
         return 0;
     if (!fits || !unused_is_neutral(s) || (goes_by_rows(s->operation) && !s->dimensions))
@@ -297,7 +296,7 @@ size_t halay_signature_count(const struct halay_signature *s)
 {
     int fits;
 
-    return count_elements(s->shape, s->dimensions, 1, &fits);
+    return halay_shape_count(s->shape, s->dimensions, 1, &fits);
 }
 
 size_t halay_signature_bytes(const struct halay_signature *s)
@@ -309,7 +308,7 @@ size_t halay_signature_row(const struct halay_signature *s)
 {
     int fits;
 
-    return count_elements(s->shape + 1, s->dimensions - 1, 1, &fits);
+    return halay_shape_count(s->shape + 1, s->dimensions - 1, 1, &fits);
 }
 
 int halay_signature_fuses(const struct halay_signature *s)

@@ -64,6 +64,9 @@ size_t halay_signature_count(const struct halay_signature *signature);
 /* Bytes of a valid signature; cannot overflow. */
 size_t halay_signature_bytes(const struct halay_signature *signature);
 
+/* Elements of a shape; 0 in *fits if they, or their bytes of `element` each, exceed memory. */
+size_t halay_shape_count(const uint64_t *shape, int dimensions, size_t element, int *fits);
+
 /* Elements of a row. */
 size_t halay_signature_row(const struct halay_signature *signature);
 
