@@ -30,6 +30,7 @@ struct halay_config {
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
     size_t segment_bytes;            /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: as much as RAM */
     long spin_us;                    /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */
+    char *thread_affinity;           /* HALAY_THREAD_AFFINITY: auto, off or a list for fusion/placement.h */
     int start_timeout_ms;            /* HALAY_START_TIMEOUT, given in seconds */
     int peer_timeout_ms;             /* HALAY_PEER_TIMEOUT, given in seconds */
     int check;                       /* HALAY_CHECK: ranks compare what they call; rank 0's, once a world is open */

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/struct_size.h"
 #include "fusion/engine.h"
+#include "fusion/placement.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,9 +117,14 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     status = halay_cycle_start(ctx);
     if (status != HALAY_OK)
         goto err_close_recorder;
+    status = halay_placement_apply(ctx);
+    if (status != HALAY_OK)
+        goto err_stop_cycle;
     *out = ctx;
     return HALAY_OK;
 
+err_stop_cycle:
+    halay_cycle_stop(ctx);
 err_close_recorder:
     halay_recorder_close(ctx);
 err_free_autotune:

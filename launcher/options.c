@@ -80,6 +80,8 @@ static const struct option table[] = {
     { "--slot", "SIZE", SETS, "HALAY_SLOT", 0, "piece of private data that passes through shared memory at once" },
     { "--tuning", "FILE", SETS, "HALAY_TUNING", 0, "table that algorithms are chosen by, or builtin" },
     { "--segment-bytes", "SIZE", SETS, "HALAY_SEGMENT_BYTES", 0, "address space of a rank's shared segment" },
+    { "--thread-affinity", "WHERE", SETS, "HALAY_THREAD_AFFINITY", 0,
+      "where the engine's threads run: auto, off, or one number for each rank of a host" },
     { "--spin-us", "N", SETS, "HALAY_SPIN_US", 0, "microseconds that a wait spins; -1: by the cores there are" },
     { "--ucx-endpoints", "N", SETS, "HALAY_UCX_ENDPOINTS", 0, "connections of UCX to each peer" },
     { "--module-path", "DIR", SETS, "HALAY_MODULE_PATH", 0, "where transport modules are looked for first" },
