@@ -19,7 +19,7 @@
 
 static void bucket_free(struct halay_context *ctx, struct halay_bucket *b)
 {
-    halay_group_free(ctx->group, b->scratch);
+    halay_group_free(ctx->all.group, b->scratch);
     free(b->requests);
     free(b->pieces);
     free(b->parts);
@@ -58,17 +58,18 @@ enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_b
 {
     if (bytes <= b->scratch_bytes)
         return HALAY_OK;
-    halay_group_free(ctx->group, b->scratch);
+    halay_group_free(ctx->all.group, b->scratch);
     b->scratch = NULL;
     b->scratch_bytes = 0;
-    enum halay_status status = halay_group_alloc(ctx->group, bytes, &b->scratch);
+    enum halay_status status = halay_group_alloc(ctx->all.group, bytes, &b->scratch);
     if (status == HALAY_OK)
         b->scratch_bytes = bytes;
     return status;
 }
 
-static struct halay_bucket *bucket_get(struct halay_context *ctx, size_t count)
+static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t count)
 {
+    struct halay_context *ctx = set->ctx;
     struct halay_bucket *b = ctx->free_buckets;
 
     if (b)
@@ -81,6 +82,7 @@ static struct halay_bucket *bucket_get(struct halay_context *ctx, size_t count)
     }
     if (b) {
         b->next = NULL;
+        b->set = set;
         b->count = b->part_count = 0;
         b->coll = NULL;
         b->record.kind = 0;
@@ -94,15 +96,17 @@ static void bucket_put(struct halay_context *ctx, struct halay_bucket *b)
     ctx->free_buckets = b;
 }
 
-static void line_up(struct halay_context *ctx, struct halay_bucket *b)
+static void line_up(struct halay_bucket *b)
 {
-    b->number = ++ctx->collectives;
-    *ctx->waiting_last = b;
-    ctx->waiting_last = &b->next;
+    struct halay_process_set *set = b->set;
+
+    b->number = ++set->collectives;
+    *set->waiting_last = b;
+    set->waiting_last = &b->next;
 }
 
 /* A group runs as one bucket a type, in order of type. b is the first. */
-static enum halay_status line_up_group(struct halay_context *ctx, struct halay_bucket *b)
+static enum halay_status line_up_group(struct halay_bucket *b)
 {
     struct halay_request *r = b->requests[0];
     int is_there[HALAY_DTYPE_COUNT] = { 0 };
@@ -114,31 +118,32 @@ static enum halay_status line_up_group(struct halay_context *ctx, struct halay_b
         if (!is_there[dtype])
             continue;
         if (r->buckets_left) {
-            b = bucket_get(ctx, 1);
+            b = bucket_get(b->set, 1);
             if (!b)
                 return HALAY_ERR_NO_MEMORY;
             b->requests[b->count++] = r;
         }
         b->dtype = (enum halay_dtype)dtype;
         r->buckets_left++;
-        line_up(ctx, b);
+        line_up(b);
     }
     return HALAY_OK;
 }
 
-enum halay_status halay_bucket_add(struct halay_context *ctx, const struct halay_id_range *ranges, size_t count)
+enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_id_range *ranges, size_t count)
 {
+    struct halay_context *ctx = set->ctx;
     size_t tensors = 0;
 
     for (size_t i = 0; i < count; i++)
         tensors += ranges[i].count;
-    struct halay_bucket *b = bucket_get(ctx, tensors);
+    struct halay_bucket *b = bucket_get(set, tensors);
     if (!b)
         return HALAY_ERR_NO_MEMORY;
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < ranges[i].count; k++) {
-            struct halay_entry *entry = halay_cache_find(ctx, ranges[i].first + k);
+            struct halay_entry *entry = halay_cache_find(set, ranges[i].first + k);
             struct halay_request *request = entry ? entry->request : NULL;
             int is_mine = request && halay_signature_equal(&request->signature, &entry->agreed);
             if (entry && !request)
@@ -156,20 +161,20 @@ enum halay_status halay_bucket_add(struct halay_context *ctx, const struct halay
     halay_count(&ctx->tally.fused_tensors, tensors > 1 ? tensors : 0);
     b->dtype = (enum halay_dtype)b->requests[0]->signature.dtype;
     if (b->requests[0]->signature.members)
-        return line_up_group(ctx, b);
-    line_up(ctx, b);
+        return line_up_group(b);
+    line_up(b);
     return HALAY_OK;
 }
 
 /* ---- running ---- */
 
-static enum halay_status start_broadcast(struct halay_context *ctx, struct halay_bucket *b)
+static enum halay_status start_broadcast(struct halay_bucket *b)
 {
     const struct halay_request *first = b->requests[0];
     size_t pieces = 0;
 
     if (b->count == 1 && first->bytes)
-        return halay_group_broadcast_start(ctx->group, first->out, first->count,
+        return halay_group_broadcast_start(b->set->group, first->out, first->count,
                                            (enum halay_dtype)first->signature.dtype, first->signature.root, &b->coll);
     if (halay_bucket_reserve_parts(b, b->count) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
@@ -178,14 +183,14 @@ static enum halay_status start_broadcast(struct halay_context *ctx, struct halay
             b->pieces[pieces++] = (struct halay_piece){ b->requests[i]->out, b->requests[i]->bytes };
     if (!pieces)
         return HALAY_OK;
-    return halay_group_broadcast_pieces_start(ctx->group, b->pieces, pieces, first->signature.root, &b->coll);
+    return halay_group_broadcast_pieces_start(b->set->group, b->pieces, pieces, first->signature.root, &b->coll);
 }
 
 static enum halay_status start(struct halay_context *ctx, struct halay_bucket *b)
 {
     switch ((enum halay_operation)b->requests[0]->signature.operation) {
     case HALAY_BROADCAST:
-        return start_broadcast(ctx, b);
+        return start_broadcast(b);
     case HALAY_ALLGATHER:
         return halay_allgather_run(ctx, b);
     case HALAY_REDUCE_SCATTER:
@@ -226,11 +231,12 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
 }
 
 /* The group is closed, or out of step with the others': so is the engine. */
-static void fail_group(struct halay_context *ctx, enum halay_status status)
+static void fail_group(struct halay_process_set *set, enum halay_status status)
 {
+    struct halay_context *ctx = set->ctx;
     int rank = -1;
 
-    halay_group_status(ctx->group, &rank);
+    halay_group_status(set->group, &rank);
     if (status == HALAY_ERR_PEER && rank >= 0)
         halay_engine_peer_is_gone(ctx, rank);
     else
@@ -239,14 +245,15 @@ static void fail_group(struct halay_context *ctx, enum halay_status status)
 }
 
 /* Start the bucket that is first in line. */
-static void start_first(struct halay_context *ctx)
+static void start_first(struct halay_process_set *set)
 {
-    struct halay_bucket *b = ctx->waiting;
+    struct halay_context *ctx = set->ctx;
+    struct halay_bucket *b = set->waiting;
     enum halay_status status;
 
-    ctx->waiting = b->next;
-    if (!ctx->waiting)
-        ctx->waiting_last = &ctx->waiting;
+    set->waiting = b->next;
+    if (!set->waiting)
+        set->waiting_last = &set->waiting;
     b->next = NULL;
     halay_count(&ctx->tally.collectives, 1);
     if (halay_recording(&ctx->recorder))
@@ -255,28 +262,30 @@ static void start_first(struct halay_context *ctx)
         halay_tally_busy(&ctx->tally);
     status = start(ctx, b);
     if (b->coll) {
-        b->next = ctx->running;
-        ctx->running = b;
+        b->next = set->running;
+        set->running = b;
         ctx->running_count++;
     } else if (status == HALAY_OK) {
         bucket_end(ctx, b); /* nothing to move */
     } else {
         /* Whatever was refused, other ranks may have started: going on, the next collectives would meet the wrong ones. */
         bucket_put(ctx, b);
-        fail_group(ctx, status);
+        fail_group(set, status);
     }
     if (!ctx->running_count)
         halay_tally_idle(&ctx->tally);
 }
 
-size_t halay_buckets_progress(struct halay_context *ctx)
+/* The buckets of one set. Nonzero if anything got further. */
+static size_t progress(struct halay_process_set *set)
 {
+    struct halay_context *ctx = set->ctx;
     size_t did = 0;
-    unsigned long work = halay_group_work(ctx->group); /* a collective may get further without ending */
+    unsigned long work = halay_group_work(set->group); /* a collective may get further without ending */
 
-    for (; ctx->waiting && halay_group_can_start(ctx->group); did++)
-        start_first(ctx);
-    for (struct halay_bucket **at = &ctx->running; *at;) {
+    for (; set->waiting && halay_group_can_start(set->group); did++)
+        start_first(set);
+    for (struct halay_bucket **at = &set->running; *at;) {
         struct halay_bucket *b = *at;
         enum halay_status status = halay_coll_progress(b->coll);
         if (status == HALAY_IN_PROGRESS) {
@@ -285,7 +294,7 @@ size_t halay_buckets_progress(struct halay_context *ctx)
         }
         did++;
         if (status != HALAY_OK) {
-            fail_group(ctx, status); /* may empty the list */
+            fail_group(set, status); /* may empty the list */
             return did;
         }
         *at = b->next;
@@ -293,25 +302,49 @@ size_t halay_buckets_progress(struct halay_context *ctx)
             halay_tally_idle(&ctx->tally);
         bucket_end(ctx, b);
     }
-    if (ctx->is_draining && !ctx->running && !ctx->waiting)
+    return did + (halay_group_work(set->group) != work);
+}
+
+int halay_buckets_are_pending(const struct halay_context *ctx)
+{
+    for (const struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (set->running || set->waiting)
+            return 1;
+    return 0;
+}
+
+size_t halay_buckets_progress(struct halay_context *ctx)
+{
+    size_t did = 0;
+
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (set->running || set->waiting)
+            did += progress(set);
+    if (ctx->is_draining && !halay_buckets_are_pending(ctx))
         halay_engine_drained(ctx);
-    return did + (halay_group_work(ctx->group) != work);
+    return did;
+}
+
+static void abandon(struct halay_process_set *set)
+{
+    for (struct halay_bucket *b = set->running, *next; b; b = next) {
+        next = b->next;
+        halay_coll_end(b->coll);
+        b->coll = NULL;
+        bucket_put(set->ctx, b);
+    }
+    for (struct halay_bucket *b = set->waiting, *next; b; b = next) {
+        next = b->next;
+        bucket_put(set->ctx, b);
+    }
+    set->running = set->waiting = NULL;
+    set->waiting_last = &set->waiting;
 }
 
 void halay_buckets_abandon(struct halay_context *ctx)
 {
-    for (struct halay_bucket *b = ctx->running, *next; b; b = next) {
-        next = b->next;
-        halay_coll_end(b->coll);
-        b->coll = NULL;
-        bucket_put(ctx, b);
-    }
-    for (struct halay_bucket *b = ctx->waiting, *next; b; b = next) {
-        next = b->next;
-        bucket_put(ctx, b);
-    }
-    ctx->running = ctx->waiting = NULL;
-    ctx->waiting_last = &ctx->waiting;
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        abandon(set);
     ctx->running_count = 0;
     halay_tally_idle(&ctx->tally);
 }

@@ -15,6 +15,7 @@ struct halay_bucket_part {
 
 struct halay_bucket {
     struct halay_bucket *next;
+    struct halay_process_set *set;   /* borrowed */
     struct halay_request **requests; /* owned array, borrowed requests */
     size_t count, capacity;
     enum halay_dtype dtype;          /* of what an all-reduce reduces; of a group these members only */
@@ -22,9 +23,9 @@ struct halay_bucket {
     struct halay_piece *pieces;      /* owned array, as long as parts */
     size_t part_count, part_capacity;
     struct halay_coll *coll; /* owned while it runs */
-    void *scratch;           /* owned, of the group: memory that local ranks share where they can */
+    void *scratch;           /* owned, of the group of all ranks: memory that local ranks share where they can */
     size_t scratch_bytes;
-    uint64_t number;            /* of the collectives given out, from 1: the same on all ranks */
+    uint64_t number;            /* of the set's collectives given out, from 1: the same on all its ranks */
     struct halay_record record; /* of its start; kind 0: not recorded */
 };
 

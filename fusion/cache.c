@@ -11,70 +11,72 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct halay_entry *halay_cache_find(const struct halay_context *ctx, uint32_t id)
+struct halay_entry *halay_cache_find(const struct halay_process_set *set, uint32_t id)
 {
-    return id < ctx->id_capacity ? ctx->by_id[id] : NULL;
+    return id < set->id_capacity ? set->by_id[id] : NULL;
 }
 
-static enum halay_status reserve(struct halay_context *ctx, uint32_t id)
+static enum halay_status reserve(struct halay_process_set *set, uint32_t id)
 {
-    size_t capacity = ctx->id_capacity ? ctx->id_capacity : 256;
+    size_t capacity = set->id_capacity ? set->id_capacity : 256;
 
-    if (id < ctx->id_capacity)
+    if (id < set->id_capacity)
         return HALAY_OK;
     while (capacity <= id)
         capacity *= 2;
-    struct halay_entry **grown = realloc(ctx->by_id, capacity * sizeof *grown);
+    struct halay_entry **grown = realloc(set->by_id, capacity * sizeof *grown);
     if (!grown)
         return HALAY_ERR_NO_MEMORY;
-    for (size_t i = ctx->id_capacity; i < capacity; i++)
+    for (size_t i = set->id_capacity; i < capacity; i++)
         grown[i] = NULL;
-    ctx->by_id = grown;
-    ctx->id_capacity = capacity;
+    set->by_id = grown;
+    set->id_capacity = capacity;
     return HALAY_OK;
 }
 
 /* What was said and what is heard belong together: each rank keeps what it gives to itself. */
-static int answers(const struct halay_context *ctx, const struct halay_entry *entry, const struct halay_item *item)
+static int answers(const struct halay_entry *entry, const struct halay_item *item)
 {
+    const struct halay_process_set *set = entry->set;
     const struct halay_request *request = entry->request;
     uint64_t mine;
 
-    if (item->word_count != halay_signature_hears(&item->signature, ctx->size))
+    if (item->word_count != halay_signature_hears(&item->signature, set->size))
         return 0;
     if (!request) /* this rank has joined */
-        return ctx->is_joined &&
+        return set->ctx->is_joined &&
                (item->signature.operation == HALAY_ALLREDUCE || item->signature.operation == HALAY_BARRIER) &&
                halay_signature_fits(&item->signature, item->words, item->word_count);
     if (item->signature.operation == HALAY_JOIN)
         return 1;
-    if (request->words.count != halay_signature_says(&item->signature, ctx->size))
+    if (request->words.count != halay_signature_says(&item->signature, set->size))
         return 0;
     if (!item->word_count)
         return 1;
     if (item->signature.members)
         return halay_words_equal(&request->words, item->words, item->word_count) &&
                halay_members_are_valid(&item->signature, item->words, item->word_count);
-    memcpy(&mine, (const char *)item->words + (size_t)ctx->rank * sizeof mine, sizeof mine);
-    return mine == request->words.at[request->words.count > 1 ? ctx->rank : 0] &&
+    memcpy(&mine, (const char *)item->words + (size_t)set->rank * sizeof mine, sizeof mine);
+    return mine == request->words.at[request->words.count > 1 ? set->rank : 0] &&
            halay_signature_fits(&item->signature, item->words, item->word_count);
 }
 
-enum halay_status halay_cache_agree(struct halay_context *ctx, const struct halay_item *item)
+enum halay_status halay_cache_agree(struct halay_process_set *set, const struct halay_item *item)
 {
+    struct halay_context *ctx = set->ctx;
     enum { ID_MAX = 1 << 24 }; /* far above what a coordinator gives out: a damaged message must not take all memory */
     uint64_t hash = halay_table_hash(item->name, item->name_length);
 
     if (item->id >= ID_MAX)
         return HALAY_ERR_FORMAT;
-    if (reserve(ctx, item->id) != HALAY_OK)
+    if (reserve(set, item->id) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry =
-        ctx->is_joined ? halay_entry_get_locked(ctx, item->name, item->name_length, hash)
-                       : (struct halay_entry *)halay_table_find(&ctx->names, item->name, item->name_length, hash);
+        ctx->is_joined ? halay_entry_get_locked(set, item->name, item->name_length, hash)
+                       : (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
     enum halay_status status = HALAY_OK;
-    int ok = entry && answers(ctx, entry, item) && (!ctx->by_id[item->id] || ctx->by_id[item->id] == entry) &&
+    int ok = entry && answers(entry, item) && (!set->by_id[item->id] || set->by_id[item->id] == entry) &&
              (entry->id == (uint32_t)HALAY_NO_ID || entry->id == item->id);
     if (ok) {
         const struct halay_request *request = entry->request;
@@ -86,22 +88,23 @@ enum halay_status halay_cache_agree(struct halay_context *ctx, const struct hala
     if (ok && status == HALAY_OK) {
         entry->id = item->id;
         entry->agreed = item->signature;
-        ctx->by_id[item->id] = entry;
+        set->by_id[item->id] = entry;
     }
     pthread_mutex_unlock(&ctx->lock);
     return ok ? status : HALAY_ERR_FORMAT; /* it speaks of what this rank never submitted */
 }
 
-enum halay_status halay_cache_forget(struct halay_context *ctx, uint32_t id)
+enum halay_status halay_cache_forget(struct halay_process_set *set, uint32_t id)
 {
-    struct halay_entry *entry = halay_cache_find(ctx, id);
+    struct halay_context *ctx = set->ctx;
+    struct halay_entry *entry = halay_cache_find(set, id);
 
     if (!entry)
         return HALAY_ERR_FORMAT;
-    ctx->by_id[id] = NULL;
+    set->by_id[id] = NULL;
     pthread_mutex_lock(&ctx->lock);
     entry->id = (uint32_t)HALAY_NO_ID;
-    halay_entry_release_locked(ctx, entry);
+    halay_entry_release_locked(entry);
     pthread_mutex_unlock(&ctx->lock);
     return HALAY_OK;
 }

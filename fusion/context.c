@@ -26,7 +26,9 @@ static enum halay_status create_coordinator(struct halay_context *ctx)
                                                  .deterministic = ctx->world->config.deterministic, .ids_max = IDS_MAX,
                                                  .log = ctx->log, .emit = halay_negotiate_emit, .arg = ctx };
 
-    return ctx->rank == 0 ? halay_coordinator_create(&options, &ctx->coordinator) : HALAY_OK;
+    enum halay_status status = ctx->rank == 0 ? halay_coordinator_create(&options, &ctx->all.coordinator) : HALAY_OK;
+    ctx->coordinator = ctx->all.coordinator;
+    return status;
 }
 
 /* One byte of a page that a child of fork finds empty (Linux 4.14); without it children are not told apart. */
@@ -93,7 +95,7 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     ctx->size = world->size;
     ctx->control = world->size > 1 ? world->control : NULL;
     ctx->ended_last = &ctx->ended;
-    ctx->waiting_last = &ctx->waiting;
+    halay_process_set_init(&ctx->all, ctx, ctx->size, ctx->rank);
     ctx->left = calloc((size_t)ctx->size, 1);
     ctx->counts = calloc(2 * (size_t)ctx->size, sizeof *ctx->counts);
     if (!ctx->left || !ctx->counts)
@@ -103,11 +105,11 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
         goto err_free_left;
     status = create_coordinator(ctx);
     if (status != HALAY_OK)
-        goto err_destroy_link;
-    status = halay_group_create(world, &ctx->group);
+        goto err_fini_set;
+    status = halay_group_create(world, &ctx->all.group);
     if (status != HALAY_OK)
-        goto err_destroy_coordinator;
-    halay_group_set_deterministic(ctx->group, world->config.deterministic);
+        goto err_fini_set;
+    halay_group_set_deterministic(ctx->all.group, world->config.deterministic);
     status = create_autotune(ctx);
     if (status != HALAY_OK)
         goto err_free_autotune;
@@ -129,10 +131,8 @@ err_close_recorder:
     halay_recorder_close(ctx);
 err_free_autotune:
     free(ctx->autotune);
-    halay_group_destroy(ctx->group);
-err_destroy_coordinator:
-    halay_coordinator_destroy(ctx->coordinator);
-err_destroy_link:
+err_fini_set:
+    halay_process_set_fini(&ctx->all);
     halay_link_destroy(ctx->link);
 err_free_left:
     unmark_parent(ctx);
@@ -216,8 +216,7 @@ void halay_fini(struct halay_context *ctx)
     halay_buckets_abandon(ctx);
     halay_link_destroy(ctx->link);
     halay_buckets_free_all(ctx);
-    halay_group_destroy(ctx->group);
-    halay_coordinator_destroy(ctx->coordinator);
+    halay_process_set_fini(&ctx->all);
     halay_registry_free_all(ctx);
     halay_requests_free_all(ctx);
     pthread_cond_destroy(&ctx->idle);
@@ -295,11 +294,11 @@ enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **pt
 {
     if (!ctx || !ptr)
         return HALAY_ERR_ARGUMENT;
-    return halay_is_child(ctx) ? HALAY_ERR_UNSUPPORTED : halay_group_alloc(ctx->group, bytes, ptr);
+    return halay_is_child(ctx) ? HALAY_ERR_UNSUPPORTED : halay_group_alloc(ctx->all.group, bytes, ptr);
 }
 
 void halay_free(struct halay_context *ctx, void *ptr)
 {
     if (ctx && !halay_is_child(ctx))
-        halay_group_free(ctx->group, ptr);
+        halay_group_free(ctx->all.group, ptr);
 }

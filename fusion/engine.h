@@ -22,9 +22,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A name this rank knows: registered, in flight, or with an agreed id. */
+/* A name this rank knows in a process set: registered, in flight, or with an agreed id. */
 struct halay_entry {
     struct halay_table_node node;  /* first; the name is in the same block */
+    struct halay_process_set *set; /* borrowed: outlives it */
     struct halay_tensor *tensor;   /* registered, or NULL; guarded by lock */
     struct halay_request *request; /* in flight, or NULL; set under lock by submit, cleared under lock by the driver */
     uint64_t submissions;          /* so far; guarded by lock */
@@ -65,6 +66,7 @@ struct halay_tensor {
 
 struct halay_request {
     struct halay_context *ctx; /* borrowed */
+    struct halay_process_set *set; /* borrowed: outlives it */
     struct halay_entry *entry; /* borrowed while in flight */
     struct halay_request *next; /* free list, or list of those that have ended */
     struct halay_signature signature;
@@ -120,16 +122,33 @@ enum halay_driver { HALAY_DRIVER_NONE, HALAY_DRIVER_THREAD, HALAY_DRIVER_WAITER 
 struct halay_bucket; /* bucket.h */
 struct request_slab; /* request.c */
 
+/*
+ * Some ranks of the job, or all of them: with names, an order, buckets and a group of their own, so that nothing in one set
+ * waits for anything in another. Driver only, where not said otherwise.
+ */
+struct halay_process_set {
+    struct halay_context *ctx;  /* borrowed; set once, as are these */
+    struct halay_process_set *next;
+    int size, rank;             /* this rank's number in it */
+    struct halay_table names;   /* guarded by lock */
+    struct halay_entry **by_id; /* owned array: [id], borrowed entries */
+    size_t id_capacity;
+    struct halay_coordinator *coordinator; /* owned; rank 0 of the job only */
+    struct halay_group *group;             /* owned */
+    struct halay_bucket *waiting, **waiting_last; /* buckets to be started, in the agreed order */
+    struct halay_bucket *running;                 /* under way */
+    uint64_t collectives; /* that the coordinator has given out */
+};
+
 struct halay_context {
     struct halay_world *world;         /* owned */
-    struct halay_group *group;         /* owned */
+    struct halay_process_set all;      /* of all ranks; the first of the list of all sets */
     struct halay_transport *control;   /* borrowed from world; NULL in a job of one rank without one */
     struct halay_log *log;             /* borrowed from world */
     int rank, size;
 
     unsigned char *is_parent; /* owned: a page that fork empties; NULL: this kernel can't; set once before start */
     pthread_mutex_t lock;
-    struct halay_table names;            /* guarded by lock */
     struct halay_events submitted;       /* guarded by lock */
     struct halay_request *free_requests; /* guarded by lock */
     struct request_slab *slabs;          /* owned; guarded by lock */
@@ -176,16 +195,12 @@ struct halay_context {
 
     /* Driver only from here on. */
     struct halay_events taken;
-    struct halay_entry **by_id; /* owned array: [id], borrowed entries */
-    size_t id_capacity;
-    struct halay_link *link;    /* owned */
-    struct halay_coordinator *coordinator; /* owned; rank 0 only */
+    struct halay_link *link; /* owned */
+    struct halay_coordinator *coordinator; /* borrowed: that of all ranks; rank 0 only */
     struct halay_request *ended, **ended_last; /* ended, to be delivered */
-    struct halay_bucket *waiting, **waiting_last; /* buckets to be started, in the agreed order */
-    struct halay_bucket *running;  /* under way */
     struct halay_bucket *free_buckets;
     size_t *counts; /* owned: [2 size], scratch: elements to and from each rank */
-    size_t running_count;
+    size_t running_count; /* buckets under way, in all sets */
     int64_t now_us;    /* the clock at the beginning of this step */
     int64_t checked_us; /* when peers and stalls were looked at last */
     unsigned char *left; /* owned: [rank], who said BYE */
@@ -196,7 +211,6 @@ struct halay_context {
     long spin_thread_us, spin_waiter_us; /* set once before start */
     struct halay_autotune *autotune; /* owned; NULL: off, or not rank 0. Set once before start, then driver only */
     _Atomic int autotune_stops; /* the program wants no more of it; relaxed: any time soon will do */
-    uint64_t collectives; /* that the coordinator has given out */
     struct halay_recorder recorder;
     struct halay_tally tally; /* counters.h says who writes what */
 };
@@ -243,21 +257,22 @@ void halay_requests_free_all(struct halay_context *ctx);
 /* Tell the driver; the lock is held. */
 enum halay_status halay_events_push(struct halay_context *ctx, const struct halay_event *event);
 /* The entry of a name; made if there is none. NULL: no memory. */
-struct halay_entry *halay_entry_get_locked(struct halay_context *ctx, const char *name, size_t length, uint64_t hash);
+struct halay_entry *halay_entry_get_locked(struct halay_process_set *set, const char *name, size_t length, uint64_t hash);
 /* Free the entry if nothing needs it any more. */
-void halay_entry_release_locked(struct halay_context *ctx, struct halay_entry *entry);
+void halay_entry_release_locked(struct halay_entry *entry);
 /* Every member was unregistered and the coordinator has let go of it. */
 void halay_static_bucket_remove_locked(struct halay_context *ctx, struct halay_static_bucket *bucket);
 /* Submit with a choice: wake the driver, or leave it to a wait that follows at once. */
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     halay_callback callback, void *arg, int wakes, struct halay_request **request);
+void halay_names_free_all(struct halay_process_set *set);
 void halay_registry_free_all(struct halay_context *ctx);
 
 /* ---- cache.c: agreed ids; driver only ---- */
 
-enum halay_status halay_cache_agree(struct halay_context *ctx, const struct halay_item *item);
-struct halay_entry *halay_cache_find(const struct halay_context *ctx, uint32_t id); /* NULL: no such id */
-enum halay_status halay_cache_forget(struct halay_context *ctx, uint32_t id);
+enum halay_status halay_cache_agree(struct halay_process_set *set, const struct halay_item *item);
+struct halay_entry *halay_cache_find(const struct halay_process_set *set, uint32_t id); /* NULL: no such id */
+enum halay_status halay_cache_forget(struct halay_process_set *set, uint32_t id);
 
 /* ---- negotiate.c: driver only ---- */
 
@@ -275,12 +290,14 @@ void halay_negotiate_leave(struct halay_context *ctx);
 /* ---- bucket.c: driver only ---- */
 
 /* The coordinator gave this out. HALAY_ERR_FORMAT: an id that this rank did not submit. */
-enum halay_status halay_bucket_add(struct halay_context *ctx, const struct halay_id_range *ranges, size_t count);
+enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_id_range *ranges, size_t count);
 /* Start what can be started, progress what runs, end what has ended. Nonzero if
  * anything got further. */
 size_t halay_buckets_progress(struct halay_context *ctx);
 /* Give up everything; the requests have been ended by the caller. */
 void halay_buckets_abandon(struct halay_context *ctx);
+/* Is any given out and not ended? */
+int halay_buckets_are_pending(const struct halay_context *ctx);
 void halay_buckets_free_all(struct halay_context *ctx);
 
 /* ---- step.c: driver only ---- */
@@ -292,6 +309,17 @@ size_t halay_engine_tell(struct halay_context *ctx);
 int halay_engine_step(struct halay_context *ctx);
 /* Is something in flight, here or (rank 0) elsewhere? */
 int halay_engine_is_pending(const struct halay_context *ctx);
+
+/* ---- process_set.c ---- */
+
+void halay_process_set_init(struct halay_process_set *set, struct halay_context *ctx, int size, int rank);
+/* Accepts any state from init on; the engine has stopped. */
+void halay_process_set_fini(struct halay_process_set *set);
+/* Driver only: close the groups of all sets, with the context's status. */
+void halay_process_sets_fail(struct halay_context *ctx);
+/* Driver only: look at the peers; HALAY_OK if the groups of all sets live. */
+void halay_process_sets_check(struct halay_context *ctx);
+enum halay_status halay_process_sets_status(const struct halay_context *ctx);
 
 /* ---- join.c: driver only ---- */
 

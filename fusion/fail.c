@@ -16,6 +16,18 @@
 
 #define WORD_US 1000000
 
+static void end_requests_locked(struct halay_process_set *set)
+{
+    struct halay_context *ctx = set->ctx;
+
+    for (size_t i = 0; i < set->names.size; i++)
+        for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
+            struct halay_request *r = ((struct halay_entry *)node)->request;
+            if (r && !(ctx->is_draining && r->is_running))
+                halay_request_end(r, ctx->status, ctx->text);
+        }
+}
+
 /* All requests in flight end; what they had queued for the driver is dropped. */
 static void end_all(struct halay_context *ctx)
 {
@@ -27,12 +39,8 @@ static void end_all(struct halay_context *ctx)
             ctx->submitted.events[kept++] = *e;
     }
     ctx->submitted.count = kept;
-    for (size_t i = 0; i < ctx->names.size; i++)
-        for (struct halay_table_node *node = ctx->names.chains[i]; node; node = node->next) {
-            struct halay_request *r = ((struct halay_entry *)node)->request;
-            if (r && !(ctx->is_draining && r->is_running))
-                halay_request_end(r, ctx->status, ctx->text);
-        }
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        end_requests_locked(set);
     pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -60,7 +68,7 @@ static void tell_others(struct halay_context *ctx, enum halay_status status, int
 static void close_group(struct halay_context *ctx)
 {
     ctx->is_draining = 0;
-    halay_group_fail(ctx->group, ctx->status);
+    halay_process_sets_fail(ctx);
     halay_buckets_abandon(ctx);
     end_all(ctx);
 }
@@ -68,7 +76,7 @@ static void close_group(struct halay_context *ctx)
 void halay_engine_drained(struct halay_context *ctx)
 {
     ctx->is_draining = 0;
-    halay_group_fail(ctx->group, ctx->status);
+    halay_process_sets_fail(ctx);
     end_all(ctx); /* what could not even be started */
 }
 
@@ -93,7 +101,7 @@ static void fail(struct halay_context *ctx, enum halay_status status, int rank, 
     tell_others(ctx, status, rank);
     halay_link_stop_receiving(ctx->link);
     /* Who has left did his part of what is under way: it completes. */
-    ctx->is_draining = status == HALAY_ERR_PEER && rank >= 0 && ctx->left[rank] && (ctx->running || ctx->waiting);
+    ctx->is_draining = status == HALAY_ERR_PEER && rank >= 0 && ctx->left[rank] && halay_buckets_are_pending(ctx);
     if (ctx->is_draining)
         end_all(ctx);
     else

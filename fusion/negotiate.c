@@ -191,7 +191,7 @@ static void end_mismatched(struct halay_context *ctx, const struct halay_item *i
     memcpy(text, item->text, item->text_length);
     text[item->text_length] = 0;
     pthread_mutex_lock(&ctx->lock);
-    struct halay_entry *e = (struct halay_entry *)halay_table_find(&ctx->names, item->name, item->name_length, hash);
+    struct halay_entry *e = (struct halay_entry *)halay_table_find(&ctx->all.names, item->name, item->name_length, hash);
     struct halay_request *request = e ? e->request : NULL;
     pthread_mutex_unlock(&ctx->lock);
     if (request)
@@ -204,14 +204,14 @@ static enum halay_status apply(struct halay_context *ctx, const struct halay_ite
 
     switch (item->kind) {
     case HALAY_ITEM_AGREE:
-        return halay_cache_agree(ctx, item);
+        return halay_cache_agree(&ctx->all, item);
     case HALAY_ITEM_BUCKET:
-        return halay_bucket_add(ctx, item->ranges, item->range_count);
+        return halay_bucket_add(&ctx->all, item->ranges, item->range_count);
     case HALAY_ITEM_ERROR:
         end_mismatched(ctx, item);
         return HALAY_OK;
     case HALAY_ITEM_FORGET:
-        status = halay_cache_forget(ctx, item->id);
+        status = halay_cache_forget(&ctx->all, item->id);
         if (status == HALAY_OK && !ctx->coordinator)
             status = halay_link_append(ctx->link, 0, item);
         return status;

@@ -18,8 +18,8 @@ enum halay_status halay_allgather_run(struct halay_context *ctx, struct halay_bu
     enum halay_status status = halay_rows_heard(ctx, r, &out);
     if (status != HALAY_OK || !r->result_bytes)
         return status;
-    for (int i = 0; i < ctx->size; i++)
+    for (int i = 0; i < b->set->size; i++)
         ctx->counts[i] = r->rows[i] * row;
-    return halay_group_allgatherv_start(ctx->group, r->in, out, ctx->counts, (enum halay_dtype)r->signature.dtype,
+    return halay_group_allgatherv_start(b->set->group, r->in, out, ctx->counts, (enum halay_dtype)r->signature.dtype,
                                         &b->coll);
 }

@@ -49,15 +49,15 @@ static void prepare(struct halay_bucket *b, size_t i)
     b->pieces[i] = (struct halay_piece){ p->part.out, p->part.count };
 }
 
-static enum halay_status start_as_is(struct halay_context *ctx, struct halay_bucket *b, enum halay_op op)
+static enum halay_status start_as_is(struct halay_bucket *b, enum halay_op op)
 {
     const struct halay_part *only = &b->parts[0].part;
 
     if (b->part_count == 1 && b->parts[0].prescale == 1)
-        return halay_group_allreduce_start(ctx->group, only->in, only->out, only->count, b->dtype, op, &b->coll);
+        return halay_group_allreduce_start(b->set->group, only->in, only->out, only->count, b->dtype, op, &b->coll);
     for (size_t i = 0; i < b->part_count; i++)
         prepare(b, i);
-    return halay_group_allreduce_pieces_start(ctx->group, b->pieces, b->part_count, b->dtype, op, &b->coll);
+    return halay_group_allreduce_pieces_start(b->set->group, b->pieces, b->part_count, b->dtype, op, &b->coll);
 }
 
 static enum halay_status start_compressed(struct halay_context *ctx, struct halay_bucket *b, enum halay_op op)
@@ -79,8 +79,8 @@ static enum halay_status start_compressed(struct halay_context *ctx, struct hala
         at += p->part.count * halay_dtype_size(dtype);
     }
     if (op == HALAY_ADASUM) /* of each tensor by itself */
-        return halay_group_allreduce_pieces_start(ctx->group, b->pieces, b->part_count, dtype, op, &b->coll);
-    return halay_group_allreduce_start(ctx->group, b->scratch, b->scratch, total, dtype, op, &b->coll);
+        return halay_group_allreduce_pieces_start(b->set->group, b->pieces, b->part_count, dtype, op, &b->coll);
+    return halay_group_allreduce_start(b->set->group, b->scratch, b->scratch, total, dtype, op, &b->coll);
 }
 
 enum halay_status halay_allreduce_run(struct halay_context *ctx, struct halay_bucket *b)
@@ -90,7 +90,7 @@ enum halay_status halay_allreduce_run(struct halay_context *ctx, struct halay_bu
 
     if (status != HALAY_OK || !b->part_count)
         return status;
-    return s->wire ? start_compressed(ctx, b, (enum halay_op)s->op) : start_as_is(ctx, b, (enum halay_op)s->op);
+    return s->wire ? start_compressed(ctx, b, (enum halay_op)s->op) : start_as_is(b, (enum halay_op)s->op);
 }
 
 void halay_allreduce_finish(struct halay_bucket *b)

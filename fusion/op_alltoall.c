@@ -14,16 +14,16 @@
 enum halay_status halay_alltoall_run(struct halay_context *ctx, struct halay_bucket *b)
 {
     struct halay_request *r = b->requests[0];
-    size_t row = halay_signature_row(&r->signature), *in_counts = ctx->counts, *out_counts = ctx->counts + ctx->size;
+    size_t row = halay_signature_row(&r->signature), *in_counts = ctx->counts, *out_counts = ctx->counts + b->set->size;
     void *out;
 
     enum halay_status status = halay_rows_heard(ctx, r, &out);
     if (status != HALAY_OK || !row)
         return status;
-    for (int i = 0; i < ctx->size; i++) {
+    for (int i = 0; i < b->set->size; i++) {
         in_counts[i] = (size_t)r->words.at[i] * row;
         out_counts[i] = r->rows[i] * row;
     }
-    return halay_group_alltoallv_start(ctx->group, r->in, in_counts, out, out_counts,
+    return halay_group_alltoallv_start(b->set->group, r->in, in_counts, out, out_counts,
                                        (enum halay_dtype)r->signature.dtype, &b->coll);
 }

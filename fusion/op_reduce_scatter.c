@@ -19,7 +19,7 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
     const void *in = r->in;
     void *out;
 
-    enum halay_status status = halay_rows_place(r, halay_scatter_rows(rows, ctx->size, ctx->rank, NULL), &out);
+    enum halay_status status = halay_rows_place(r, halay_scatter_rows(rows, b->set->size, b->set->rank, NULL), &out);
     if (status != HALAY_OK || !r->bytes)
         return status;
     if (s->prescale != 1) {
@@ -29,9 +29,9 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
         halay_scale(b->scratch, r->in, r->count, dtype, s->prescale);
         in = b->scratch;
     }
-    for (int i = 0; i < ctx->size; i++)
-        ctx->counts[i] = halay_scatter_rows(rows, ctx->size, i, NULL) * row;
-    return halay_group_reduce_scatterv_start(ctx->group, in, out, ctx->counts, dtype, (enum halay_op)s->op, &b->coll);
+    for (int i = 0; i < b->set->size; i++)
+        ctx->counts[i] = halay_scatter_rows(rows, b->set->size, i, NULL) * row;
+    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->counts, dtype, (enum halay_op)s->op, &b->coll);
 }
 
 void halay_reduce_scatter_finish(struct halay_request *r)

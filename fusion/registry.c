@@ -58,9 +58,9 @@ static int is_name(const char *name, size_t *length)
     return 1;
 }
 
-struct halay_entry *halay_entry_get_locked(struct halay_context *ctx, const char *name, size_t length, uint64_t hash)
+struct halay_entry *halay_entry_get_locked(struct halay_process_set *set, const char *name, size_t length, uint64_t hash)
 {
-    struct halay_entry *entry = (struct halay_entry *)halay_table_find(&ctx->names, name, length, hash);
+    struct halay_entry *entry = (struct halay_entry *)halay_table_find(&set->names, name, length, hash);
 
     if (entry)
         return entry;
@@ -69,8 +69,9 @@ struct halay_entry *halay_entry_get_locked(struct halay_context *ctx, const char
         return NULL;
     memcpy(entry + 1, name, length);
     entry->node = (struct halay_table_node){ .name = (char *)(entry + 1), .length = length, .hash = hash };
+    entry->set = set;
     entry->id = (uint32_t)HALAY_NO_ID;
-    if (halay_table_add(&ctx->names, &entry->node) != HALAY_OK) {
+    if (halay_table_add(&set->names, &entry->node) != HALAY_OK) {
         free(entry);
         return NULL;
     }
@@ -84,13 +85,15 @@ static void entry_free(struct halay_entry *entry)
     free(entry);
 }
 
-void halay_entry_release_locked(struct halay_context *ctx, struct halay_entry *entry)
+void halay_entry_release_locked(struct halay_entry *entry)
 {
+    struct halay_context *ctx = entry->set->ctx;
+
     if (entry->tensor || entry->request || entry->id != (uint32_t)HALAY_NO_ID)
         return;
     if (ctx->latest == entry)
         ctx->latest = NULL;
-    halay_table_remove(&ctx->names, &entry->node);
+    halay_table_remove(&entry->set->names, &entry->node);
     entry_free(entry);
 }
 
@@ -342,7 +345,7 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     }
     pthread_mutex_lock(&ctx->lock);
     status = HALAY_ERR_NO_MEMORY;
-    struct halay_entry *entry = halay_entry_get_locked(ctx, info->name, length, halay_table_hash(info->name, length));
+    struct halay_entry *entry = halay_entry_get_locked(&ctx->all, info->name, length, halay_table_hash(info->name, length));
     if (!entry)
         goto err_unlock;
     status = HALAY_ERR_DUPLICATE;
@@ -362,7 +365,7 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     return HALAY_OK;
 
 err_release:
-    halay_entry_release_locked(ctx, entry);
+    halay_entry_release_locked(entry);
 err_unlock:
     pthread_mutex_unlock(&ctx->lock);
     tensor_free(tensor);
@@ -385,7 +388,7 @@ enum halay_status halay_unregister(struct halay_tensor *tensor)
         status = static_bucket_leave_locked(ctx, tensor);
     if (status == HALAY_OK) {
         tensor->entry->tensor = NULL;
-        halay_entry_release_locked(ctx, tensor->entry);
+        halay_entry_release_locked(tensor->entry);
     }
     pthread_mutex_unlock(&ctx->lock);
     if (status == HALAY_OK)
@@ -464,6 +467,7 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     struct halay_tensor *tensor = entry->tensor;
     if (say(ctx, tensor, s, &request->words) != HALAY_OK || take_parts(tensor, s, request) != HALAY_OK)
         goto err_put;
+    request->set = entry->set;
     request->entry = entry;
     request->signature = *s->signature;
     request->count = s->count;
@@ -546,7 +550,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry = NULL;
     status = check_open_locked(ctx);
-    if (status == HALAY_OK && !(entry = halay_entry_get_locked(ctx, info->name, length, hash)))
+    if (status == HALAY_OK && !(entry = halay_entry_get_locked(&ctx->all, info->name, length, hash)))
         status = HALAY_ERR_NO_MEMORY;
     if (status == HALAY_OK && entry->tensor && !halay_signature_equal(&entry->tensor->signature, &signature)) {
         why = "it is registered with another operation, type, shape, reduction or root";
@@ -559,7 +563,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
         else if (status == HALAY_ERR_ARGUMENT)
             why = has_joined;
         if (status != HALAY_OK)
-            halay_entry_release_locked(ctx, entry);
+            halay_entry_release_locked(entry);
     }
     if (status == HALAY_OK)
         halay_cycle_submitted_unlock(ctx, entry, callback ? HALAY_CALLS_BACK : wakes ? HALAY_MAY_WAIT : HALAY_WILL_WAIT);
@@ -581,16 +585,20 @@ enum halay_status halay_submit_named(struct halay_context *ctx, const struct hal
     return status == HALAY_OK ? halay_submit_info(ctx, &known, callback, arg, 1, request) : status;
 }
 
-void halay_registry_free_all(struct halay_context *ctx)
+void halay_names_free_all(struct halay_process_set *set)
 {
     struct halay_table_node *node;
 
-    while ((node = halay_table_take(&ctx->names))) {
+    while ((node = halay_table_take(&set->names))) {
         struct halay_entry *entry = (struct halay_entry *)node;
         tensor_free(entry->tensor);
         entry_free(entry);
     }
-    halay_table_fini(&ctx->names);
+    halay_table_fini(&set->names);
+}
+
+void halay_registry_free_all(struct halay_context *ctx)
+{
     for (struct halay_static_bucket *b = ctx->static_first, *next; b; b = next) {
         next = b->next;
         static_bucket_free(b);
@@ -598,5 +606,4 @@ void halay_registry_free_all(struct halay_context *ctx)
     ctx->static_first = ctx->static_last = NULL;
     free(ctx->submitted.events);
     free(ctx->taken.events);
-    free(ctx->by_id);
 }

@@ -103,7 +103,7 @@ size_t halay_requests_deliver(struct halay_context *ctx)
         if (r->signature.operation == HALAY_JOIN)
             ctx->is_joined = 0;
         r->entry->request = NULL;
-        halay_entry_release_locked(ctx, r->entry);
+        halay_entry_release_locked(r->entry);
         r->entry = NULL;
     }
     atomic_fetch_sub_explicit(&ctx->in_flight, count, memory_order_relaxed);

@@ -55,8 +55,8 @@ static void look_after(struct halay_context *ctx)
         return;
     ctx->checked_us = ctx->now_us;
     if (ctx->running_count)
-        halay_group_check(ctx->group);
-    if (ctx->running_count && halay_group_status(ctx->group, NULL) != HALAY_OK) {
+        halay_process_sets_check(ctx);
+    if (ctx->running_count && halay_process_sets_status(ctx) != HALAY_OK) {
         halay_buckets_progress(ctx); /* they meet its end */
         return;
     }
@@ -75,7 +75,7 @@ static int decide(struct halay_context *ctx)
 
     if (!ctx->coordinator || ctx->status != HALAY_OK)
         return 0;
-    enum halay_status status = halay_coordinator_decide(ctx->coordinator, !ctx->running && !ctx->waiting, &emitted);
+    enum halay_status status = halay_coordinator_decide(ctx->coordinator, !ctx->all.running && !ctx->all.waiting, &emitted);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -117,7 +117,7 @@ static int can_move_data(struct halay_context *ctx)
 {
     if (ctx->status != HALAY_OK)
         return ctx->is_draining;
-    return !ctx->suspected_us || halay_group_status(ctx->group, NULL) == HALAY_OK;
+    return !ctx->suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
 }
 
 int halay_engine_step(struct halay_context *ctx)

@@ -409,7 +409,7 @@ static void body_names(struct rank_run *run)
         CHECK(one == (float)run->size && two == (float)(2 * run->size) && kept == (float)(4 * run->size));
     }
     pthread_mutex_lock(&run->ctx->lock);
-    CHECK(run->ctx->names.count < 60, "%zu names are kept", run->ctx->names.count);
+    CHECK(run->ctx->all.names.count < 60, "%zu names are kept", run->ctx->all.names.count);
     pthread_mutex_unlock(&run->ctx->lock);
 }
 
