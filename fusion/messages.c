@@ -239,13 +239,16 @@ static enum halay_status reserve(struct halay_items *items, size_t bytes)
     return HALAY_OK;
 }
 
+/* Backward from the last layer ids go down: a range grows at either end. Nothing depends on the order within it. */
 static int joins_last(struct halay_items *items, const struct halay_item *item)
 {
     if (item->kind != HALAY_ITEM_READY || !items->last_ready)
         return 0;
     unsigned char *last = items->data + items->last_ready - 1;
     uint32_t first = get32(last + 4), count = get32(last + 8);
-    if (item->range.first != first + count)
+    if (item->range.first + item->range.count == first)
+        put32(last + 4, item->range.first);
+    else if (item->range.first != first + count)
         return 0;
     put32(last + 8, count + item->range.count);
     return 1;

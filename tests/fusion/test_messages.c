@@ -173,7 +173,7 @@ static void check_header(void)
     CHECK(halay_message_get_header(bytes, &out) == HALAY_ERR_FORMAT);
 }
 
-/* Ids one after the other become one item; a steady step of a thousand tensors is one frame. */
+/* Ids one after the other, up or down, become one item; a steady step of a thousand tensors is one frame. */
 static void check_joining(void)
 {
     struct halay_items items = { 0 };
@@ -195,6 +195,13 @@ static void check_joining(void)
     at = 0;
     CHECK(items.used == 12 && halay_item_read(items.data, items.used, &at, SIZE, &read) == HALAY_OK &&
           read.range.first == 1010 && read.range.count == 6);
+    for (uint32_t id = 1010; id > 7; id--)
+        REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_READY, .range = { id - 1, 1 } }) ==
+                HALAY_OK);
+    at = 0;
+    CHECK(items.used == 12 && halay_item_read(items.data, items.used, &at, SIZE, &read) == HALAY_OK &&
+              read.range.first == 7 && read.range.count == 1009,
+          "downwards too");
     halay_items_fini(&items);
 }
 
