@@ -22,7 +22,7 @@ static void start(struct halay_coll *c)
     struct shared_copy *s = c->state;
 
     s->giver[c->root].length = c->out.count;
-    s->pushes = c->t->size == 2 && c->in.piece_count == 1 && c->out.count * c->element >= PUSH_BYTES;
+    s->pushes = c->t->size == 2 && !c->is_list && c->out.count * c->element >= PUSH_BYTES;
     shared_copy_start(c);
 }
 

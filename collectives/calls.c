@@ -49,6 +49,7 @@ static enum halay_status set_pieces(struct halay_coll *c, const struct halay_pie
         .pieces = pieces, .piece_count = piece_count, .count = total, .element = c->element
     };
     c->out = c->in;
+    c->is_list = 1;
     return HALAY_OK;
 }
 

@@ -172,7 +172,7 @@ enum halay_status halay_coll_begin(struct halay_coll *c)
     }
     const struct halay_algorithm *algorithm = choice->algorithm;
     c->slot = choice->slot;
-    int is_packed = !(algorithm->flags & HALAY_ALGORITHM_PIECES) && c->out.piece_count > 1;
+    int is_packed = !(algorithm->flags & HALAY_ALGORITHM_PIECES) && c->is_list;
     return set_going(c, algorithm, is_packed ? &halay_packed : algorithm->ops);
 }
 

@@ -85,6 +85,7 @@ struct halay_coll {
     const size_t *counts;
     size_t tensors;
     int has_counts; /* the caller gave a list of them */
+    int is_list;    /* of pieces, perhaps one only here: how many each rank has is its own affair */
     size_t slot;  /* bytes of private data that go through shared memory at a time, alike on all ranks: shared.h */
     size_t bytes; /* what every rank knows alike about its amount, for the choice; 0: there is nothing to move */
     struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */

@@ -12,8 +12,9 @@
 #include "collectives/world.h"
 #include "halay_coll.h"
 
-/* A part of a rank's data: an all-reduce may run over a list of them as if they lay side by side. All ranks give the same
- * counts in the same order. Gaps between pieces are never touched. */
+/* A part of a rank's data: an all-reduce may run over a list of them as if they lay side by side. The ranks' lists have as many
+ * elements in all, but each may be cut in its own way (adasum: alike, each piece is a tensor). Gaps between pieces are never
+ * touched. */
 struct halay_piece {
     void *data; /* in place */
     size_t count;

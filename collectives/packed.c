@@ -6,6 +6,9 @@
  *     chunks   |    0    |    1    |    2    |    3   |             other is packed or unpacked
  *     half     |    0    |    1    |    0    |    1   |
  *
+ * A chunk that lies in one piece is not packed: its collective runs where it lies. That is this rank's affair; how the others'
+ * lists are cut does not matter.
+ *
  * Each half has a collective of its own inside this one, with tags, state and scratch of its own (HALAY_COLL_OWN_TAGS is
  * half of a channel's tags for this reason). All-reduce and broadcast only.
  */
@@ -19,7 +22,8 @@ enum { HALVES = 2 };
 
 struct half {
     int busy;
-    size_t at; /* first element of its chunk */
+    int in_place; /* it lies in one piece */
+    size_t at;    /* first element of its chunk */
     struct halay_coll inner;
 };
 
@@ -99,8 +103,13 @@ static void start_half(struct halay_coll *c, int index)
     h->inner.state = (unsigned char *)c->state + state_header() + (size_t)index * state;
     memset(h->inner.state, 0, state); /* the half may have been used before */
     h->inner.scratch = c->scratch + HALVES * buffer_bytes(c) + (size_t)index * inner_scratch(c);
-    if (c->operation != HALAY_BROADCAST || c->t->rank == c->root)
-        halay_vector_pack(&c->in, &s->packing, h->at, h->inner.out.count, h->inner.out_piece.data);
+    size_t length, count = h->inner.out.count;
+    void *run = halay_vector_run(&c->in, &s->packing, h->at, count, &length);
+    h->in_place = length == count;
+    if (h->in_place)
+        h->inner.out_piece.data = run;
+    else if (c->operation != HALAY_BROADCAST || c->t->rank == c->root)
+        halay_vector_pack(&c->in, &s->packing, h->at, count, h->inner.out_piece.data);
     h->busy = 1;
     h->inner.ops->start(&h->inner);
     coll_advanced(c);
@@ -113,7 +122,7 @@ static enum halay_status drive_half(struct halay_coll *c, struct half *h)
 
     if (status != HALAY_OK)
         return status;
-    if (c->operation != HALAY_BROADCAST || c->t->rank != c->root)
+    if (!h->in_place && (c->operation != HALAY_BROADCAST || c->t->rank != c->root))
         halay_vector_unpack(&c->out, &s->unpacking, h->at, h->inner.out.count, h->inner.out_piece.data);
     h->busy = 0;
     s->done++;

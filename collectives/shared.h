@@ -12,7 +12,8 @@
  *     768      generation (channel 0's area): how often this rank has given up the group's id (group_ids.h)
  *     896      taken: chunks of results that this rank has copied out of everybody's slots (hierarchical)
  *     4096     one-shot: two slots, each a number and right behind it the data
- *     36 K     offsets of the pieces of a list, TABLE_MAX of them; all-to-all: offset and length of each rank's part
+ *     36 K     where the pieces of a list lie, and which element of the list is the first behind each, TABLE_MAX / 2 of them;
+ *              all-to-all: offset and length of each rank's part
  *     256 K    slots: what goes through here because it lies in private memory; others read it and write results back
  *
  * Numbers only grow and never start again while the area lives; a channel's collectives come in the same order on all
@@ -28,7 +29,7 @@
 
 enum {
     HALAY_ONESHOT_BYTES = 16384 - 8, /* data of one slot */
-    HALAY_TABLE_MAX = 16384, /* pieces; a longer list goes through the slots */
+    HALAY_TABLE_MAX = 28160, /* numbers, two a piece; a longer list goes through the slots */
 };
 #define HALAY_SLOTS_OFFSET ((size_t)256 << 10)
 #define HALAY_SLOTS_BYTES (HALAY_AREA_BYTES - HALAY_SLOTS_OFFSET)
@@ -43,7 +44,7 @@ struct halay_area {
     _Alignas(128) _Atomic uint64_t arrived;
     uint64_t in_offset, out_offset; /* HALAY_PRIVATE: through the slots */
     uint64_t chunks;                /* all-to-all: of the longest part */
-    uint32_t in_table;              /* in_offset and out_offset are in the table, one a piece (in place) */
+    uint32_t in_table;              /* pieces in the table instead (in place); 0: one array */
     _Alignas(128) _Atomic uint64_t filled;
     _Alignas(128) _Atomic uint64_t done;
     _Alignas(128) _Atomic uint64_t barrier;
@@ -118,19 +119,45 @@ static inline int shared_all_have_done(const struct halay_coll *c, uint64_t numb
     return 1;
 }
 
-/* A list of pieces: every one must be shared, and there must be room to say where. */
-static inline int shared_publish_table(struct halay_coll *c, struct halay_area *area)
+/* A list of pieces: every one must be shared, and there must be room to say where. Returns how many are in the table: the
+ * empty ones are not. */
+static inline uint32_t shared_publish_table(struct halay_coll *c, struct halay_area *area)
 {
-    if (c->in.piece_count > HALAY_TABLE_MAX)
+    uint64_t *entry = area->table, end = 0;
+
+    if (c->in.piece_count > HALAY_TABLE_MAX / 2)
         return 0;
     for (size_t i = 0; i < c->in.piece_count; i++) {
         const struct halay_piece *piece = &c->in.pieces[i];
         if (!piece->count)
             continue;
-        area->table[i] = c->t->ops->locate(c->t, piece->data, piece->count * c->element);
-        if (area->table[i] == HALAY_PRIVATE)
+        uint64_t offset = c->t->ops->locate(c->t, piece->data, piece->count * c->element);
+        if (offset == HALAY_PRIVATE)
             return 0;
+        *entry++ = offset;
+        *entry++ = end += piece->count;
     }
+    return (uint32_t)((entry - area->table) / 2);
+}
+
+/* Element `at` of a rank's list of `pieces` pieces, which need not be cut as ours is: its offset in that rank's segment;
+ * *length becomes no more than what follows it in its piece. 0: the list ends before it. */
+static inline int shared_table_run(const struct halay_area *area, size_t pieces, struct halay_cursor *cursor, size_t at,
+                                   size_t element, uint64_t *offset, size_t *length)
+{
+    const uint64_t *table = area->table;
+
+    if (at < cursor->first)
+        *cursor = (struct halay_cursor){ 0 };
+    if (pieces > HALAY_TABLE_MAX / 2)
+        return 0;
+    while (cursor->piece < pieces && at >= table[2 * cursor->piece + 1])
+        cursor->first = (size_t)table[2 * cursor->piece++ + 1];
+    if (cursor->piece == pieces)
+        return 0;
+    size_t left = (size_t)table[2 * cursor->piece + 1] - at;
+    *offset = table[2 * cursor->piece] + (at - cursor->first) * element;
+    *length = left < *length ? left : *length;
     return 1;
 }
 

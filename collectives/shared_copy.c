@@ -66,7 +66,7 @@ static void arrive(struct halay_coll *c, struct shared_giver *me)
     area->in_table = 0;
     area->in_offset = HALAY_PRIVATE;
     if (c->in.piece_count > 1)
-        area->in_table = (uint32_t)shared_publish_table(c, area);
+        area->in_table = shared_publish_table(c, area);
     else
         area->in_offset = c->t->ops->locate(c->t, coll_in(c), row_of(c, me) * c->element);
     me->is_private = !area->in_table && area->in_offset == HALAY_PRIVATE;
@@ -117,7 +117,7 @@ static enum halay_status meet_all(struct halay_coll *c)
             continue;
         if (!shared_has_reached(&shared_area(c, s->met)->arrived, s->base + 1))
             return HALAY_IN_PROGRESS;
-        g->in_table = (int)area->in_table;
+        g->in_table = area->in_table;
         g->is_private = !g->in_table && area->in_offset == HALAY_PRIVATE;
         if (g->in_table || g->is_private)
             continue;
@@ -132,17 +132,19 @@ static enum halay_status meet_all(struct halay_coll *c)
     return HALAY_OK;
 }
 
-/* A giver's list of pieces; this rank's has the same counts. */
+/* A giver's list of pieces. */
 static enum halay_status take_table(struct halay_coll *c, int rank, struct halay_span span)
 {
     struct shared_copy *s = c->state;
-    const uint64_t *table = shared_area(c, rank)->table;
+    struct shared_giver *g = &s->giver[rank];
 
     for (size_t done = 0, length; done < span.length; done += length) {
         size_t at = span.start + done;
+        uint64_t offset;
         void *to = halay_vector_run(&c->out, &s->taking, at, span.length - done, &length);
-        uint64_t offset = table[s->taking.piece] + (at - s->taking.first) * c->element;
-        const void *from = c->t->ops->reach(c->t, rank, offset, length * c->element);
+        const void *from = shared_table_run(shared_area(c, rank), g->in_table, &g->at, at, c->element, &offset, &length)
+                               ? c->t->ops->reach(c->t, rank, offset, length * c->element)
+                               : NULL;
         if (!from)
             return shared_reach_failed(c, rank);
         memcpy(to, from, length * c->element);

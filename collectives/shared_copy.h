@@ -10,7 +10,8 @@
 
 struct shared_giver {
     const unsigned char *data; /* its row here; NULL: private, or a list of pieces */
-    int in_table;              /* a list of pieces in shared memory */
+    size_t in_table;           /* pieces of a list in shared memory */
+    struct halay_cursor at;    /* in that list */
     int is_private;            /* through its slots */
     size_t length;             /* elements; 0: gives nothing */
     size_t start;              /* where its row goes in everybody's out */

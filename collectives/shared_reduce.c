@@ -25,7 +25,8 @@
  * Its own slice a rank takes from and puts into its own buffers directly. in and out may differ in where they lie: what is
  * shared is used in place. Ranks with shared and with private buffers mix freely: which is which travels with the arrival.
  *
- * Slices of an N-th are cut at cache lines.
+ * Slices of an N-th are cut at cache lines. Of lists of pieces only the sums of their lengths must agree: each rank's may be
+ * cut in its own way.
  */
 #include "collectives/shared_reduce.h"
 #include "base/memory.h"
@@ -39,7 +40,8 @@ enum { AT_ONCE_BYTES = 1 << 18, STEP_BYTES = 2048 };
 struct peer {
     const unsigned char *in; /* its buffer here; NULL: private, or a list of pieces */
     unsigned char *out;      /* of a sink */
-    int in_table;            /* a list of pieces in shared memory: see the table of its area */
+    size_t in_table;         /* pieces of a list in shared memory: see the table of its area */
+    struct halay_cursor at;  /* in that list */
     int in_private, out_private;
 };
 
@@ -108,7 +110,7 @@ static void arrive(struct halay_coll *c)
     area->in_table = 0;
     area->in_offset = area->out_offset = HALAY_PRIVATE;
     if (c->in.piece_count > 1) {
-        area->in_table = (uint32_t)shared_publish_table(c, area);
+        area->in_table = shared_publish_table(c, area);
     } else {
         area->in_offset = c->t->ops->locate(c->t, coll_in(c), bytes);
         if (sinks)
@@ -146,7 +148,7 @@ static enum halay_status meet(struct halay_coll *c, int rank)
     size_t bytes = c->in.count * c->element;
     int sinks = is_sink(c, rank);
 
-    p->in_table = (int)area->in_table;
+    p->in_table = area->in_table;
     if (p->in_table)
         return HALAY_OK;
     p->in_private = area->in_offset == HALAY_PRIVATE;
@@ -241,17 +243,20 @@ static int all_have_filled(const struct halay_coll *c)
     return 1;
 }
 
-/* Where a run of `length` elements from `at` on, which lies `inside` elements into piece number `piece` (one array: piece 0,
- * inside = at), is read from and, if it is a sink, written to for a rank other than this one. */
-static enum halay_status point(struct halay_coll *c, int rank, size_t at, size_t inside, size_t length, void **out)
+/* Where a run of elements from `at` on is read from and, if it is a sink, written to for a rank other than this one; *length
+ * becomes no more than lies in one piece there. */
+static enum halay_status point(struct halay_coll *c, int rank, size_t at, size_t *length, void **out)
 {
     struct state *s = c->state;
-    const struct peer *p = &s->peer[rank];
+    struct peer *p = &s->peer[rank];
     unsigned char *slot = NULL;
 
     if (p->in_table) {
-        uint64_t offset = shared_area(c, rank)->table[s->reducing_in.piece] + inside * c->element;
-        s->src[rank] = *out = c->t->ops->reach(c->t, rank, offset, length * c->element);
+        uint64_t offset;
+        *out = shared_table_run(shared_area(c, rank), p->in_table, &p->at, at, c->element, &offset, length)
+                   ? c->t->ops->reach(c->t, rank, offset, *length * c->element)
+                   : NULL;
+        s->src[rank] = *out;
         return *out ? HALAY_OK : shared_reach_failed(c, rank);
     }
     if (is_slotted(p))
@@ -286,7 +291,7 @@ static enum halay_status reduce_run(struct halay_coll *c, size_t at, size_t most
     for (int r = 0; r < n; r++) {
         if (r == me)
             continue;
-        enum halay_status status = point(c, r, at, at - s->reducing_in.first, *length, &out);
+        enum halay_status status = point(c, r, at, length, &out);
         if (status != HALAY_OK)
             return status;
         if (out)

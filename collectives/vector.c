@@ -19,6 +19,20 @@ void *halay_vector_run(const struct halay_vector *v, struct halay_cursor *cursor
     return (unsigned char *)piece->data + inside * v->element;
 }
 
+size_t halay_pieces_join(struct halay_piece *pieces, size_t count, size_t element)
+{
+    size_t joined = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct halay_piece *last = joined ? &pieces[joined - 1] : NULL;
+        if (last && (char *)last->data + last->count * element == pieces[i].data)
+            last->count += pieces[i].count;
+        else if (pieces[i].count)
+            pieces[joined++] = pieces[i];
+    }
+    return joined;
+}
+
 void halay_vector_pack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count, void *array)
 {
     unsigned char *to = array;

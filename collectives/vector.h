@@ -25,6 +25,9 @@ struct halay_cursor {
 void *halay_vector_run(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t most,
                        size_t *length);
 
+/* Pieces that lie side by side become one; empty ones go. Returns how many are left. */
+size_t halay_pieces_join(struct halay_piece *pieces, size_t count, size_t element);
+
 /* Copy elements [at, at + count) of the vector to or from an array. */
 void halay_vector_pack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count, void *array);
 void halay_vector_unpack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count,

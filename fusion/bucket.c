@@ -13,6 +13,7 @@
  */
 #include "fusion/bucket.h"
 #include "base/memory.h"
+#include "collectives/vector.h"
 #include "fusion/rows.h"
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,7 @@ static enum halay_status start_broadcast(struct halay_bucket *b)
             b->pieces[pieces++] = (struct halay_piece){ b->requests[i]->out, b->requests[i]->bytes };
     if (!pieces)
         return HALAY_OK;
+    pieces = halay_pieces_join(b->pieces, pieces, 1);
     return halay_group_broadcast_pieces_start(b->set->group, b->pieces, pieces, first->signature.root, &b->coll);
 }
 

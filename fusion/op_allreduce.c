@@ -6,9 +6,11 @@
  *     compressed      in -> scaled, rounded, one behind the other in scratch -> reduced there -> widened, scaled -> out
  *
  * Scratch is memory that local ranks share: there the compressed data are reduced in place. Empty tensors have no piece; that
- * depends on shapes only, so all ranks give the same pieces.
+ * depends on shapes only, so all ranks give a list of pieces or none does. Neighbours in memory are one piece: where a rank's
+ * tensors lie is its own affair.
  */
 #include "fusion/bucket.h"
+#include "collectives/vector.h"
 #include "fusion/scale.h"
 #include "fusion/wire.h"
 #include <string.h>
@@ -55,9 +57,12 @@ static enum halay_status start_as_is(struct halay_bucket *b, enum halay_op op)
 
     if (b->part_count == 1 && b->parts[0].prescale == 1)
         return halay_group_allreduce_start(b->set->group, only->in, only->out, only->count, b->dtype, op, &b->coll);
-    for (size_t i = 0; i < b->part_count; i++)
+    size_t pieces = b->part_count;
+    for (size_t i = 0; i < pieces; i++)
         prepare(b, i);
-    return halay_group_allreduce_pieces_start(b->set->group, b->pieces, b->part_count, b->dtype, op, &b->coll);
+    if (op != HALAY_ADASUM) /* of each tensor by itself */
+        pieces = halay_pieces_join(b->pieces, pieces, halay_dtype_size(b->dtype));
+    return halay_group_allreduce_pieces_start(b->set->group, b->pieces, pieces, b->dtype, op, &b->coll);
 }
 
 static enum halay_status start_compressed(struct halay_context *ctx, struct halay_bucket *b, enum halay_op op)

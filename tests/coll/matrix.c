@@ -740,8 +740,10 @@ static void alltoall_all(struct run *run, const struct halay_algorithm *a)
 
 enum { PIECES = 40, GAP = 3 };
 
-/* Pieces of lengths 0 to 60 in one buffer, with gaps between them; `longer` makes one of them much longer. */
-static size_t cut(unsigned char *memory, size_t element, size_t longer, struct halay_piece *pieces, size_t *total)
+/* Pieces of lengths 0 to 60 in one buffer, with gaps between them, other ones on each rank and none on some; `longer` makes
+ * one of them much longer. */
+static size_t cut(const struct run *run, unsigned char *memory, size_t element, size_t longer, struct halay_piece *pieces,
+                  size_t *total)
 {
     size_t at = GAP;
 
@@ -750,7 +752,7 @@ static size_t cut(unsigned char *memory, size_t element, size_t longer, struct h
         pieces[i] = (struct halay_piece){ .data = memory + at * element, .count = (i * 37) % 61 };
         if (i == PIECES / 2)
             pieces[i].count += longer;
-        at += pieces[i].count + (i % 3 ? GAP : 0);
+        at += pieces[i].count + (run->rank % 3 && (i + (size_t)run->rank) % 3 ? GAP : 0);
         *total += pieces[i].count;
     }
     return (at + GAP) * element;
@@ -763,7 +765,8 @@ static void pieces_case(struct run *run, const struct halay_algorithm *a, enum h
     struct halay_piece pieces[PIECES];
     int root = run->size - 1, is_sum = a->operation == HALAY_ALLREDUCE;
     unsigned char *memory = run->memory[is_here_shared(run, where) ? 0 : 1][0];
-    size_t bytes = cut(memory, element, longer, pieces, &total);
+    size_t bytes = cut(run, memory, element, longer, pieces, &total);
+    struct halay_piece list[PIECES]; /* borrowed until the collective's end */
     struct halay_coll *c = NULL;
     enum halay_status status;
 
@@ -772,16 +775,15 @@ static void pieces_case(struct run *run, const struct halay_algorithm *a, enum h
     for (size_t i = 0; i < PIECES; start += pieces[i++].count)
         if (is_sum || run->rank == root)
             memcpy(pieces[i].data, run->given[run->rank] + start * element, pieces[i].count * element);
-    if (is_sum) {
-        status = halay_group_allreduce_pieces_start(run->group, pieces, PIECES, dtype, HALAY_SUM, &c);
-    } else {
-        struct halay_piece raw[PIECES];
-        for (size_t i = 0; i < PIECES; i++)
-            raw[i] = (struct halay_piece){ .data = pieces[i].data, .count = pieces[i].count * element };
-        status = halay_group_broadcast_pieces_start(run->group, raw, PIECES, root, &c);
-        if (status == HALAY_OK)
-            status = halay_coll_wait(c, -1); /* raw is borrowed until then */
-    }
+    size_t unit = is_sum ? element : 1, count = PIECES;
+    for (size_t i = 0; i < PIECES; i++)
+        list[i] = (struct halay_piece){ .data = pieces[i].data, .count = pieces[i].count * element / unit };
+    if (run->rank % 2 == 0) /* neighbours are one piece, or are not, as each rank likes */
+        count = halay_pieces_join(list, PIECES, unit);
+    if (is_sum)
+        status = halay_group_allreduce_pieces_start(run->group, list, count, dtype, HALAY_SUM, &c);
+    else
+        status = halay_group_broadcast_pieces_start(run->group, list, count, root, &c);
     if (status == HALAY_OK)
         status = halay_coll_wait(c, -1);
     halay_coll_end(c);
