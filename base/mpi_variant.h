@@ -11,5 +11,7 @@
 /* What to add to the names of modules that are built for an MPI: "-mpich" or "". It is looked for first, the plain name next.
  * The MPI that the program itself is linked with decides, and without one the launcher. Static storage. Any thread. */
 const char *halay_mpi_variant(const struct halay_config *config);
+/* The same where it is known which MPI it is. */
+const char *halay_mpi_abi_variant(enum halay_mpi_abi abi);
 
 #endif

@@ -5,7 +5,8 @@
 #include "base/struct_size.h"
 #include "collectives/channel.h"
 
-enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group)
+static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, const struct halay_group_options *options,
+                                    struct halay_group **group)
 {
     enum { FIRST_VERSION = sizeof(struct halay_group_options) };
     struct halay_group_options how = { 0 };
@@ -21,7 +22,9 @@ enum halay_status halay_group_open(const struct halay_group_options *options, st
     if (status != HALAY_OK)
         return status;
     status = halay_world_open(
-        &(struct halay_world_options){ .bootstrap = how.bootstrap, .transport = how.transport }, &world);
+        &(struct halay_world_options){
+            .bootstrap = how.bootstrap, .comm = comm, .comm_abi = abi, .transport = how.transport },
+        &world);
     if (status != HALAY_OK)
         return status;
     status = halay_group_create(world, group);
@@ -31,4 +34,19 @@ enum halay_status halay_group_open(const struct halay_group_options *options, st
     }
     world->closes_with_groups = 1;
     return HALAY_OK;
+}
+
+enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group)
+{
+    return open_group(NULL, 0, options, group);
+}
+
+enum halay_status halay_group_open_communicator(const void *comm, enum halay_mpi_abi abi,
+                                                const struct halay_group_options *options, struct halay_group **group)
+{
+    if (!comm) {
+        halay_error_somewhere(NULL, "halay_group_open_communicator: no communicator");
+        return HALAY_ERR_ARGUMENT;
+    }
+    return open_group(comm, abi, options, group);
 }

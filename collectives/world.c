@@ -15,6 +15,7 @@
  */
 #include "collectives/world.h"
 #include "base/memory.h"
+#include "base/mpi_variant.h"
 #include "collectives/transport/fake.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/peers.h"
@@ -130,6 +131,16 @@ static enum halay_status host_create(struct halay_world *world)
     return HALAY_OK;
 }
 
+/* A communicator that we were given says which MPI this is. */
+static const char *variant(const struct halay_world *world, int place)
+{
+    if (place != MODULE_MPI)
+        return "";
+    if (world->comm_abi)
+        return halay_mpi_abi_variant(world->comm_abi);
+    return halay_mpi_variant(&world->config);
+}
+
 /* The module of that name, loaded if it was not. level: of the line that says that there is none. */
 static enum halay_status module_get(struct halay_world *world, int place, enum halay_log_level level,
                                     const struct halay_module_api **api)
@@ -137,7 +148,8 @@ static enum halay_status module_get(struct halay_world *world, int place, enum h
     static const char *const names[] = { [MODULE_MPI] = "mpi", [MODULE_UCX] = "ucx" };
     void *handle;
 
-    enum halay_status status = halay_module_open(world->log, level, &world->config, names[place], &handle, api);
+    enum halay_status status =
+        halay_module_open(world->log, level, &world->config, names[place], variant(world, place), &handle, api);
     if (status != HALAY_OK)
         return status;
     halay_module_close(world->module[place]); /* counted: it stays */
@@ -162,7 +174,23 @@ static enum halay_status boot_mpi(struct halay_world *world)
     return api->boot_create(world->host, &world->boot);
 }
 
-static enum halay_status boot_open(struct halay_world *world)
+/* The program's communicator instead of what the environment says. */
+static enum halay_status boot_communicator(struct halay_world *world, const struct halay_world_options *options)
+{
+    const struct halay_module_api *api;
+
+    if (!is_auto(options->bootstrap) && !is_set_to(options->bootstrap, "mpi")) {
+        halay_error(world->log, "bootstrap '%s' and a communicator: one of them", options->bootstrap);
+        return HALAY_ERR_CONFIG;
+    }
+    world->comm_abi = options->comm_abi;
+    enum halay_status status = module_get(world, MODULE_MPI, HALAY_LOG_ERROR, &api);
+    if (status != HALAY_OK)
+        return status;
+    return api->boot_create_from(world->host, options->comm, options->comm_abi, &world->boot);
+}
+
+static enum halay_status boot_choose(struct halay_world *world)
 {
     const struct halay_config *config = &world->config;
     const char *which = config->bootstrap;
@@ -172,9 +200,14 @@ static enum halay_status boot_open(struct halay_world *world)
         config->mpi_launcher_size > 1 || (config->mpi_launcher_size == 1 && is_set_to(config->transport, "mpi"));
     if (is_auto(which))
         which = config->store_address ? "store" : is_mpi_job ? "mpi" : "self";
-    enum halay_status status = !strcmp(which, "store") ? halay_boot_store_create(world->log, config, &world->boot)
-                               : !strcmp(which, "mpi") ? boot_mpi(world)
-                                                       : halay_boot_self_create(world->log, &world->boot);
+    return !strcmp(which, "store") ? halay_boot_store_create(world->log, config, &world->boot)
+           : !strcmp(which, "mpi") ? boot_mpi(world)
+                                   : halay_boot_self_create(world->log, &world->boot);
+}
+
+static enum halay_status boot_open(struct halay_world *world, const struct halay_world_options *options)
+{
+    enum halay_status status = options && options->comm ? boot_communicator(world, options) : boot_choose(world);
     if (status != HALAY_OK)
         return status;
     world->rank = world->log->rank = world->boot->rank;
@@ -377,7 +410,7 @@ static enum halay_status world_fill(struct halay_world *world, const struct hala
     if (status == HALAY_OK)
         status = host_create(world);
     if (status == HALAY_OK)
-        status = boot_open(world);
+        status = boot_open(world, options);
     if (status == HALAY_OK)
         status = find_peers(world);
     if (status == HALAY_OK)

@@ -42,18 +42,22 @@ struct halay_world {
     struct halay_group *groups;  /* borrowed: all groups that are open */
     int closes_with_groups;      /* the last group that is closed closes the world */
     struct halay_host *host;     /* owned: what modules were given; NULL over the fake transport */
+    enum halay_mpi_abi comm_abi; /* of the program's communicator; 0 if it gave none */
     void *module[2];             /* owned: handles of loaded modules */
     struct halay_fake_hub *hub;  /* borrowed; NULL unless this is a rank of a fake hub */
 };
 
 struct halay_world_options {
     const char *bootstrap; /* NULL: the configuration's */
+    const void
+        *comm; /* an MPI_Comm whose ranks these are, instead of a bootstrap's; NULL: none. Borrowed for the call */
+    enum halay_mpi_abi comm_abi;
     const char *transport;
     void (*log_write)(void *arg, enum halay_log_level level, const char *line); /* NULL: standard error */
     void *log_arg;
 };
 
-/* Blocks until all ranks have come. */
+/* Blocks until all ranks have come. With a communicator HALAY_ERR_ARGUMENT too. */
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
 
 /* One rank of a fake hub (transport/fake.h), for tests: one call a thread. config is loaded from the environment. */

@@ -142,7 +142,8 @@ err_free_left:
     return status;
 }
 
-enum halay_status halay_init(const struct halay_options *options, struct halay_context **out)
+static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
+                              struct halay_context **out)
 {
     enum { FIRST_VERSION = sizeof(struct halay_options) };
     struct halay_options how = { 0 };
@@ -158,6 +159,8 @@ enum halay_status halay_init(const struct halay_options *options, struct halay_c
     if (status != HALAY_OK)
         return status;
     status = halay_world_open(&(struct halay_world_options){ .bootstrap = how.bootstrap,
+                                                             .comm = comm,
+                                                             .comm_abi = abi,
                                                              .transport = how.transport,
                                                              .log_write = how.log,
                                                              .log_arg = how.log_arg },
@@ -168,6 +171,21 @@ enum halay_status halay_init(const struct halay_options *options, struct halay_c
     if (status != HALAY_OK)
         halay_world_close(world);
     return status;
+}
+
+enum halay_status halay_init(const struct halay_options *options, struct halay_context **out)
+{
+    return init(NULL, 0, options, out);
+}
+
+enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
+                                          struct halay_context **out)
+{
+    if (!comm) {
+        halay_error_somewhere(NULL, "halay_init_communicator: no communicator");
+        return HALAY_ERR_ARGUMENT;
+    }
+    return init(comm, abi, options, out);
 }
 
 /* ---- leaving ---- */

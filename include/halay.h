@@ -59,6 +59,13 @@ struct halay_options {
 HALAY_API enum halay_status halay_init(const struct halay_options *options, struct halay_context **ctx);
 
 /*
+ * The same with the ranks of an MPI communicator; halay_mpi.h has halay_init_mpi, which fills in the first two arguments and
+ * says the rules. For languages that load the library: comm points to an MPI_Comm of the MPI of that abi.
+ */
+HALAY_API enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi abi,
+                                                    const struct halay_options *options, struct halay_context **ctx);
+
+/*
  * Leave the job: refuses new submissions, ends what is in flight (with HALAY_ERR_CLOSED if it cannot complete), stops the
  * thread, frees everything that belongs to the context, halay_alloc memory included. Waits at most 5 s for the other
  * ranks. Ranks that still wait for this one get HALAY_ERR_PEER ("has left"). NULL is allowed.

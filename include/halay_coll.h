@@ -61,6 +61,11 @@ struct halay_group_options {
  */
 HALAY_API enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group);
 
+/* The same with the ranks of an MPI communicator, to which comm points; halay_mpi.h has halay_group_open_mpi, and the rules. */
+HALAY_API enum halay_status halay_group_open_communicator(const void *comm, enum halay_mpi_abi abi,
+                                                          const struct halay_group_options *options,
+                                                          struct halay_group **group);
+
 /*
  * A group of some ranks of another one: ranks (count of them, all different) are the parent's numbers, and get the numbers
  * 0, 1, ... in the order of the list. A rank may be in any number of them up to 26 at a time; groups may overlap ({0,1},

@@ -113,6 +113,12 @@ HALAY_API enum halay_status halay_op_parse(const char *name, enum halay_op *op);
 /* Nonzero if the reduction takes that type (the table above). */
 HALAY_API int halay_op_takes(enum halay_op op, enum halay_dtype dtype);
 
+/* The MPI that a communicator is of, as far as it matters to who is handed one: halay_mpi.h knows. */
+enum halay_mpi_abi {
+    HALAY_MPI_OPEN = 1,  /* Open MPI and its kin: MPI_Comm is a pointer */
+    HALAY_MPI_MPICH = 2, /* MPICH, Intel MPI, MVAPICH, Cray MPICH: MPI_Comm is an int */
+};
+
 /* Levels of log lines, most severe first. HALAY_LOG=error|warning|info|debug says which are written. */
 enum halay_log_level { HALAY_LOG_ERROR, HALAY_LOG_WARNING, HALAY_LOG_INFO, HALAY_LOG_DEBUG };
 

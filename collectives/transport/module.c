@@ -8,7 +8,6 @@
  * References: dlopen(3), dladdr(3).
  */
 #include "collectives/transport/module.h"
-#include "base/mpi_variant.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -101,11 +100,10 @@ static int find(char place[PLACES][PATH_MAX], const char *name, const char *vari
 }
 
 enum halay_status halay_module_open(struct halay_log *log, enum halay_log_level level,
-                                    const struct halay_config *config, const char *name, void **handle,
-                                    const struct halay_module_api **api)
+                                    const struct halay_config *config, const char *name, const char *variant,
+                                    void **handle, const struct halay_module_api **api)
 {
     char(*place)[PATH_MAX] = malloc(PLACES * sizeof *place), path[PATH_MAX + 64];
-    const char *variant = strcmp(name, "mpi") ? "" : halay_mpi_variant(config);
     enum halay_status status = HALAY_ERR_UNSUPPORTED;
 
     if (!place)

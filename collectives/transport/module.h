@@ -19,7 +19,7 @@
 #include "collectives/transport/transport.h"
 
 /* Goes up whenever one of the structs here, in transport.h, boot.h or config.h changes. */
-enum { HALAY_MODULE_ABI = 5 };
+enum { HALAY_MODULE_ABI = 6 };
 
 /* What the library lends to a module. Lives, with all it points to, until everything that the module created with it is
  * destroyed. */
@@ -67,6 +67,9 @@ struct halay_module_api {
 
     /* The module's bootstrap: who am I, where are the others. NULL if the module has none. */
     enum halay_status (*boot_create)(const struct halay_host *host, struct halay_boot **out);
+    /* The same with the ranks of a communicator of the program's, of the MPI of that abi; borrowed for the call. mpi only. */
+    enum halay_status (*boot_create_from)(const struct halay_host *host, const void *comm, enum halay_mpi_abi abi,
+                                          struct halay_boot **out);
 };
 
 /* A module defines it; the library finds it by dlsym. */
@@ -75,12 +78,13 @@ extern __attribute__((visibility("default"))) const struct halay_module_api hala
 /* ---- the library's side: module.c ------------------------------------------------------------------------------- */
 
 /* Load libhalay-NAME.so: looked for in config->module_path, in the folder of this library (or program), in halay/ beside
- * it, and where it was installed to, in that order; for "mpi" libhalay-mpi-mpich.so is looked for first where MPICH is this
- * process's MPI (base/mpi_variant.h). *handle is closed by halay_module_close, after all that came from it.
+ * it, and where it was installed to, in that order. variant: what to add to the name, looked for first (base/mpi_variant.h), or
+ * "". *handle is closed by halay_module_close, after all that came from it.
  * HALAY_ERR_UNSUPPORTED: there is none, or its own libraries are absent here (a line of that level says where was looked
  * and why); HALAY_ERR_VERSION: it belongs to another release. */
-enum halay_status halay_module_open(struct halay_log *log, enum halay_log_level level, const struct halay_config *config,
-                                    const char *name, void **handle, const struct halay_module_api **api);
+enum halay_status halay_module_open(struct halay_log *log, enum halay_log_level level,
+                                    const struct halay_config *config, const char *name, const char *variant,
+                                    void **handle, const struct halay_module_api **api);
 void halay_module_close(void *handle); /* NULL is allowed */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstrap from MPI: rank and size are MPI_COMM_WORLD's; blobs are exchanged point to point, everyone with everyone,
- * so that a rank that doesn't come can be named.
+ * Bootstrap from MPI: rank and size are those of MPI_COMM_WORLD, or of a communicator of the program's; blobs are exchanged
+ * point to point over a copy of it, everyone with everyone, so that a rank that doesn't come can be named.
  *
  * After a failure the requests may never end: they and their memory are left to MPI, the communicator too, and every
  * later exchange fails. Cleanup: labels, in reverse order.
@@ -132,9 +132,11 @@ out_free:
 static void boot_destroy(struct halay_boot *boot)
 {
     struct mpi_boot *self = (struct mpi_boot *)boot;
+    int finalized = 0;
 
-    /* After a whole exchange nothing is on its way to this rank, and it is known here that nothing will be. */
-    if (self->status == HALAY_OK)
+    /* After a whole exchange nothing is on its way to this rank, and it is known here that nothing will be. Where MPI is the
+     * program's it may be down already, or this thread may not call it: then the communicator goes with MPI. */
+    if (self->status == HALAY_OK && MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized && !halay_mpi_why_not_call())
         (void)MPI_Comm_free(&self->comm);
     halay_mpi_count_open(-1);
     free(self);
@@ -163,24 +165,15 @@ static enum halay_status check_singleton(const struct halay_host *host, int size
     return HALAY_ERR_UNSUPPORTED;
 }
 
-enum halay_status halay_mpi_boot_create(const struct halay_host *host, struct halay_boot **out)
+/* The bootstrap of a communicator's ranks, with a copy of it. */
+static enum halay_status create(const struct halay_host *host, MPI_Comm of, struct mpi_boot **out)
 {
     int rank = 0, size = 0;
+    enum halay_status status;
 
-    enum halay_status status = halay_mpi_start(host);
-    if (status != HALAY_OK)
+    if ((status = halay_mpi_check(host, MPI_Comm_rank(of, &rank), "MPI_Comm_rank")) != HALAY_OK ||
+        (status = halay_mpi_check(host, MPI_Comm_size(of, &size), "MPI_Comm_size")) != HALAY_OK)
         return status;
-    halay_mpi_sweep();
-    const char *why_not = halay_mpi_why_not_call();
-    if (why_not) {
-        halay_host_error(host, "bootstrap 'mpi' can't be used: %s", why_not);
-        return HALAY_ERR_UNSUPPORTED;
-    }
-    if ((status = halay_mpi_check(host, MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank")) != HALAY_OK ||
-        (status = halay_mpi_check(host, MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size")) != HALAY_OK ||
-        (status = check_singleton(host, size)) != HALAY_OK)
-        return status;
-
     struct mpi_boot *self = calloc(1, sizeof *self);
     if (!self) {
         halay_host_error(host, "out of memory: bootstrap 'mpi'");
@@ -188,12 +181,105 @@ enum halay_status halay_mpi_boot_create(const struct halay_host *host, struct ha
     }
     self->base = (struct halay_boot){ .ops = &boot_ops, .rank = rank, .size = size, .log = host->log };
     self->host = host;
-    status = halay_mpi_split(host, rank, &self->comm);
+    status = halay_mpi_split(host, of, rank, &self->comm);
     if (status != HALAY_OK) {
         free(self);
         return status;
     }
     halay_mpi_count_open(1);
+    *out = self;
+    return HALAY_OK;
+}
+
+static enum halay_status check_thread(const struct halay_host *host)
+{
+    const char *why_not = halay_mpi_why_not_call();
+
+    if (!why_not)
+        return HALAY_OK;
+    halay_host_error(host, "bootstrap 'mpi' can't be used: %s", why_not);
+    return HALAY_ERR_UNSUPPORTED;
+}
+
+enum halay_status halay_mpi_boot_create(const struct halay_host *host, struct halay_boot **out)
+{
+    struct mpi_boot *self;
+    int size = 0;
+
+    enum halay_status status = halay_mpi_start(host);
+    if (status != HALAY_OK)
+        return status;
+    halay_mpi_sweep();
+    if ((status = check_thread(host)) != HALAY_OK ||
+        (status = halay_mpi_check(host, MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size")) != HALAY_OK ||
+        (status = check_singleton(host, size)) != HALAY_OK ||
+        (status = create(host, MPI_COMM_WORLD, &self)) != HALAY_OK)
+        return status;
     *out = &self->base;
     return HALAY_OK;
+}
+
+/* Of this module. */
+#ifdef OPEN_MPI
+static const enum halay_mpi_abi own_abi = HALAY_MPI_OPEN;
+#else
+static const enum halay_mpi_abi own_abi = HALAY_MPI_MPICH;
+#endif
+
+static const char *abi_name(enum halay_mpi_abi abi)
+{
+    return abi == HALAY_MPI_OPEN ? "Open MPI" : abi == HALAY_MPI_MPICH ? "MPICH" : "an unknown MPI";
+}
+
+static enum halay_status check_comm(const struct halay_host *host, const void *comm, enum halay_mpi_abi abi)
+{
+    int initialized = 0, is_inter = 0;
+
+    if (abi != own_abi) {
+        halay_host_error(host, "the communicator is of %s, halay was built with %s here", abi_name(abi),
+                         abi_name(own_abi));
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = halay_mpi_check(host, MPI_Initialized(&initialized), "MPI_Initialized");
+    if (status != HALAY_OK)
+        return status;
+    if (!initialized) {
+        halay_host_error(host, "a communicator, but MPI is not initialised");
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    status = halay_mpi_start(host); /* it is up, or finalised */
+    if (status == HALAY_OK)
+        status = check_thread(host);
+    if (status != HALAY_OK)
+        return status;
+    if (*(const MPI_Comm *)comm == MPI_COMM_NULL) {
+        halay_host_error(host, "the communicator is MPI_COMM_NULL: a process that is not in it must not come");
+        return HALAY_ERR_ARGUMENT;
+    }
+    status = halay_mpi_check(host, MPI_Comm_test_inter(*(const MPI_Comm *)comm, &is_inter), "MPI_Comm_test_inter");
+    if (status == HALAY_OK && is_inter) {
+        halay_host_error(host, "the communicator joins two groups: merge them first (MPI_Intercomm_merge)");
+        status = HALAY_ERR_ARGUMENT;
+    }
+    return status;
+}
+
+enum halay_status halay_mpi_boot_create_from(const struct halay_host *host, const void *comm, enum halay_mpi_abi abi,
+                                             struct halay_boot **out)
+{
+    struct mpi_boot *self;
+
+    enum halay_status status = check_comm(host, comm, abi);
+    if (status != HALAY_OK)
+        return status;
+    halay_mpi_sweep();
+    status = create(host, *(const MPI_Comm *)comm, &self);
+    if (status == HALAY_OK)
+        *out = &self->base;
+    return status;
+}
+
+MPI_Comm halay_mpi_boot_comm(const struct halay_boot *boot)
+{
+    return boot->ops == &boot_ops ? ((const struct mpi_boot *)boot)->comm : MPI_COMM_WORLD;
 }

@@ -10,4 +10,5 @@ const struct halay_module_api halay_module = {
     .name = "mpi",
     .transport_create = halay_mpi_transport_create,
     .boot_create = halay_mpi_boot_create,
+    .boot_create_from = halay_mpi_boot_create_from,
 };

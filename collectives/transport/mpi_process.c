@@ -169,19 +169,18 @@ enum halay_status halay_mpi_check(const struct halay_host *host, int error, cons
     return HALAY_ERR_SYSTEM;
 }
 
-enum halay_status halay_mpi_split(const struct halay_host *host, int rank, MPI_Comm *out)
+enum halay_status halay_mpi_split(const struct halay_host *host, MPI_Comm of, int rank, MPI_Comm *out)
 {
     MPI_Errhandler before;
     MPI_Comm comm = MPI_COMM_NULL;
 
-    /* The program's handler on MPI_COMM_WORLD would abort. */
-    enum halay_status status =
-        halay_mpi_check(host, MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before), "MPI_Comm_get_errhandler");
+    /* The program's handler would abort. */
+    enum halay_status status = halay_mpi_check(host, MPI_Comm_get_errhandler(of, &before), "MPI_Comm_get_errhandler");
     if (status != HALAY_OK)
         return status;
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    status = halay_mpi_check(host, MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &comm), "MPI_Comm_split");
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, before);
+    MPI_Comm_set_errhandler(of, MPI_ERRORS_RETURN);
+    status = halay_mpi_check(host, MPI_Comm_split(of, 0, rank, &comm), "MPI_Comm_split");
+    MPI_Comm_set_errhandler(of, before);
     MPI_Errhandler_free(&before);
     if (status != HALAY_OK)
         return status;

@@ -363,8 +363,8 @@ static struct readiness readiness_find(const struct halay_host *host, const stru
     struct readiness mine = { 0, -1, -1 };
     int rank = 0, size = 0;
 
-    if (halay_mpi_start(host) != HALAY_OK || MPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
-        MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS)
+    if (halay_mpi_start(host) != HALAY_OK || MPI_Comm_rank(halay_mpi_boot_comm(boot), &rank) != MPI_SUCCESS ||
+        MPI_Comm_size(halay_mpi_boot_comm(boot), &size) != MPI_SUCCESS)
         return mine;
     halay_mpi_sweep();
     const char *why_not = halay_mpi_why_not_drive();
@@ -403,7 +403,7 @@ static enum halay_status all_ready(const struct halay_host *host, struct halay_b
     return status;
 }
 
-static enum halay_status comms_open(struct mpi_transport *self, const struct halay_host *host)
+static enum halay_status comms_open(struct mpi_transport *self, const struct halay_host *host, MPI_Comm of)
 {
     int *granted = NULL, is_set = 0;
 
@@ -419,7 +419,7 @@ static enum halay_status comms_open(struct mpi_transport *self, const struct hal
         return status;
     }
     for (; self->open_comms < self->tags.comms; self->open_comms++) {
-        status = halay_mpi_split(host, self->parts.t.rank, &self->comms[self->open_comms]);
+        status = halay_mpi_split(host, of, self->parts.t.rank, &self->comms[self->open_comms]);
         if (status != HALAY_OK)
             return status;
     }
@@ -458,7 +458,7 @@ enum halay_status halay_mpi_transport_create(const struct halay_host *host, stru
     if (lacks != HALAY_OK)
         status = lacks;
     if (status == HALAY_OK)
-        status = comms_open(self, host);
+        status = comms_open(self, host, halay_mpi_boot_comm(boot));
     if (status == HALAY_OK && boot->size > 1)
         status = halay_mpi_check(host, goodbyes_expect(self), "MPI_Irecv");
     if (status != HALAY_OK) {

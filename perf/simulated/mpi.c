@@ -12,6 +12,7 @@
  * Ranks are never interrupted outside MPI, so what they share needs no lock.
  */
 #include "base/memory.h"
+#include "collectives/transport/mpi_module.h"
 #include "collectives/transport/mpi_process.h"
 #include "perf/simulated/simulated.h"
 #include <limits.h>
@@ -50,10 +51,16 @@ enum halay_status halay_mpi_check(const struct halay_host *host, int error, cons
     return HALAY_ERR_SYSTEM;
 }
 
-enum halay_status halay_mpi_split(const struct halay_host *host, int rank, MPI_Comm *out)
+enum halay_status halay_mpi_split(const struct halay_host *host, MPI_Comm of, int rank, MPI_Comm *out)
 {
     (void)rank; /* a simulated rank is the same everywhere */
-    return halay_mpi_check(host, MPI_Comm_dup(MPI_COMM_WORLD, out), "MPI_Comm_dup");
+    return halay_mpi_check(host, MPI_Comm_dup(of, out), "MPI_Comm_dup");
+}
+
+MPI_Comm halay_mpi_boot_comm(const struct halay_boot *boot)
+{
+    (void)boot;
+    return MPI_COMM_WORLD;
 }
 
 void halay_mpi_count_open(int change)

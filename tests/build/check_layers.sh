@@ -16,6 +16,7 @@ set -eu
 # One line for each layer: its folder, then what it may include (folders with a slash, or single headers).
 layers='
 include                 halay_types.h
+include/halay_mpi.h     halay_types.h halay_coll.h halay.h
 base                    halay_types.h base/
 collectives/transport   halay_types.h base/ collectives/transport/
 collectives             halay_types.h halay_coll.h base/ collectives/transport/ collectives/
@@ -24,12 +25,12 @@ launcher                halay_types.h base/ launcher/
 perf                    halay_types.h halay_coll.h halay.h base/ perf/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
 tft                     halay_types.h halay_coll.h halay.h base/ tft/
-examples                halay_types.h halay_coll.h halay.h
+examples                halay_types.h halay_coll.h halay.h halay_mpi.h
 '
 
 # One line for each library of others: its headers, then the files that may include them (shell patterns).
 others='
-mpi.h       collectives/transport/mpi* perf/perf_mpi* perf/simulated/*
+mpi.h       collectives/transport/mpi* perf/perf_mpi* perf/simulated/* include/halay_mpi.h
 ucp/*       collectives/transport/ucx*
 uct/*       collectives/transport/ucx*
 ucs/*       collectives/transport/ucx*
@@ -65,6 +66,8 @@ check_tree() {
             return "^" glob "$"
         }
         function layer_of(file) {
+            if (file in known)
+                return file
             if (match(file, /^(collectives\/transport|perf\/simulated)\//))
                 return substr(file, 1, RLENGTH - 1)
             return substr(file, 1, index(file, "/") - 1)

@@ -27,10 +27,15 @@ alone() {
 
 cd "$top_srcdir"
 for path in include/*.h; do
+    others=
+    if grep -q '<mpi\.h>' "$path"; then
+        [ -n "$mpi_flags$(make_variable MPI_LIBS)" ] || continue # built without MPI
+        others=$(echo "$mpi_flags" | sed 's/-I/-isystem /g')
+    fi
     source=$scratch/alone.c
-    alone "${path#include/}" "$cc -std=c11" "$strict" -Iinclude
+    alone "${path#include/}" "$cc -std=c11" "$strict" -Iinclude "$others"
     source=$scratch/alone.cc
-    alone "${path#include/}" "$cxx -std=c++17" "$strict" -Iinclude
+    alone "${path#include/}" "$cxx -std=c++17" "$strict" -Iinclude "$others"
 done
 
 source=$scratch/alone.c

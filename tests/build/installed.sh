@@ -31,7 +31,7 @@ lib=$(dirname "$(find "$root" -name libhalay.so | head -n 1)")
 LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} HALAY_MODULE_PATH=$lib/halay
 export LD_LIBRARY_PATH HALAY_MODULE_PATH
 
-for header in halay_types.h halay_coll.h halay.h; do
+for header in halay_types.h halay_coll.h halay.h halay_mpi.h; do
     checks=$((checks + 1))
     [ -f "$root/include/$header" ] || wrong "include/$header was not installed"
 done
@@ -49,9 +49,15 @@ done
 
 find "$root" -path '*examples*' -name '*.c' >"$scratch/examples"
 while read -r example; do
+    mpi_cflags='' mpi_libs=''
+    if grep -q '<halay_mpi\.h>' "$example"; then
+        mpi_cflags=$(make_variable MPI_CFLAGS) mpi_libs=$(make_variable MPI_LIBS)
+        [ -n "$mpi_cflags$mpi_libs" ] || continue # built without MPI
+    fi
     checks=$((checks + 1))
     # shellcheck disable=SC2046,SC2086 # lists of words
-    if $cc -Wall -Wextra -Werror $sanitizer "$example" -o "$scratch/example" $($pkg_config --cflags --libs halay) -lm \
+    if $cc -Wall -Wextra -Werror $sanitizer $mpi_cflags "$example" -o "$scratch/example" \
+        $($pkg_config --cflags --libs halay) $mpi_libs -lm \
         >"$scratch/said" 2>&1; then
         "$scratch/example" >"$scratch/said" 2>&1 || {
             wrong "the installed example ${example##*/} fails:"
