@@ -390,10 +390,8 @@ enum halay_status halay_store_client_open(struct halay_log *log, const char *add
         halay_error(log, "store: %d is no rank; the largest is %d", rank, STORE_RANK_MAX);
         return HALAY_ERR_ARGUMENT;
     }
-    if (sodium_init() < 0) {
-        halay_error(log, "store: libsodium cannot be initialised");
+    if (store_init(log) != HALAY_OK)
         return HALAY_ERR_SYSTEM;
-    }
     enum halay_status status = parse_address(log, address, &to);
     if (status != HALAY_OK)
         return status;

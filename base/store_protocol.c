@@ -197,3 +197,38 @@ enum halay_status store_unseal(struct store_channel *channel, const unsigned cha
                                        .value_bytes = body - STORE_BODY_MIN - key_bytes };
     return HALAY_OK;
 }
+
+/* ---- for connections between ranks ------------------------------------------------------------------------------- */
+
+enum halay_status store_init(struct halay_log *log)
+{
+    if (sodium_init() >= 0)
+        return HALAY_OK;
+    halay_error(log, "libsodium cannot be initialised");
+    return HALAY_ERR_SYSTEM;
+}
+
+void store_draw(unsigned char *bytes, size_t count)
+{
+    randombytes_buf(bytes, count);
+}
+
+void store_derive(const unsigned char *secret, const char label[8], const unsigned char *salt, size_t salt_bytes,
+                  unsigned char key[HALAY_SECRET_BYTES])
+{
+    keyed_hash(secret, label, salt, salt_bytes, NULL, 0, key);
+}
+
+void store_sign(struct store_channel *channel, const unsigned char *wire, size_t bytes,
+                unsigned char mac[STORE_MAC_BYTES])
+{
+    message_mac(channel, wire, bytes, mac);
+}
+
+int store_is_signed(struct store_channel *channel, const unsigned char *wire, size_t bytes, const unsigned char *mac)
+{
+    unsigned char right[STORE_MAC_BYTES];
+
+    message_mac(channel, wire, bytes, right);
+    return sodium_memcmp(right, mac, sizeof right) == 0;
+}

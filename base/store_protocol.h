@@ -108,6 +108,20 @@ enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes);
  * the count unless it is good. */
 enum halay_status store_unseal(struct store_channel *channel, const unsigned char *wire, struct store_message *message);
 
+/* ---- the same protection for connections between ranks (collectives/transport/tcp.h) ---- */
+
+/* Before anything else here is called: HALAY_OK, or HALAY_ERR_SYSTEM, logged. */
+enum halay_status store_init(struct halay_log *log);
+/* Bytes that nobody can guess. */
+void store_draw(unsigned char *bytes, size_t count);
+/* From a secret a key of its own, for one purpose (the label) and one occasion (the salt). */
+void store_derive(const unsigned char *secret, const char label[8], const unsigned char *salt, size_t salt_bytes,
+                  unsigned char key[HALAY_SECRET_BYTES]);
+/* The mac that follows a message of `bytes` bytes on the wire; both count it. The second is nonzero if it is that one. */
+void store_sign(struct store_channel *channel, const unsigned char *wire, size_t bytes,
+                unsigned char mac[STORE_MAC_BYTES]);
+int store_is_signed(struct store_channel *channel, const unsigned char *wire, size_t bytes, const unsigned char *mac);
+
 uint32_t store_read_u32(const unsigned char *from);
 void store_write_u32(unsigned char *to, uint32_t value);
 

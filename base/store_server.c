@@ -569,10 +569,8 @@ enum halay_status halay_store_server_create(struct halay_log *log, const char *h
                                             const unsigned char secret[HALAY_SECRET_BYTES],
                                             struct halay_store_server **out)
 {
-    if (sodium_init() < 0) {
-        halay_error(log, "store: libsodium cannot be initialised");
+    if (store_init(log) != HALAY_OK)
         return HALAY_ERR_SYSTEM;
-    }
     struct halay_store_server *server = calloc(1, sizeof *server);
     if (!server) {
         halay_error(log, "store: no memory");

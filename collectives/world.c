@@ -8,8 +8,8 @@
  * exchange how it went, so that a rank that cannot go on takes the others with it at once, and all end up with the same
  * transport. Steps that only the bootstrap can have broken (somebody is missing) are not followed by such an exchange.
  *
- * The engine's messages need a transport that sleeps; that is shared memory, also where data go over another one. Several
- * hosts have no such transport among all ranks yet; there the shared memory of each host is for collectives only.
+ * The engine's messages need a transport that sleeps; that is shared memory, also where data go over another one. With
+ * several hosts it is tcp, opened when an engine wants it; there the shared memory of each host is for collectives only.
  *
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
@@ -20,6 +20,7 @@
 #include "collectives/transport/module.h"
 #include "collectives/transport/peers.h"
 #include "collectives/transport/shm.h"
+#include "collectives/transport/tcp.h"
 #include "collectives/tuning_share.h"
 #include <stdlib.h>
 #include <string.h>
@@ -402,6 +403,21 @@ static enum halay_status open_transports(struct halay_world *world)
     return open_other(world);
 }
 
+enum halay_status halay_world_open_control(struct halay_world *world)
+{
+    if (world->control || world->size == 1)
+        return HALAY_OK;
+    struct halay_transport *t = NULL;
+    enum halay_status status =
+        halay_tcp_open(world->log, world->boot, world->peers, world->config.start_timeout_ms, &t);
+    status = agree(world, status);
+    if (status == HALAY_OK)
+        world->control = t;
+    else if (t)
+        t->ops->close(t);
+    return status;
+}
+
 /* ---- open and close ---- */
 
 static enum halay_status world_fill(struct halay_world *world, const struct halay_world_options *options)
@@ -482,6 +498,16 @@ int halay_world_has_died(const struct halay_world *world, int rank)
     return world->peers && halay_peers_has_died(world->peers, rank);
 }
 
+int halay_world_is_unreachable(const struct halay_world *world, int rank)
+{
+    return world->peers && halay_peers_is_unreachable(world->peers, rank);
+}
+
+const char *halay_world_host(const struct halay_world *world, int rank)
+{
+    return world->peers ? halay_peers_host(world->peers, rank) : "fake";
+}
+
 struct halay_transport *halay_world_shared(const struct halay_world *world)
 {
     if (world->data->caps & HALAY_TRANSPORT_SHARED)
@@ -510,7 +536,7 @@ void halay_world_close(struct halay_world *world)
     halay_group_ids_fini(&world->ids, world->data);
     if (world->data && world->data != world->control)
         world->data->ops->close(world->data);
-    if (world->control)
+    if (world->control && world->control != world->under)
         world->control->ops->close(world->control);
     if (world->node)
         world->node->ops->close(world->node);

@@ -36,8 +36,9 @@ struct halay_world {
      * one rank, or where the ranks of some host can't share. All ranks have it or none. */
     struct halay_transport *node;
     struct halay_transport *under; /* owned: what data and node are views of; NULL but over a fake hub of several nodes */
-    struct halay_transport *control; /* what the engine's messages go over: SLEEPS. Owned unless it is `data`. NULL if no
-                                        transport that can sleep reaches all ranks (several hosts, in this version). */
+    /* What the engine's messages go over: SLEEPS. Owned unless it is `data` or `under`. On several hosts NULL until
+     * halay_world_open_control. */
+    struct halay_transport *control;
     struct halay_group_ids ids;
     struct halay_group *groups;  /* borrowed: all groups that are open */
     int closes_with_groups;      /* the last group that is closed closes the world */
@@ -63,13 +64,21 @@ enum halay_status halay_world_open(const struct halay_world_options *options, st
 /* One rank of a fake hub (transport/fake.h), for tests: one call a thread. config is loaded from the environment. */
 enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, struct halay_world **out);
 
+/* See to it that there is a control transport among all ranks; every rank calls it, it may block until all have. With one rank
+ * there is nothing to do. */
+enum halay_status halay_world_open_control(struct halay_world *world);
+
 /* HALAY_OK, or HALAY_ERR_PEER with *rank set once a peer is known to be dead. Cheap: looks at the operating system at most
  * every millisecond of `now_us` (base/clock.h). */
 enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);
 /* Is that rank one of those known to be dead, once check_peers has said that there are some? */
 int halay_world_is_dead(const struct halay_world *world, int rank);
-/* Has that rank's process ended without leaving? Looks at once; false for a rank of another host. */
+/* Has that rank's process ended without leaving? Looks at once; of another host's only what its connection has told. */
 int halay_world_has_died(const struct halay_world *world, int rank);
+/* Is it lost because its host does not answer? */
+int halay_world_is_unreachable(const struct halay_world *world, int rank);
+/* The name of that rank's host; borrowed. */
+const char *halay_world_host(const struct halay_world *world, int rank);
 
 /* Is that rank's process stopped? Known of ranks of this host only. Reads /proc. */
 int halay_world_is_stopped(const struct halay_world *world, int rank);

@@ -3,7 +3,7 @@
  * World over the fake transport: one rank of a hub whose ranks are threads of this process. For tests.
  *
  * On one node the one transport carries data and control. Where the hub has several, it becomes what it would be there: a
- * view of all ranks without shared memory for the data, and one of the ranks of this node.
+ * view of all ranks without shared memory for the data, and one of the ranks of this node; it carries control itself.
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "collectives/transport/fake.h"
@@ -65,10 +65,12 @@ static enum halay_status world_fill(struct halay_world *world, int rank)
     if (status != HALAY_OK)
         return status;
     halay_tuning_settle(world);
+    struct halay_transport *all = world->data;
     if (world->cross_size > 1)
-        return split(world);
-    world->control = world->data->caps & HALAY_TRANSPORT_SLEEPS ? world->data : NULL;
-    return HALAY_OK;
+        status = split(world);
+    if (status == HALAY_OK && all->caps & HALAY_TRANSPORT_SLEEPS)
+        world->control = all;
+    return status;
 }
 
 enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, struct halay_world **out)

@@ -78,16 +78,13 @@ static void destroy_autotune(struct halay_context *ctx)
 
 enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out)
 {
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
-
-    if (world->size > 1 && !world->control) {
-        halay_error(world->log, "the engine needs all ranks on one host in this version: no transport that can sleep "
-                    "reaches all of them");
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    enum halay_status status = halay_world_open_control(world);
+    if (status != HALAY_OK)
+        return status;
+    status = HALAY_ERR_NO_MEMORY;
     struct halay_context *ctx = calloc(1, sizeof *ctx);
     if (!ctx)
-        return HALAY_ERR_NO_MEMORY;
+        return status;
     ctx->world = world;
     mark_parent(ctx);
     ctx->log = world->log;

@@ -121,12 +121,14 @@ void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int 
 
 void halay_engine_fail_peer(struct halay_context *ctx, int rank)
 {
-    char text[64];
+    char text[160];
 
     if (rank < 0)
         snprintf(text, sizeof text, "a rank is gone");
     else if (ctx->left[rank])
         snprintf(text, sizeof text, "rank %d has left", rank);
+    else if (halay_world_is_unreachable(ctx->world, rank))
+        snprintf(text, sizeof text, "rank %d on '%s' cannot be reached", rank, halay_world_host(ctx->world, rank));
     else if (halay_world_has_died(ctx->world, rank))
         snprintf(text, sizeof text, "rank %d has died", rank);
     else

@@ -28,6 +28,8 @@ struct halay_boot_ops {
      * come, at most timeout_ms; every rank makes the same calls in the same order. HALAY_ERR_TIMEOUT names who is missing
      * in the log; HALAY_ERR_SYSTEM, HALAY_ERR_PEER. */
     enum halay_status (*allgather)(struct halay_boot *boot, const void *mine, size_t bytes, void *all, int timeout_ms);
+    /* Copy the job's secret, HALAY_SECRET_BYTES. NULL: there is none; what allgather carries is as safe as a secret. */
+    void (*secret)(struct halay_boot *boot, unsigned char *secret);
     void (*destroy)(struct halay_boot *boot); /* boot is freed */
 };
 

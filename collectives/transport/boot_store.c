@@ -17,6 +17,7 @@
 struct boot_store {
     struct halay_boot base;
     struct halay_store_client *client; /* owned */
+    unsigned char secret[HALAY_SECRET_BYTES];
     unsigned generation;
     unsigned round;
 };
@@ -46,17 +47,29 @@ static enum halay_status store_allgather(struct halay_boot *boot, const void *mi
     return status;
 }
 
+static void store_secret(struct halay_boot *boot, unsigned char *secret)
+{
+    memcpy(secret, ((struct boot_store *)boot)->secret, HALAY_SECRET_BYTES);
+}
+
+static void boot_free(struct boot_store *self)
+{
+    explicit_bzero(self->secret, sizeof self->secret);
+    free(self);
+}
+
 static void store_destroy(struct halay_boot *boot)
 {
     struct boot_store *self = (struct boot_store *)boot;
 
     halay_store_client_close(self->client);
-    free(self);
+    boot_free(self);
 }
 
 static const struct halay_boot_ops store_ops = {
     .name = "store",
     .allgather = store_allgather,
+    .secret = store_secret,
     .destroy = store_destroy,
 };
 
@@ -82,16 +95,13 @@ static enum halay_status check_config(struct halay_log *log, const struct halay_
 
 static enum halay_status connect_to_store(struct boot_store *self, const struct halay_config *config)
 {
-    unsigned char secret[HALAY_SECRET_BYTES];
     struct halay_log *log = self->base.log;
 
-    enum halay_status status = halay_store_read_secret(log, config->store_secret_fd, secret);
+    enum halay_status status = halay_store_read_secret(log, config->store_secret_fd, self->secret);
     if (status != HALAY_OK)
         return status;
-    status = halay_store_client_open(log, config->store_address, secret, config->rank, config->start_timeout_ms,
-                                     &self->client, &self->generation);
-    explicit_bzero(secret, sizeof secret);
-    return status;
+    return halay_store_client_open(log, config->store_address, self->secret, config->rank, config->start_timeout_ms,
+                                   &self->client, &self->generation);
 }
 
 enum halay_status halay_boot_store_create(struct halay_log *log, const struct halay_config *config,
@@ -106,7 +116,7 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
     self->base = (struct halay_boot) { .ops = &store_ops, .rank = config->rank, .size = config->size, .log = log };
     status = connect_to_store(self, config);
     if (status != HALAY_OK) {
-        free(self);
+        boot_free(self);
         return status;
     }
     *out = &self->base;

@@ -31,6 +31,7 @@
 #endif
 
 enum { LOOK_US = 1000, LOOK_SLOWLY_US = 10000 };
+enum { DEAD = 1, UNREACHABLE };
 
 /* What ranks tell each other; the same layout for all of a release. */
 struct identity {
@@ -56,7 +57,7 @@ struct halay_peers {
     _Atomic int64_t next_look_us; /* who moves it on by compare and swap is the looker of this round */
     _Atomic int looking;          /* acquire, release: rounds do not overlap */
     _Atomic int dead;             /* -1, or the first rank found dead; release, acquire */
-    _Atomic unsigned char *deaths; /* owned: [size], who else; release, acquire */
+    _Atomic unsigned char *deaths; /* owned: [size], DEAD, UNREACHABLE or 0; release, acquire */
 };
 
 /* ---- who am I ---- */
@@ -208,16 +209,26 @@ static int has_ended(const struct halay_peers *peers, int rank)
            start_time_of(peers->who[rank].pid) != peers->who[rank].start_time;
 }
 
+/* Found by the looker and by the driver: whoever is first says so. */
+static void declare(struct halay_peers *peers, int rank, unsigned char what, const char *why)
+{
+    unsigned char alive = 0;
+    int nobody = -1;
+
+    if (!atomic_compare_exchange_strong_explicit(&peers->deaths[rank], &alive, what, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return;
+    halay_error(peers->log, "rank %d (process %d on '%s') %s: %s", rank, halay_peers_pid(peers, rank),
+                halay_peers_host(peers, rank), what == DEAD ? "is dead" : "cannot be reached", why);
+    atomic_compare_exchange_strong_explicit(&peers->dead, &nobody, rank, memory_order_release, memory_order_relaxed);
+}
+
 static void declare_dead(struct halay_peers *peers, int rank)
 {
     char how[128];
 
     describe_end(peers->watch[rank].fd, how, sizeof how);
-    halay_error(peers->log, "rank %d (process %d on '%s') is dead: %s", rank, halay_peers_pid(peers, rank),
-                halay_peers_host(peers, rank), how);
-    atomic_store_explicit(&peers->deaths[rank], 1, memory_order_release);
-    if (atomic_load_explicit(&peers->dead, memory_order_relaxed) < 0)
-        atomic_store_explicit(&peers->dead, rank, memory_order_release);
+    declare(peers, rank, DEAD, how);
 }
 
 /* Nothing more will be heard of it: close the descriptor, so that poll has less to look at. */
@@ -273,7 +284,7 @@ enum halay_status halay_peers_check(struct halay_peers *peers, int *rank)
 
 int halay_peers_is_dead(const struct halay_peers *peers, int rank)
 {
-    return atomic_load_explicit(&peers->deaths[rank], memory_order_acquire);
+    return atomic_load_explicit(&peers->deaths[rank], memory_order_acquire) != 0;
 }
 
 int halay_peers_has_died(const struct halay_peers *peers, int rank)
@@ -284,6 +295,17 @@ int halay_peers_has_died(const struct halay_peers *peers, int rank)
     int ended = peers->has_descriptors ? watch.fd >= 0 && poll(&watch, 1, 0) > 0 : has_ended(peers, rank);
 
     return ended && !has_left(peers, rank);
+}
+
+void halay_peers_set_dead(struct halay_peers *peers, int rank, int is_unreachable, const char *why)
+{
+    if (!has_left(peers, rank))
+        declare(peers, rank, is_unreachable ? UNREACHABLE : DEAD, why);
+}
+
+int halay_peers_is_unreachable(const struct halay_peers *peers, int rank)
+{
+    return atomic_load_explicit(&peers->deaths[rank], memory_order_acquire) == UNREACHABLE;
 }
 
 int halay_peers_is_stopped(const struct halay_peers *peers, int rank)

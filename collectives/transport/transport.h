@@ -90,7 +90,7 @@ struct halay_transport {
 };
 
 struct halay_transport_ops {
-    const char *name; /* "shm", "mpi", "ucx", "fake" */
+    const char *name; /* "shm", "mpi", "ucx", "tcp", "fake" */
 
     /* Start to send bytes (> 0) from buf to peer (!= rank), or to receive them into buf. buf is borrowed until the
      * transfer is done or cancelled. An error of the library below is kept and returned by the next progress. */
@@ -155,7 +155,8 @@ struct halay_transport_ops {
     /* SLEEPS only: end this rank's own sleep or doze, from any of its threads. */
     void (*wake)(struct halay_transport *t);
 
-    /* SHARED and SLEEPS only: the two halves of sleep, for a driver that may lose its role while it sleeps:
+    /* What carries the engine's messages only (shm, tcp, fake): the two halves of sleep, for a driver that may lose its role
+     * while it sleeps:
      *     token = arm(t); progress everything once more; nothing to do and not is_busy(t) ? doze(t, token, timeout_us)
      * doze waits for the bell and touches nothing else: another thread may drive meanwhile, and disarm, arm and sleep
      * itself. Whoever still has the role after it disarms. is_busy: a progress would find more to do at once. */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One rank of a job of processes with an engine, for the scripts beside it:
- * usage: job [--spawn N] WHAT [SEED]
+ * usage: job [--spawn N [--nodes LAYOUT]] WHAT [SEED]
  *
  * schedules: random programs (schedule.h). deterministic: the same bits for several orders of arrival. die: the last rank
  * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
  * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank is
  * killed while the others wait for a tensor 'w' that it never submits. observe: counters, a stall report, who comes last.
- * --spawn N starts N ranks
- * as children, with a store of its own; without it the environment (mpirun, halayrun) says who this is.
+ * --spawn N starts N ranks as children, on the nodes that LAYOUT names
+ * by a character each (all on one without it), with a store of its own; without it the environment (mpirun, halayrun) says
+ * who this is.
  */
 #include "base/clock.h"
 #include "base/store.h"
@@ -292,7 +293,27 @@ static void run_fork(struct halay_context *ctx)
     CHECK(y == (float)halay_size(ctx));
 }
 
-static int be_rank(const char *what, uint64_t seed)
+/* Nodes are numbered in the order in which they appear. */
+static void check_place(const struct halay_context *ctx, const char *layout)
+{
+    int rank = halay_rank(ctx), size = halay_size(ctx), counts[256] = { 0 }, local = 0, nodes = 0, node = -1,
+        uneven = 0;
+
+    for (int r = 0; r < size; r++) {
+        unsigned char c = (unsigned char)layout[r];
+        if (r < rank && c == (unsigned char)layout[rank])
+            local++;
+        if (c == (unsigned char)layout[rank] && node < 0)
+            node = nodes;
+        nodes += !counts[c]++;
+    }
+    for (int c = 0; c < 256; c++)
+        uneven |= counts[c] && counts[c] != counts[(unsigned char)layout[0]];
+    CHECK(halay_local_rank(ctx) == local && halay_local_size(ctx) == counts[(unsigned char)layout[rank]]);
+    CHECK(halay_cross_rank(ctx) == node && halay_cross_size(ctx) == nodes && halay_is_homogeneous(ctx) == !uneven);
+}
+
+static int be_rank(const char *what, const char *layout, uint64_t seed)
 {
     struct halay_context *ctx;
 
@@ -315,6 +336,8 @@ static int be_rank(const char *what, uint64_t seed)
     if (!CHECK(status == HALAY_OK, "%s", halay_status_string(status)))
         return 1;
     int rank = halay_rank(ctx), size = halay_size(ctx);
+    if (layout)
+        check_place(ctx, layout);
     if (!strcmp(what, "schedules")) {
         for (uint64_t i = 0; i < 6; i++)
             CHECK(schedule_run(ctx, seed + i, 4, 1) == 0, "seed %llu", (unsigned long long)(seed + i));
@@ -353,7 +376,7 @@ static int secret_fd(const unsigned char *secret)
 }
 
 /* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure. */
-static int spawn(int n, const char *what, uint64_t seed)
+static int spawn(int n, const char *layout, const char *what, uint64_t seed)
 {
     static const unsigned char secret[HALAY_SECRET_BYTES] = { 2, 7, 1 };
     struct halay_store_server *server;
@@ -370,9 +393,11 @@ static int spawn(int n, const char *what, uint64_t seed)
             continue;
         set_number("HALAY_RANK", r);
         set_number("HALAY_SIZE", n);
+        if (layout)
+            set_number("HALAY_NODE", layout[r]);
         set_number("HALAY_STORE_SECRET_FD", fd);
         REQUIRE(!setenv("HALAY_STORE_ADDRESS", halay_store_server_address(server), 1));
-        exit(be_rank(what, seed));
+        exit(be_rank(what, layout, seed));
     }
     while (left) {
         struct pollfd p = { .fd = halay_store_server_fd(server), .events = POLLIN };
@@ -394,14 +419,17 @@ static int spawn(int n, const char *what, uint64_t seed)
 int main(int argc, char **argv)
 {
     int n = argc > 2 && !strcmp(argv[1], "--spawn") ? atoi(argv[2]) : 0, at = n ? 3 : 1;
+    const char *layout = n && argc > 4 && !strcmp(argv[3], "--nodes") ? argv[4] : NULL;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc <= at || n < 0 || n > RANKS_MAX) {
-        fprintf(stderr, "usage: job [--spawn N] schedules | deterministic | die | leave | again | often | two | fork | "
+    at += layout ? 2 : 0;
+    if (argc <= at || n < 0 || n > RANKS_MAX || (layout && strlen(layout) != (size_t)n)) {
+        fprintf(stderr, "usage: job [--spawn N [--nodes LAYOUT]] schedules | deterministic | die | leave | again | "
+                        "often | two | fork | "
                         "flight | observe [SEED]\n");
         return 99;
     }
     /* Ranks that mpirun starts are given the seed: they must have the same. */
     uint64_t seed = n && argc == at + 1 ? random_seed(1, argv) : argc > at + 1 ? strtoull(argv[at + 1], NULL, 0) : 1;
-    return n ? spawn(n, argv[at], seed) : be_rank(argv[at], seed);
+    return n ? spawn(n, layout, argv[at], seed) : be_rank(argv[at], NULL, seed);
 }

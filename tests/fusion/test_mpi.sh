@@ -12,6 +12,12 @@ for n in 2 3; do
     # Under another MPI's mpirun each rank would be alone.
     [ "$(echo "$out" | grep -c "of $n: schedules passed")" = $n ] || { echo "$out"; echo "not $n ranks"; exit 1; }
 done
+# Two nodes: the address and the key of the engine's connections travel by MPI.
+if [ $mpi_flavour = openmpi ]; then
+    out=$(timeout 120 "$mpirun" --oversubscribe --bind-to none -np 2 -x HALAY_NODE=a "$job" schedules $seed : \
+        -np 1 -x HALAY_NODE=b "$job" schedules $seed 2>&1) || { echo "$out"; echo "two nodes"; exit 1; }
+    [ "$(echo "$out" | grep -c "of 3: schedules passed")" = 3 ] || { echo "$out"; echo "not 3 ranks"; exit 1; }
+fi
 HALAY_DETERMINISTIC=run HALAY_FUSION_THRESHOLD=20K mpi_run 2 "$job" deterministic $seed || exit $?
 mpi_run 2 "$job" again $seed || exit $?
 mpi_run 2 "$job" leave || exit $?

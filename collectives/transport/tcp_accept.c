@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rank 0's side of the start: a port that is open until everybody has come.
+ *
+ * Strangers, as in the store: until its proof is right a connection has a place in a fixed table and PROOF_MS to get there;
+ * when the table is full the oldest goes. A rank that was dropped so tries again. A rank that comes twice takes the place
+ * of its first connection, which it has given up.
+ */
+#include "base/clock.h"
+#include "collectives/transport/tcp_start.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { STRANGERS = 128, PROOF_MS = 5000 };
+
+struct stranger {
+    int fd;          /* owned */
+    int has_greeted; /* its hello was right: the proof is next */
+    int64_t deadline_us;
+    size_t have;
+    struct store_handshake handshake;
+};
+
+struct reception {
+    struct halay_log *log;
+    const unsigned char *key;
+    int listener, size;
+    struct halay_tcp_stream *streams;
+    int missing;
+    int count; /* of strangers, oldest first */
+    struct stranger strangers[STRANGERS];
+};
+
+static int listen_on(int family, const struct sockaddr *any, socklen_t length)
+{
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -1;
+    if ((family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) < 0) ||
+        bind(fd, any, length) < 0 || listen(fd, SOMAXCONN) < 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+enum halay_status halay_tcp_listen(struct halay_log *log, int *out, int *port)
+{
+    struct sockaddr_in6 both = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT };
+    struct sockaddr_in old = { .sin_family = AF_INET };
+    struct sockaddr_storage bound;
+    socklen_t length = sizeof bound;
+
+    int fd = listen_on(AF_INET6, (struct sockaddr *)&both, sizeof both);
+    if (fd < 0) /* a system without IPv6 */
+        fd = listen_on(AF_INET, (struct sockaddr *)&old, sizeof old);
+    if (fd < 0 || getsockname(fd, (struct sockaddr *)&bound, &length) < 0) {
+        halay_error(log, "cannot listen for the other hosts' ranks: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return HALAY_ERR_SYSTEM;
+    }
+    *port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                              : ((struct sockaddr_in *)&bound)->sin_port);
+    *out = fd;
+    return HALAY_OK;
+}
+
+static void forget(struct reception *r, int i)
+{
+    explicit_bzero(&r->strangers[i].handshake, sizeof r->strangers[i].handshake);
+    memmove(&r->strangers[i], &r->strangers[i + 1], (size_t)(r->count - i - 1) * sizeof *r->strangers);
+    r->count--;
+}
+
+static void drop(struct reception *r, int i, const char *why)
+{
+    halay_info(r->log, "a stranger was dropped from the engine's port: %s", why);
+    close(r->strangers[i].fd);
+    forget(r, i);
+}
+
+static void take_in(struct reception *r)
+{
+    int fd = accept4(r->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd < 0) {
+        if ((errno == EMFILE || errno == ENFILE) && r->count)
+            drop(r, 0, "out of descriptors");
+        return; /* anything else is that connection's trouble, or comes again */
+    }
+    if (r->count == STRANGERS)
+        drop(r, 0, "too many at once");
+    r->strangers[r->count++] = (struct stranger){ .fd = fd, .deadline_us = halay_deadline_us(PROOF_MS) };
+}
+
+/* Nonzero if the stranger is still one. */
+static int take_hello(struct reception *r, int i)
+{
+    struct stranger *s = &r->strangers[i];
+
+    if (!store_is_hello(&s->handshake, r->key)) {
+        drop(r, i, "no hello that is signed with this job's secret");
+        return 0;
+    }
+    store_make_challenge(&s->handshake, r->key, HALAY_TCP_VERSION);
+    /* Of another version too: it names ours, then that side closes. A fresh socket takes so little at once. */
+    if (send(s->fd, s->handshake.challenge, STORE_HELLO_BYTES, MSG_NOSIGNAL) != STORE_HELLO_BYTES) {
+        drop(r, i, "it takes no answer");
+        return 0;
+    }
+    s->has_greeted = 1;
+    s->have = 0;
+    return 1;
+}
+
+static void take_proof(struct reception *r, int i)
+{
+    struct stranger *s = &r->strangers[i];
+    uint32_t rank = store_rank(s->handshake.hello);
+
+    if (!store_is_proof(&s->handshake, r->key)) {
+        drop(r, i, "a wrong proof");
+        return;
+    }
+    if (store_version(s->handshake.hello) != HALAY_TCP_VERSION || rank < 1 || rank >= (uint32_t)r->size) {
+        drop(r, i, "no rank of this job, or of another version");
+        return;
+    }
+    struct halay_tcp_stream *stream = &r->streams[rank];
+    if (stream->fd < 0)
+        r->missing--;
+    else
+        close(stream->fd);
+    stream->fd = s->fd;
+    store_open_channels(&s->handshake, r->key, &stream->in, &stream->out);
+    forget(r, i);
+}
+
+/* Read to the number of bytes that its phase needs and not one more. */
+static void hear(struct reception *r, int i)
+{
+    struct stranger *s = &r->strangers[i];
+    size_t need = s->has_greeted ? STORE_MAC_BYTES : STORE_HELLO_BYTES;
+    unsigned char *to = s->has_greeted ? s->handshake.proof : s->handshake.hello;
+
+    ssize_t n = recv(s->fd, to + s->have, need - s->have, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return;
+    if (n <= 0) {
+        drop(r, i, "it went away");
+        return;
+    }
+    s->have += (size_t)n;
+    if (s->have < need)
+        return;
+    if (s->has_greeted)
+        take_proof(r, i);
+    else if (take_hello(r, i))
+        hear(r, i);
+}
+
+static void drop_late(struct reception *r)
+{
+    while (r->count && halay_deadline_passed(r->strangers[0].deadline_us))
+        drop(r, 0, "no proof in time");
+}
+
+static enum halay_status say_who_is_missing(const struct reception *r)
+{
+    for (int rank = 1; rank < r->size; rank++)
+        if (r->streams[rank].fd < 0)
+            halay_error(r->log, "rank %d has not connected with rank 0 (HALAY_START_TIMEOUT)", rank);
+    return HALAY_ERR_TIMEOUT;
+}
+
+/* One wait, and what it brought. */
+static enum halay_status receive(struct reception *r, int64_t deadline_us)
+{
+    struct pollfd fds[STRANGERS + 1];
+    int count = r->count;
+    int64_t until = count && r->strangers[0].deadline_us < deadline_us ? r->strangers[0].deadline_us : deadline_us;
+
+    fds[count] = (struct pollfd){ .fd = r->listener, .events = POLLIN };
+    for (int i = 0; i < count; i++)
+        fds[i] = (struct pollfd){ .fd = r->strangers[i].fd, .events = POLLIN };
+    if (poll(fds, (nfds_t)count + 1, halay_deadline_left_ms(until)) < 0 && errno != EINTR) {
+        halay_error(r->log, "cannot wait for the other hosts' ranks: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    for (int i = count - 1; i >= 0; i--) /* backwards: who is dropped moves the later ones */
+        if (fds[i].revents)
+            hear(r, i);
+    if (fds[count].revents)
+        take_in(r);
+    drop_late(r);
+    return HALAY_OK;
+}
+
+enum halay_status halay_tcp_accept_all(struct halay_log *log, int listener, const unsigned char *key, int size,
+                                       int64_t deadline_us, struct halay_tcp_stream *streams)
+{
+    struct reception r = {
+        .log = log, .key = key, .listener = listener, .size = size, .streams = streams, .missing = size - 1
+    };
+    enum halay_status status = HALAY_OK;
+
+    while (r.missing && status == HALAY_OK)
+        status = halay_deadline_passed(deadline_us) ? say_who_is_missing(&r) : receive(&r, deadline_us);
+    while (r.count)
+        drop(&r, 0, "everybody has come");
+    return status;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Addresses by which other hosts may reach this one. All are offered: which of them can be reached, the others find out by
+ * trying, so that nobody has to name an interface.
+ */
+#include "collectives/transport/tcp_start.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Zero if it is of no use to others. */
+static int take(const struct sockaddr *from, int port, struct halay_tcp_address *to)
+{
+    *to = (struct halay_tcp_address){ .family = from->sa_family, .port = (uint16_t)port };
+    if (from->sa_family == AF_INET) {
+        memcpy(to->bytes, &((const struct sockaddr_in *)from)->sin_addr, 4);
+        return 1;
+    }
+    if (from->sa_family != AF_INET6)
+        return 0;
+    const struct in6_addr *address = &((const struct sockaddr_in6 *)from)->sin6_addr;
+    memcpy(to->bytes, address, 16);
+    return !IN6_IS_ADDR_LINKLOCAL(address); /* means nothing without the name of the other side's interface */
+}
+
+enum halay_status halay_tcp_own_addresses(struct halay_log *log, int port, struct halay_tcp_address *addresses,
+                                          int *count)
+{
+    struct ifaddrs *all;
+    int n = 0;
+
+    if (getifaddrs(&all) < 0) {
+        halay_error(log, "cannot list this host's addresses: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    for (int is_loopback = 0; is_loopback < 2; is_loopback++)
+        for (struct ifaddrs *i = all; i && n < HALAY_TCP_ADDRESSES; i = i->ifa_next)
+            if (i->ifa_addr && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK) == !is_loopback)
+                n += take(i->ifa_addr, port, &addresses[n]);
+    freeifaddrs(all);
+    *count = n;
+    return HALAY_OK;
+}
+
+socklen_t halay_tcp_sockaddr(const struct halay_tcp_address *address, struct sockaddr_storage *out)
+{
+    memset(out, 0, sizeof *out);
+    if (address->family == AF_INET) {
+        struct sockaddr_in *in = (struct sockaddr_in *)out;
+        in->sin_family = AF_INET;
+        in->sin_port = htons(address->port);
+        memcpy(&in->sin_addr, address->bytes, 4);
+        return sizeof *in;
+    }
+    struct sockaddr_in6 *in = (struct sockaddr_in6 *)out;
+    in->sin6_family = AF_INET6;
+    in->sin6_port = htons(address->port);
+    memcpy(&in->sin6_addr, address->bytes, 16);
+    return sizeof *in;
+}
+
+void halay_tcp_address_text(const struct halay_tcp_address *address, char *text, size_t size)
+{
+    char name[INET6_ADDRSTRLEN] = "?";
+
+    inet_ntop(address->family, address->bytes, name, sizeof name);
+    snprintf(text, size, address->family == AF_INET6 ? "[%s]:%d" : "%s:%d", name, address->port);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the connections of the tcp transport are made: addresses (tcp_address.c), rank 0's side (tcp_accept.c), the others'
+ * (tcp_connect.c), and the whole (tcp_start.c).
+ *
+ *     rank 0: listens on a free port          the others
+ *        ---- bootstrap: where, and a salt ---->
+ *        <--- hello (rank) ---------------------   to all of rank 0's addresses at once
+ *        ---- challenge ----------------------->   the first that answers is the one; the others are closed
+ *        <--- proof ----------------------------
+ *     closes the port when all have come
+ *
+ * The key of the handshake comes from the job's secret and the salt, so a connection of another world of the same job does
+ * not fit. Where the bootstrap has no secret, the salt is one, and travels by the bootstrap only.
+ */
+#ifndef HALAY_TCP_START_H
+#define HALAY_TCP_START_H
+
+#include "collectives/transport/tcp_stream.h"
+#include <netinet/in.h>
+
+enum { HALAY_TCP_VERSION = 1, HALAY_TCP_ADDRESSES = 16 };
+
+struct halay_tcp_address {
+    uint16_t family; /* AF_INET or AF_INET6; 0: none */
+    uint16_t port;   /* in the order of the host */
+    unsigned char bytes[16];
+};
+
+/* What rank 0 tells the others. */
+struct halay_tcp_place {
+    struct halay_tcp_address addresses[HALAY_TCP_ADDRESSES];
+    unsigned char salt[HALAY_SECRET_BYTES];
+};
+
+/* This host's addresses, at most HALAY_TCP_ADDRESSES, loopback last; those that need to be told which interface they are on
+ * are left out. *count: how many. */
+enum halay_status halay_tcp_own_addresses(struct halay_log *log, int port, struct halay_tcp_address *addresses,
+                                          int *count);
+/* As the system takes it. */
+socklen_t halay_tcp_sockaddr(const struct halay_tcp_address *address, struct sockaddr_storage *out);
+/* "10.0.0.1:4000", "[::1]:4000" */
+void halay_tcp_address_text(const struct halay_tcp_address *address, char *text, size_t size);
+
+/* Rank 0: a socket that listens on all addresses of both families, and its port. */
+enum halay_status halay_tcp_listen(struct halay_log *log, int *fd, int *port);
+/* Rank 0: until every other rank has come; streams: [size], of the others. Closes nothing but strangers.
+ * HALAY_ERR_TIMEOUT, logged: who is missing. */
+enum halay_status halay_tcp_accept_all(struct halay_log *log, int listener, const unsigned char *key, int size,
+                                       int64_t deadline_us, struct halay_tcp_stream *streams);
+/* The others: the connection with rank 0. HALAY_ERR_SYSTEM, HALAY_ERR_TIMEOUT, HALAY_ERR_VERSION, logged. */
+enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tcp_place *place,
+                                    const unsigned char *key, int rank, const char *host, int64_t deadline_us,
+                                    struct halay_tcp_stream *stream);
+
+/* All of it; streams: [size], fd -1 for whoever is not connected with this rank. */
+enum halay_status halay_tcp_start(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
+                                  int timeout_ms, struct halay_tcp_stream *streams);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tcp transport, with ranks as processes: it conforms (two ranks: it joins all with rank 0 only); rank 0 and several:
+ * messages, one that is killed while all sleep, one that leaves; strangers at the port while it is open, and none
+ * afterwards; a job with another secret; messages that were changed on their way.
+ */
+#include "../test.h"
+#include "base/clock.h"
+#include "collectives/transport/peers.h"
+#include "collectives/transport/tcp_start.h"
+#include "conformance.h"
+#include "shared_boot.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STRANGERS = 300, TIMEOUT_MS = 60000 };
+
+struct job {
+    void (*run)(struct conformance *c);
+    int size, killed; /* the rank that ends by SIGKILL, or -1 */
+    int is_quiet;     /* error lines are what is wanted */
+    int has_strangers, other_secret;
+};
+
+/* ---- a bootstrap with a secret, and a moment at which the port is known and open ---- */
+
+struct test_boot {
+    struct halay_boot base;
+    struct halay_boot *under;
+    const struct job *job;
+    struct halay_tcp_address port; /* rank 0's */
+    int held[STRANGERS];
+};
+
+/* Some say nothing, some rubbish, some a hello without the key; all hold on. */
+static void send_strangers(struct test_boot *b)
+{
+    struct store_handshake h;
+    unsigned char wrong[HALAY_SECRET_BYTES] = { 9 };
+    struct sockaddr_storage to;
+    socklen_t length = halay_tcp_sockaddr(&b->port, &to);
+
+    for (int i = 0; i < STRANGERS; i++) {
+        b->held[i] = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        REQUIRE(b->held[i] >= 0);
+        if (!CHECK(connect(b->held[i], (struct sockaddr *)&to, length) == 0, "%s", strerror(errno)))
+            return;
+        store_make_hello(&h, wrong, HALAY_TCP_VERSION, 1);
+        if (i % 3)
+            (void)!send(b->held[i], i % 3 == 1 ? (void *)&h : (void *)"GET / HTTP/1.1\r\n\r\n",
+                        i % 3 == 1 ? STORE_HELLO_BYTES : 18, MSG_NOSIGNAL);
+    }
+}
+
+static enum halay_status test_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
+                                        int timeout_ms)
+{
+    struct test_boot *b = (struct test_boot *)boot;
+
+    enum halay_status status = b->under->ops->allgather(b->under, mine, bytes, all, timeout_ms);
+    if (status != HALAY_OK || bytes != sizeof(struct halay_tcp_place))
+        return status;
+    const struct halay_tcp_place *place = all; /* rank 0's */
+    for (int i = 0; i < HALAY_TCP_ADDRESSES && place->addresses[i].family; i++)
+        b->port = place->addresses[i]; /* the last one is a loopback */
+    if (b->job->has_strangers && boot->rank == 1)
+        send_strangers(b);
+    return status;
+}
+
+static void test_secret(struct halay_boot *boot, unsigned char *secret)
+{
+    const struct test_boot *b = (struct test_boot *)boot;
+
+    memset(secret, b->job->other_secret && boot->rank ? 2 : 1, HALAY_SECRET_BYTES);
+}
+
+static const struct halay_boot_ops test_ops = { .name = "test", .allgather = test_allgather, .secret = test_secret };
+
+/* ---- ranks ---- */
+
+static void drop_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg, (void)level, (void)line;
+}
+
+static int run_rank(const struct job *job, struct shared_board *board, int rank)
+{
+    struct halay_log log;
+    struct halay_peers *peers;
+    struct test_boot boot = { .job = job };
+    struct conformance c = { .seed = 1, .large = 1 << 20, .iterations = 500, .boot = &boot.base };
+
+    alarm(200);
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    log.rank = rank;
+    log.write = job->is_quiet ? drop_line : NULL;
+    boot.under = shared_boot_create(board, rank, &log);
+    boot.base = (struct halay_boot){ .ops = &test_ops, .rank = rank, .size = job->size, .log = &log };
+    if (!CHECK(halay_peers_create(&log, &boot.base, NULL, TIMEOUT_MS, &peers) == HALAY_OK))
+        return 1;
+    halay_peers_set_grace(peers, 200000); /* goodbyes come by message */
+    enum halay_status status = halay_tcp_open(&log, &boot.base, peers, job->other_secret ? 1000 : TIMEOUT_MS, &c.t);
+    if (job->other_secret) {
+        CHECK(status == HALAY_ERR_TIMEOUT, "rank %d: %s", rank, halay_status_string(status));
+    } else if (CHECK(status == HALAY_OK, "%s", halay_status_string(status))) {
+        struct sockaddr_storage to;
+        socklen_t length = halay_tcp_sockaddr(&boot.port, &to);
+        job->run(&c);
+        int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        REQUIRE(fd >= 0);
+        CHECK(connect(fd, (struct sockaddr *)&to, length) < 0 && errno == ECONNREFUSED, "the port is closed");
+        close(fd);
+        if (c.t)
+            c.t->ops->close(c.t);
+    }
+    halay_peers_destroy(peers);
+    boot.under->ops->destroy(boot.under);
+    halay_log_fini(&log);
+    return conformance_failed() || test_failed;
+}
+
+static void run(const struct job *job)
+{
+    struct shared_board *board = shared_board_create(job->size);
+    pid_t pids[8];
+    int status;
+
+    fflush(stdout);
+    for (int r = 0; r < job->size; r++) {
+        REQUIRE((pids[r] = fork()) >= 0);
+        if (!pids[r]) {
+            test_failed = 0; /* a rank answers for itself */
+            int failed = run_rank(job, board, r);
+            fflush(stdout);
+            _exit(failed);
+        }
+    }
+    for (int r = 0; r < job->size; r++) {
+        REQUIRE(waitpid(pids[r], &status, 0) == pids[r]);
+        if (r == job->killed)
+            CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "rank %d of %d", r, job->size);
+        else
+            CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank %d of %d ended with %#x", r, job->size, status);
+    }
+    shared_board_destroy(board);
+}
+
+/* ---- jobs ---- */
+
+static enum halay_status finish(struct halay_transport *t, struct halay_transfer *x)
+{
+    enum halay_status status = HALAY_OK;
+
+    while (status == HALAY_OK && !halay_transfer_is_done(x)) {
+        uint32_t token = t->ops->arm(t);
+        status = t->ops->progress(t);
+        if (status == HALAY_OK && !halay_transfer_is_done(x))
+            t->ops->sleep(t, token, -1);
+        else
+            t->ops->disarm(t);
+    }
+    return status;
+}
+
+/* Everybody to rank 0, and back. */
+static void job_star(struct conformance *c)
+{
+    struct halay_transport *t = c->t;
+    struct halay_transfer x = { 0 };
+
+    for (int round = 0; round < 50; round++)
+        for (int r = 1; r < t->size; r++) {
+            int32_t word = t->rank ? 100 * t->rank + round : -1;
+            if (t->rank == 0) {
+                t->ops->recv(t, r, 1, &word, sizeof word, &x);
+                CHECK(finish(t, &x) == HALAY_OK && word == 100 * r + round);
+                t->ops->send(t, r, 2, &word, sizeof word, &x);
+                CHECK(finish(t, &x) == HALAY_OK);
+            } else if (r == t->rank) {
+                t->ops->send(t, 0, 1, &word, sizeof word, &x);
+                CHECK(finish(t, &x) == HALAY_OK);
+                word = 0;
+                t->ops->recv(t, 0, 2, &word, sizeof word, &x);
+                CHECK(finish(t, &x) == HALAY_OK && word == 100 * r + round);
+            }
+        }
+}
+
+static void kill_self(void *arg)
+{
+    (void)arg;
+    raise(SIGKILL);
+}
+
+static void job_death(struct conformance *c)
+{
+    conformance_death(c, 1, kill_self, NULL);
+}
+
+/* Rank 0 sleeps with a receive from each; the last rank dies, the others leave when rank 0 says so. */
+static void job_death_asleep(struct conformance *c)
+{
+    struct halay_transport *t = c->t;
+    struct halay_transfer x[8] = { { 0 } };
+    int last = t->size - 1;
+    char byte = 0, bytes[8];
+
+    if (t->rank == last)
+        raise(SIGKILL);
+    if (t->rank) {
+        t->ops->recv(t, 0, 3, &byte, 1, &x[0]);
+        while (!halay_transfer_is_done(&x[0])) /* processes of this host are watched: it may have heard of the death */
+            if (finish(t, &x[0]) != HALAY_OK)
+                CHECK(t->failed_peer == last && !t->lost[0]);
+        return;
+    }
+    for (int r = 1; r < t->size; r++)
+        t->ops->recv(t, r, 4, &bytes[r], 1, &x[r]);
+    CHECK(finish(t, &x[last]) == HALAY_ERR_PEER && t->failed_peer == last && t->lost[last]);
+    for (int r = 1; r < t->size; r++)
+        t->ops->cancel(t, &x[r]);
+    for (int r = 1; r < last; r++) {
+        t->ops->send(t, r, 3, &byte, 1, &x[r]);
+        while (!halay_transfer_is_done(&x[r]) && t->ops->progress(t) == HALAY_ERR_PEER)
+            ;
+        CHECK(halay_transfer_is_done(&x[r]), "who is not lost is still reached");
+    }
+}
+
+static void job_leave(struct conformance *c)
+{
+    conformance_leave(c);
+}
+
+/* ---- one stream ---- */
+
+static void check_stream(void)
+{
+    int fds[2];
+    struct halay_tcp_stream a = { .fd = -1 }, b = { .fd = -1 };
+    struct halay_tcp_message m;
+
+    REQUIRE(store_init(NULL) == HALAY_OK);
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
+    a.fd = fds[0];
+    b.fd = fds[1];
+    CHECK(halay_tcp_stream_queue(&a, 7, "hello", 5) == HALAY_OK && halay_tcp_stream_queue(&a, 8, NULL, 0) == HALAY_OK);
+    halay_tcp_stream_write(&a);
+    CHECK(a.written == a.queued);
+    CHECK(halay_tcp_stream_read(&b) == HALAY_OK);
+    CHECK(halay_tcp_stream_next(&b, &m) == HALAY_OK && m.tag == 7 && m.bytes == 5 && !memcmp(m.payload, "hello", 5));
+    CHECK(halay_tcp_stream_next(&b, &m) == HALAY_OK && m.tag == 8 && m.bytes == 0);
+    CHECK(halay_tcp_stream_next(&b, &m) == HALAY_IN_PROGRESS);
+    /* Changed on its way. */
+    CHECK(halay_tcp_stream_queue(&a, 7, "hello", 5) == HALAY_OK);
+    a.unsent[9] ^= 1;
+    halay_tcp_stream_write(&a);
+    CHECK(halay_tcp_stream_read(&b) == HALAY_OK && halay_tcp_stream_next(&b, &m) == HALAY_ERR_AUTH);
+    b.taken = b.received_bytes;
+    CHECK(send(a.fd, "\377\377\377\377????", 8, 0) == 8);
+    CHECK(halay_tcp_stream_read(&b) == HALAY_OK && halay_tcp_stream_next(&b, &m) == HALAY_ERR_FORMAT);
+    halay_tcp_stream_fini(&a);
+    CHECK(!b.has_ended && halay_tcp_stream_read(&b) == HALAY_OK && b.has_ended);
+    halay_tcp_stream_fini(&b);
+}
+
+int main(void)
+{
+    check_stream();
+    run(&(struct job){ .run = conformance_run, .size = 2, .killed = -1 });
+    run(&(struct job){ .run = job_star, .size = 5, .killed = -1 });
+    run(&(struct job){ .run = job_death, .size = 2, .killed = 1, .is_quiet = 1 });
+    run(&(struct job){ .run = job_death_asleep, .size = 4, .killed = 3, .is_quiet = 1 });
+    run(&(struct job){ .run = job_leave, .size = 2, .killed = -1, .is_quiet = 1 });
+    run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .has_strangers = 1 });
+    run(&(struct job){ .size = 2, .killed = -1, .is_quiet = 1, .other_secret = 1 });
+    return test_end();
+}
