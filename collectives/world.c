@@ -411,11 +411,16 @@ enum halay_status halay_world_open_control(struct halay_world *world)
     enum halay_status status =
         halay_tcp_open(world->log, world->boot, world->peers, world->config.start_timeout_ms, &t);
     status = agree(world, status);
-    if (status == HALAY_OK)
-        world->control = t;
-    else if (t)
-        t->ops->close(t);
-    return status;
+    if (status != HALAY_OK) {
+        if (t)
+            t->ops->close(t);
+        return status;
+    }
+    world->control = t;
+    world->data_rings = world->data->ops->event_fd != NULL;
+    if (world->data_rings)
+        halay_tcp_listen_to(t, world->data->ops->event_fd(world->data));
+    return HALAY_OK;
 }
 
 /* ---- open and close ---- */

@@ -39,6 +39,7 @@ struct halay_world {
     /* What the engine's messages go over: SLEEPS. Owned unless it is `data` or `under`. On several hosts NULL until
      * halay_world_open_control. */
     struct halay_transport *control;
+    int data_rings; /* news of `data` end a sleep in `control`: its fd_arm is called before */
     struct halay_group_ids ids;
     struct halay_group *groups;  /* borrowed: all groups that are open */
     int closes_with_groups;      /* the last group that is closed closes the world */

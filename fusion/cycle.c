@@ -33,8 +33,11 @@
  * news first and then ring. Inside the process all is under the lock: who has news for a driver that is awake leaves them
  * there (has_news), and it looks there before it falls asleep; a sleeper notes under the lock that it needs a bell
  * (bell_wanted), with a token from before; whoever takes that note rings after it has unlocked, so everybody who had noted
- * it by then wakes, or with the old token does not fall asleep. Where data travel over a transport that cannot sleep, the
- * driver polls while collectives are under way.
+ * it by then wakes, or with the old token does not fall asleep.
+ *
+ * Data may travel over another transport than the one in which the driver sleeps. Either news of that end the sleep too (a
+ * descriptor, world->data_rings), or not: then, while collectives are under way, it polls, and once nothing has come for
+ * POLL_US it naps. Over several nodes it naps although the messages ring: the memory of a node has no bell there.
  */
 #include "base/clock.h"
 #include "base/relax.h"
@@ -45,6 +48,8 @@
 #define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
 #define PENDING_SLEEP_US 500000 /* the longest sleep while something is pending */
 #define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
+#define POLL_US 200             /* how long data that ring no bell are polled for without a nap */
+#define NAP_US 50
 #define AT_ONCE_US 50           /* a wait that comes so soon after a submission, or another wait, has followed at once */
 
 enum { AT_ONCE_TIMES = 3 };
@@ -60,12 +65,22 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
+/* Is something under way whose news don't end a sleep? */
+static int must_poll(const struct halay_context *ctx)
+{
+    const struct halay_world *world = ctx->world;
+
+    return ctx->running_count && world->data != ctx->control && (!world->data_rings || world->node);
+}
+
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
 {
     int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx);
 
-    if (longest > PENDING_SLEEP_US &&
-        (halay_engine_is_pending(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
+    if (must_poll(ctx))
+        longest = NAP_US;
+    else if (longest > PENDING_SLEEP_US &&
+             (halay_engine_is_pending(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
         longest = PENDING_SLEEP_US;
     return (long)(left < longest ? left : longest);
 }
@@ -131,7 +146,7 @@ static int doze(struct halay_context *ctx, uint32_t token, int is_thread, int64_
     uint64_t role = ctx->role;
     int sleeps = fall_asleep_locked(ctx, is_thread), has_role = 1;
     pthread_mutex_unlock(&ctx->lock);
-    int64_t since_ns = sleeps && halay_recording(&ctx->recorder) ? halay_now_ns() : 0;
+    int64_t since_ns = sleeps && timeout_us > NAP_US && halay_recording(&ctx->recorder) ? halay_now_ns() : 0;
     if (sleeps) {
         t->ops->doze(t, token, timeout_us);
         pthread_mutex_lock(&ctx->lock);
@@ -145,15 +160,26 @@ static int doze(struct halay_context *ctx, uint32_t token, int is_thread, int64_
     return has_role;
 }
 
-/* Nonzero if the role is still ours. */
-static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us)
+/* Does what comes over the other transport from now on end a sleep, if it can? */
+static int data_is_quiet(struct halay_context *ctx)
+{
+    struct halay_transport *data = ctx->world->data;
+
+    return !ctx->world->data_rings || data->ops->fd_arm(data);
+}
+
+/* Nonzero if the role is still ours. *did: the last look before the sleep found something. */
+static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us,
+                      int *did)
 {
     struct halay_transport *t = ctx->control;
 
+    *did = 0;
     if (!t)
         return sleep_here(ctx, is_thread, deadline_us);
     uint32_t token = t->ops->arm(t);
-    if (!halay_engine_step(ctx) && !(done && done(arg)) && !t->ops->is_busy(t))
+    *did = halay_engine_step(ctx);
+    if (!*did && !(done && done(arg)) && !t->ops->is_busy(t) && data_is_quiet(ctx))
         return doze(ctx, token, is_thread, deadline_us);
     t->ops->disarm(t);
     return 1;
@@ -165,6 +191,7 @@ static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, i
 {
     long spin_us = is_thread ? ctx->spin_thread_us : ctx->spin_waiter_us;
     int64_t idle_since = 0;
+    int did;
 
     for (;;) {
         if (halay_engine_step(ctx)) {
@@ -176,22 +203,20 @@ static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, i
         if ((done && done(arg)) || is_wanted_elsewhere(ctx, is_thread) ||
             (deadline_us != HALAY_NEVER && ctx->now_us >= deadline_us))
             return 1;
-        if (ctx->running_count && ctx->world->data != ctx->control) {
-            sched_yield(); /* its news ring no bell */
-            continue;
-        }
-        if (spin_us > 0 && atomic_load_explicit(&ctx->in_flight, memory_order_relaxed)) {
+        long awake_us = must_poll(ctx) && spin_us < POLL_US ? POLL_US : spin_us;
+        if (awake_us > 0 && atomic_load_explicit(&ctx->in_flight, memory_order_relaxed)) {
             if (!idle_since)
                 idle_since = ctx->now_us;
-            if (ctx->now_us - idle_since < spin_us) {
-                halay_relax();
+            if (ctx->now_us - idle_since < awake_us) {
+                must_poll(ctx) ? (void)sched_yield() : halay_relax();
                 continue;
             }
         }
         halay_count(&ctx->tally.sleeps, 1);
-        if (!sleep_once(ctx, done, arg, is_thread, deadline_us))
+        if (!sleep_once(ctx, done, arg, is_thread, deadline_us, &did))
             return 0;
-        idle_since = 0;
+        if (did || !must_poll(ctx)) /* one nap follows the other while nothing comes */
+            idle_since = 0;
     }
 }
 

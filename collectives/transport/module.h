@@ -19,7 +19,7 @@
 #include "collectives/transport/transport.h"
 
 /* Goes up whenever one of the structs here, in transport.h, boot.h or config.h changes. */
-enum { HALAY_MODULE_ABI = 6 };
+enum { HALAY_MODULE_ABI = 7 };
 
 /* What the library lends to a module. Lives, with all it points to, until everything that the module created with it is
  * destroyed. */

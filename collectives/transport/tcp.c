@@ -68,6 +68,7 @@ struct tcp_transport {
     unsigned looks;            /* progress calls since the last look at the processes; driver only */
     int sockets;               /* owned: epoll */
     int bell;                  /* owned: eventfd */
+    int other;                 /* borrowed: what else ends a sleep, -1: nothing */
     _Atomic uint32_t wakes;    /* W1, release; D2, acquire */
     pthread_mutex_t lock;      /* nothing else is taken under it */
     int dozers;                /* guarded by lock */
@@ -394,7 +395,9 @@ static int tcp_is_busy(struct halay_transport *t)
 static void tcp_doze(struct halay_transport *t, uint32_t token, long timeout_us)
 {
     struct tcp_transport *self = self_of(t);
-    struct pollfd fds[2] = { { .fd = self->bell, .events = POLLIN }, { .fd = self->sockets, .events = POLLIN } };
+    struct pollfd fds[] = { { .fd = self->bell, .events = POLLIN },
+                            { .fd = self->sockets, .events = POLLIN },
+                            { .fd = self->other, .events = POLLIN } };
     long us = timeout_us < 0 || timeout_us > SLEEP_MOST_US ? SLEEP_MOST_US : timeout_us;
     struct timespec timeout = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
     uint64_t rung;
@@ -403,7 +406,7 @@ static void tcp_doze(struct halay_transport *t, uint32_t token, long timeout_us)
     self->dozers++;
     pthread_mutex_unlock(&self->lock);
     if (atomic_load_explicit(&self->wakes, memory_order_acquire) == token)
-        (void)ppoll(fds, 2, &timeout, NULL); /* whatever ends it: the caller looks */
+        (void)ppoll(fds, sizeof fds / sizeof *fds, &timeout, NULL); /* whatever ends it: the caller looks */
     pthread_mutex_lock(&self->lock);
     if (!--self->dozers && read(self->bell, &rung, sizeof rung) < 0 && errno != EAGAIN)
         halay_warning(t->log, "reading an eventfd: %s", strerror(errno));
@@ -424,6 +427,11 @@ static void tcp_wake(struct halay_transport *t)
     atomic_fetch_add_explicit(&self->wakes, 1, memory_order_release);
     if (write(self->bell, &one, sizeof one) < 0 && errno != EAGAIN) /* EAGAIN: rung 2^64 - 1 times over */
         halay_warning(t->log, "writing an eventfd: %s", strerror(errno));
+}
+
+void halay_tcp_listen_to(struct halay_transport *t, int fd)
+{
+    self_of(t)->other = fd;
 }
 
 /* ---- start and end ---- */
@@ -568,7 +576,7 @@ enum halay_status halay_tcp_open(struct halay_log *log, struct halay_boot *boot,
                                            .failed_peer = -1,
                                            .log = log };
     self->watch = peers;
-    self->sockets = self->bell = -1;
+    self->sockets = self->bell = self->other = -1;
     pthread_mutex_init(&self->lock, NULL); /* cannot fail on Linux */
     enum halay_status status = peers_allocate(self);
     if (status == HALAY_OK)

@@ -32,4 +32,7 @@ enum {
 enum halay_status halay_tcp_open(struct halay_log *log, struct halay_boot *boot, struct halay_peers *peers,
                                  int timeout_ms, struct halay_transport **out);
 
+/* From now on a readable fd ends a sleep too. Borrowed until close; not while anybody sleeps. */
+void halay_tcp_listen_to(struct halay_transport *t, int fd);
+
 #endif

@@ -163,6 +163,13 @@ struct halay_transport_ops {
     int (*is_busy)(struct halay_transport *t);
     void (*doze)(struct halay_transport *t, uint32_t token, long timeout_us);
 
+    /* What moves data and has a descriptor (ucx; NULL: both), for a driver that sleeps in another transport and wants news of
+     * this one to end that: event_fd: readable when there is something to do, stays the same until close. fd_arm, after the
+     * last progress before the sleep: nonzero if news from now on make it readable; zero: progress first. It also takes what
+     * has come, so that the descriptor of one that nobody progresses does not stay readable. */
+    int (*event_fd)(struct halay_transport *t);
+    int (*fd_arm)(struct halay_transport *t);
+
     /* Release everything. No transfer is posted. Peers that still wait for this rank get HALAY_ERR_PEER ("has left").
      * Never blocks for a peer. What was sent and is done reaches its receiver all the same. t is freed. */
     void (*close)(struct halay_transport *t);

@@ -92,11 +92,15 @@ static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int
 
 /* --- slots */
 
-static void look(struct ucx_transport *self)
+/* Nonzero if there was anything. */
+static int look(struct ucx_transport *self)
 {
-    for (int i = 0; i < PROGRESS_MAX && ucp_worker_progress(self->worker.worker); i++)
-        ;
+    int i = 0;
+
+    while (i < PROGRESS_MAX && ucp_worker_progress(self->worker.worker))
+        i++;
     halay_ucx_frames_end(&self->frames);
+    return i;
 }
 
 static enum halay_status ucx_progress(struct halay_transport *t)
@@ -106,7 +110,7 @@ static enum halay_status ucx_progress(struct halay_transport *t)
     enum halay_status status = halay_parts_check(&self->frames.parts);
     if (status != HALAY_OK || t->size == 1)
         return status;
-    look(self);
+    (void)look(self);
     status = halay_parts_pump(&self->frames.parts);
     /* What was just handed out may have met what was there already. */
     for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) &&
@@ -158,6 +162,19 @@ static void ucx_wake(struct halay_transport *t)
         halay_host_warning(self->frames.parts.host, "writing an eventfd: %s", strerror(errno));
 }
 
+static int ucx_event_fd(struct halay_transport *t)
+{
+    return self_of(t)->worker.event_fd;
+}
+
+static int ucx_fd_arm(struct halay_transport *t)
+{
+    struct ucx_transport *self = self_of(t);
+
+    return !self->frames.finished.first && !look(self) && !self->frames.finished.first &&
+           ucp_worker_arm(self->worker.worker) == UCS_OK;
+}
+
 /* --- the end */
 
 /* Requests that close has under way; callbacks count them down. */
@@ -188,7 +205,7 @@ static void count(size_t *pending, ucs_status_ptr_t request)
 /* Nothing is handed out any more, but what has been promised is sent. */
 static void drain(struct ucx_transport *self)
 {
-    look(self);
+    (void)look(self);
     (void)halay_ucx_frames_push(&self->frames);
 }
 
@@ -287,6 +304,8 @@ static const struct halay_transport_ops ucx_ops = {
     .disarm = ucx_disarm,
     .sleep = ucx_sleep,
     .wake = ucx_wake,
+    .event_fd = ucx_event_fd,
+    .fd_arm = ucx_fd_arm,
     .close = ucx_close,
 };
 
