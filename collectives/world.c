@@ -517,7 +517,7 @@ struct halay_transport *halay_world_shared(const struct halay_world *world)
 {
     if (world->data->caps & HALAY_TRANSPORT_SHARED)
         return world->data;
-    if (world->control && world->control->caps & HALAY_TRANSPORT_SHARED)
+    if (world->cross_size == 1 && world->control && world->control->caps & HALAY_TRANSPORT_SHARED)
         return world->control;
     return world->node;
 }
