@@ -28,6 +28,7 @@ struct halay_config {
     int autotune;                    /* HALAY_AUTOTUNE: 0 or 1 */
     char *autotune_file;             /* HALAY_AUTOTUNE_FILE; NULL: none */
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
+    char *process_sets;                     /* HALAY_PROCESS_SETS: fusion/set_words.h reads it; NULL: none */
     size_t segment_bytes;            /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: as much as RAM */
     long spin_us;                    /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */
     char *thread_affinity;           /* HALAY_THREAD_AFFINITY: auto, off or a list for fusion/placement.h */

@@ -161,6 +161,13 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
     halay_count(&ctx->tally.bytes, bytes);
     halay_count(&ctx->tally.fused_tensors, tensors > 1 ? tensors : 0);
     b->dtype = (enum halay_dtype)b->requests[0]->signature.dtype;
+    if (b->requests[0]->signature.operation == HALAY_CHANGE_SETS) {
+        enum halay_status status = halay_process_sets_prepare(ctx, b->requests[0]);
+        if (status != HALAY_OK) {
+            bucket_put(ctx, b);
+            return status;
+        }
+    }
     if (b->requests[0]->signature.members)
         return line_up_group(b);
     line_up(b);
@@ -172,11 +179,12 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
 static enum halay_status start_broadcast(struct halay_bucket *b)
 {
     const struct halay_request *first = b->requests[0];
+    int root = halay_process_set_rank_of(b->set, first->signature.root);
     size_t pieces = 0;
 
     if (b->count == 1 && first->bytes)
         return halay_group_broadcast_start(b->set->group, first->out, first->count,
-                                           (enum halay_dtype)first->signature.dtype, first->signature.root, &b->coll);
+                                           (enum halay_dtype)first->signature.dtype, root, &b->coll);
     if (halay_bucket_reserve_parts(b, b->count) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < b->count; i++)
@@ -185,7 +193,7 @@ static enum halay_status start_broadcast(struct halay_bucket *b)
     if (!pieces)
         return HALAY_OK;
     pieces = halay_pieces_join(b->pieces, pieces, 1);
-    return halay_group_broadcast_pieces_start(b->set->group, b->pieces, pieces, first->signature.root, &b->coll);
+    return halay_group_broadcast_pieces_start(b->set->group, b->pieces, pieces, root, &b->coll);
 }
 
 static enum halay_status start(struct halay_context *ctx, struct halay_bucket *b)
@@ -201,6 +209,8 @@ static enum halay_status start(struct halay_context *ctx, struct halay_bucket *b
         return halay_alltoall_run(ctx, b);
     case HALAY_BARRIER:
         return HALAY_OK; /* that all ranks have agreed to it is all there is to it */
+    case HALAY_CHANGE_SETS:
+        return halay_process_sets_change(ctx, b->requests[0]);
     case HALAY_JOIN:
         b->requests[0]->last_joined = (int)b->requests[0]->entry->heard.at[0];
         return HALAY_OK;
@@ -240,7 +250,7 @@ static void fail_group(struct halay_process_set *set, enum halay_status status)
 
     halay_group_status(set->group, &rank);
     if (status == HALAY_ERR_PEER && rank >= 0)
-        halay_engine_peer_is_gone(ctx, rank);
+        halay_engine_peer_is_gone(ctx, set->ranks ? set->ranks[rank] : rank);
     else
         halay_engine_fail(ctx, status, ctx->rank, "a collective failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -278,6 +288,14 @@ static void start_first(struct halay_process_set *set)
         halay_tally_idle(&ctx->tally);
 }
 
+static int can_start(struct halay_process_set *set)
+{
+    const struct halay_request *first = set->waiting->requests[0];
+
+    return set->group && halay_group_can_start(set->group) &&
+           (first->signature.operation != HALAY_CHANGE_SETS || halay_process_sets_may_change(set->ctx, first));
+}
+
 /* The buckets of one set. Nonzero if anything got further. */
 static size_t progress(struct halay_process_set *set)
 {
@@ -285,7 +303,7 @@ static size_t progress(struct halay_process_set *set)
     size_t did = 0;
     unsigned long work = halay_group_work(set->group); /* a collective may get further without ending */
 
-    for (; set->waiting && halay_group_can_start(set->group); did++)
+    for (; set->waiting && can_start(set); did++)
         start_first(set);
     for (struct halay_bucket **at = &set->running; *at;) {
         struct halay_bucket *b = *at;

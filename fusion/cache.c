@@ -7,7 +7,6 @@
  * order of messages. An array by id here, a pointer from the name's entry back.
  */
 #include "fusion/engine.h"
-#include "fusion/members.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,9 +52,9 @@ static int answers(const struct halay_entry *entry, const struct halay_item *ite
         return 0;
     if (!item->word_count)
         return 1;
-    if (item->signature.members)
+    if (item->signature.words)
         return halay_words_equal(&request->words, item->words, item->word_count) &&
-               halay_members_are_valid(&item->signature, item->words, item->word_count);
+               halay_signature_fits(&item->signature, item->words, item->word_count);
     memcpy(&mine, (const char *)item->words + (size_t)set->rank * sizeof mine, sizeof mine);
     return mine == request->words.at[request->words.count > 1 ? set->rank : 0] &&
            halay_signature_fits(&item->signature, item->words, item->word_count);

@@ -13,6 +13,7 @@
 #include "base/struct_size.h"
 #include "fusion/engine.h"
 #include "fusion/placement.h"
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +23,16 @@ enum { LEAVE_MS = 5000, LEAVE_FAILED_MS = 500, IDS_MAX = 16384 };
 
 static enum halay_status create_coordinator(struct halay_context *ctx)
 {
-    struct halay_coordinator_options options = { .size = ctx->size, .threshold = ctx->world->config.fusion_threshold,
-                                                 .deterministic = ctx->world->config.deterministic, .ids_max = IDS_MAX,
-                                                 .log = ctx->log, .emit = halay_negotiate_emit, .arg = ctx };
-
-    enum halay_status status = ctx->rank == 0 ? halay_coordinator_create(&options, &ctx->all.coordinator) : HALAY_OK;
+    if (ctx->rank != 0)
+        return HALAY_OK;
+    ctx->coordinator_options = (struct halay_coordinator_options){ .size = ctx->size,
+                                                                   .threshold = ctx->world->config.fusion_threshold,
+                                                                   .deterministic = ctx->world->config.deterministic,
+                                                                   .ids_max = IDS_MAX,
+                                                                   .log = ctx->log,
+                                                                   .emit = halay_negotiate_emit,
+                                                                   .arg = &ctx->all };
+    enum halay_status status = halay_coordinator_create(&ctx->coordinator_options, &ctx->all.coordinator);
     ctx->coordinator = ctx->all.coordinator;
     return status;
 }
@@ -129,7 +135,7 @@ err_close_recorder:
 err_free_autotune:
     free(ctx->autotune);
 err_fini_set:
-    halay_process_set_fini(&ctx->all);
+    halay_process_sets_fini(ctx);
     halay_link_destroy(ctx->link);
 err_free_left:
     unmark_parent(ctx);
@@ -142,7 +148,7 @@ err_free_left:
 static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
                               struct halay_context **out)
 {
-    enum { FIRST_VERSION = sizeof(struct halay_options) };
+    enum { FIRST_VERSION = offsetof(struct halay_options, process_sets) };
     struct halay_options how = { 0 };
     struct halay_world *world;
     enum halay_status status = HALAY_OK;
@@ -164,9 +170,17 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
                               &world);
     if (status != HALAY_OK)
         return status;
-    status = halay_context_create(world, out);
-    if (status != HALAY_OK)
+    struct halay_context *ctx;
+    status = halay_context_create(world, &ctx);
+    if (status != HALAY_OK) {
         halay_world_close(world);
+        return status;
+    }
+    status = halay_process_sets_create_static(ctx, how.process_sets, how.process_set_count);
+    if (status != HALAY_OK)
+        halay_fini(ctx);
+    else
+        *out = ctx;
     return status;
 }
 
@@ -231,7 +245,7 @@ void halay_fini(struct halay_context *ctx)
     halay_buckets_abandon(ctx);
     halay_link_destroy(ctx->link);
     halay_buckets_free_all(ctx);
-    halay_process_set_fini(&ctx->all);
+    halay_process_sets_fini(ctx);
     halay_registry_free_all(ctx);
     halay_requests_free_all(ctx);
     pthread_cond_destroy(&ctx->idle);

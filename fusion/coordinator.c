@@ -124,6 +124,14 @@ static void entry_rest(struct halay_coordinator *c, struct entry *e)
     entry_release(c, e);
 }
 
+void halay_coordinator_subject(const struct halay_coordinator *c, const struct entry *e, char *text, size_t size)
+{
+    if (c->options.number)
+        snprintf(text, size, "tensor '%.*s' of process set %d", (int)e->node.length, e->node.name, c->options.number);
+    else
+        snprintf(text, size, "tensor '%.*s'", (int)e->node.length, e->node.name);
+}
+
 /* ---- ids ---- */
 
 static enum halay_status emit(struct halay_coordinator *c, int rank, const struct halay_item *item)
@@ -210,14 +218,19 @@ static enum halay_status assign_id(struct halay_coordinator *c, struct entry *e)
 
 static enum halay_status fail_left(struct halay_coordinator *c, int rank)
 {
+    struct halay_coordinator *parent = halay_coordinator_parent(c); /* it is the end for all */
     char text[64];
-    int length = snprintf(text, sizeof text, "rank %d has left", rank);
+    int left = halay_coordinator_rank(c, rank), length = snprintf(text, sizeof text, "rank %d has left", left);
 
-    if (c->has_failed)
+    if (parent->has_failed)
         return HALAY_OK;
-    c->has_failed = 1;
-    return emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .rank = rank, .text = text,
-                                             .text_length = (size_t)length });
+    parent->has_failed = 1;
+    return emit(parent, -1,
+                &(struct halay_item){ .kind = HALAY_ITEM_FAIL,
+                                      .status = HALAY_ERR_PEER,
+                                      .rank = left,
+                                      .text = text,
+                                      .text_length = (size_t)length });
 }
 
 /* A rank that has left cannot come any more: what lacks it never runs. */
@@ -232,7 +245,8 @@ static enum halay_status check_left(struct halay_coordinator *c, const struct en
 enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct entry *e, enum halay_status why,
                                            const char *text)
 {
-    halay_error(c->options.log, "%s", text);
+    if (!e->is_change) /* who called hears of it, on every rank */
+        halay_error(c->options.log, "%s", text);
     enum halay_status status = emit(c, -1,
                                     &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
                                                           .name = e->node.name,
@@ -323,10 +337,14 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
     enum halay_status status = HALAY_OK;
     int agreed = 0;
 
+    int is_about_job = item && item->signature.operation >= HALAY_JOIN; /* joins and sets are the parent's */
+    if (is_about_job && c->options.parent)
+        return HALAY_ERR_FORMAT;
     if (e->state[rank] || (item && item->word_count != halay_signature_says(&item->signature, c->options.size)))
         return HALAY_ERR_FORMAT;
     if (item && item->signature.members && !halay_members_are_valid(&item->signature, item->words, item->word_count))
         return HALAY_ERR_FORMAT;
+    e->is_change |= item && item->signature.operation == HALAY_CHANGE_SETS;
     if (item && item->signature.operation == HALAY_JOIN) {
         e->is_join = 1;
         status = c->joined[rank] ? HALAY_ERR_FORMAT : halay_coordinator_join(c, rank);
@@ -394,18 +412,30 @@ static enum halay_status receive_waited(struct halay_coordinator *c, int rank)
     return status;
 }
 
-static enum halay_status receive_bye(struct halay_coordinator *c, int rank)
+/* The rank submits nothing any more: what waits for it never runs. */
+static enum halay_status leave(struct halay_coordinator *c, int rank)
 {
-    if (c->left[rank])
-        return HALAY_ERR_FORMAT;
     c->left[rank] = 1;
     c->left_count++;
-    enum halay_status status = emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_LEFT, .rank = rank });
-    if (status == HALAY_OK && c->joined_count && !c->joined[rank])
+    if (c->joined_count && !c->joined[rank])
         return fail_left(c, rank); /* the others wait for it */
-    for (struct entry *e = c->waiting.first; e && status == HALAY_OK; e = e->next)
+    for (struct entry *e = c->waiting.first; e; e = e->next)
         if (!e->state[rank] && !c->joined[rank])
             return fail_left(c, rank);
+    return HALAY_OK;
+}
+
+static enum halay_status receive_bye(struct halay_coordinator *c, int rank)
+{
+    if (c->options.parent || c->left[rank])
+        return HALAY_ERR_FORMAT;
+    enum halay_status status = emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_LEFT, .rank = rank });
+    if (status == HALAY_OK)
+        status = leave(c, rank);
+    for (struct halay_coordinator *child = c->children; child && status == HALAY_OK; child = child->next)
+        for (int r = 0; r < child->options.size && status == HALAY_OK; r++)
+            if (child->options.ranks[r] == rank)
+                status = leave(child, r);
     return status;
 }
 
@@ -434,6 +464,8 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
     case HALAY_ITEM_BYE:
         return receive_bye(c, rank);
     case HALAY_ITEM_DOING:
+        if (c->options.parent)
+            return HALAY_ERR_FORMAT;
         halay_stalls_answer(c, rank, item);
         return HALAY_OK;
     default:
@@ -489,7 +521,7 @@ static enum halay_status emit_agreed(struct halay_coordinator *c, const struct e
                                .word_count = hears };
     enum halay_status status = HALAY_OK;
 
-    if (e->words.count == hears || e->agreed.members)
+    if (e->words.count == hears || e->agreed.words)
         return emit(c, -1, &item);
     if (halay_words_resize(&c->column, size) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
@@ -630,6 +662,16 @@ static enum halay_status choose_runnable(struct halay_coordinator *c)
     return HALAY_OK;
 }
 
+/* Nothing is left to be done, in any set. */
+static int is_over(const struct halay_coordinator *c)
+{
+    int over = !c->waiting.count && !c->runnable.count;
+
+    for (const struct halay_coordinator *child = c->children; child; child = child->next)
+        over &= is_over(child);
+    return over;
+}
+
 enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_idle, int *emitted)
 {
     enum halay_status status = HALAY_OK;
@@ -642,7 +684,7 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
         status = agree_fresh(c);
     }
     if (status == HALAY_OK && c->runnable.count &&
-        (is_idle || c->flush || c->join || c->runnable_bytes >= c->options.threshold)) {
+        (is_idle || c->flush || halay_coordinator_parent(c)->join || c->runnable_bytes >= c->options.threshold)) {
         c->flush = 0;
         status = choose_runnable(c);
     }
@@ -658,7 +700,7 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
     }
     if (is_idle)
         c->flush = 0;
-    if (status == HALAY_OK && c->left_count == c->options.size && !c->waiting.count && !c->runnable.count && !c->is_done) {
+    if (status == HALAY_OK && !c->options.parent && c->left_count == c->options.size && !c->is_done && is_over(c)) {
         c->is_done = *emitted = 1;
         status = emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_DONE });
     }
@@ -668,6 +710,8 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
 void halay_coordinator_set_threshold(struct halay_coordinator *c, size_t threshold)
 {
     c->options.threshold = threshold;
+    for (struct halay_coordinator *child = c->children; child; child = child->next)
+        child->options.threshold = threshold;
 }
 
 void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max)
@@ -677,7 +721,11 @@ void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max)
 
 size_t halay_coordinator_waiting(const struct halay_coordinator *c)
 {
-    return c->waiting.count;
+    size_t waiting = c->waiting.count;
+
+    for (const struct halay_coordinator *child = c->children; child; child = child->next)
+        waiting += child->waiting.count;
+    return waiting;
 }
 
 /* ---- life ---- */
@@ -689,15 +737,31 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
     if (!c)
         return HALAY_ERR_NO_MEMORY;
     c->options = *options;
+    if (options->parent)
+        c->options.threshold = options->parent->options.threshold;
     c->left = calloc((size_t)options->size, 1);
     c->joined = calloc((size_t)options->size, 1);
-    c->arrivals = calloc((size_t)options->size, sizeof *c->arrivals);
-    if (!c->left || !c->joined || !c->arrivals) {
+    c->arrivals = options->parent ? NULL : calloc((size_t)options->size, sizeof *c->arrivals);
+    if (!c->left || !c->joined || (!c->arrivals && !options->parent)) {
         halay_coordinator_destroy(c);
         return HALAY_ERR_NO_MEMORY;
     }
+    if (options->parent) {
+        c->next = options->parent->children;
+        options->parent->children = c;
+    }
     *out = c;
     return HALAY_OK;
+}
+
+static void unlink_child(struct halay_coordinator *c)
+{
+    struct halay_coordinator **at = c->options.parent ? &c->options.parent->children : NULL;
+
+    while (at && *at && *at != c)
+        at = &(*at)->next;
+    if (at && *at)
+        *at = c->next;
 }
 
 void halay_coordinator_destroy(struct halay_coordinator *c)
@@ -706,8 +770,12 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
 
     if (!c)
         return;
-    while ((node = halay_table_take(&c->names)))
+    unlink_child(c);
+    while ((node = halay_table_take(&c->names))) {
+        if (c->options.parent)
+            halay_arrivals_forget(c, (struct entry *)node);
         entry_free(c, (struct entry *)node);
+    }
     halay_table_fini(&c->names);
     halay_coordinator_destroy_buckets(c);
     halay_words_fini(&c->column);

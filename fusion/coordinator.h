@@ -4,6 +4,10 @@
  *
  * It takes items (messages.h) from the ranks, its own included, and gives items back through `emit`. It moves no data,
  * takes no lock, reads no clock: the driver of rank 0 calls it, and so do tests.
+ *
+ * Each process set has one of its own, all on rank 0 of the job: ranks are numbers within the set there, and the set's rank 0
+ * is its lowest rank. That of all ranks is the parent of the others: what is about ranks and not about tensors (who has left,
+ * who has joined, who comes late, what stalls) is told to it and asked of it.
  */
 #ifndef HALAY_COORDINATOR_H
 #define HALAY_COORDINATOR_H
@@ -15,6 +19,9 @@ struct halay_coordinator;
 
 struct halay_coordinator_options {
     int size;
+    struct halay_coordinator *parent; /* NULL: this is the one of all ranks. Otherwise borrowed until destroy, and: */
+    int number;                       /* of the process set */
+    const int *ranks;                 /* the job's numbers of its ranks, ascending; borrowed until destroy */
     size_t threshold; /* bytes of a bucket */
     enum halay_deterministic deterministic;
     size_t ids_max;         /* how many names keep an id; those used longest ago lose theirs */
@@ -29,7 +36,7 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
 void halay_coordinator_destroy(struct halay_coordinator *c); /* NULL is allowed */
 
 /*
- * An item from a rank. READY, ANNOUNCE, WAITED, FLUSH, FORGET, BYE, DOING; anything else is HALAY_ERR_FORMAT, and so is what no
+ * An item from a rank. READY, ANNOUNCE, WAITED, FLUSH, FORGET, and the parent alone: BYE, DOING; anything else is HALAY_ERR_FORMAT, and so is what no
  * correct engine sends (an id that does not exist, a tensor submitted twice). Other errors: HALAY_ERR_NO_MEMORY, and what
  * emit returned. now_us: the clock.
  */
@@ -38,17 +45,18 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
 
 /*
  * Give out what is to run now. is_idle: nothing is under way on this rank; then everything that is ready runs at once,
- * otherwise it accumulates up to the threshold. *emitted: something was given out.
+ * otherwise it accumulates up to the threshold. *emitted: something was given out. The parent comes last: what ends a job, or
+ * a join, comes behind all sets' tensors.
  */
 enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_idle, int *emitted);
 
-/* Buckets of that size from now on. */
+/* Buckets of that size from now on, in all sets. */
 void halay_coordinator_set_threshold(struct halay_coordinator *c, size_t threshold);
 
 /* For tests: keep fewer ids. */
 void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max);
 
-/* Names that some ranks have submitted and others have not. */
+/* Names that some ranks have submitted and others have not, in all sets. */
 size_t halay_coordinator_waiting(const struct halay_coordinator *c);
 
 /*

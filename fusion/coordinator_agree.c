@@ -5,39 +5,56 @@
  */
 #include "fusion/coordinator_impl.h"
 #include "fusion/members.h"
+#include "fusion/set_words.h"
 #include <stdio.h>
 #include <string.h>
 
 /* The ranks' groups have as many members, which differ. */
 static enum halay_status disagree_about_members(struct halay_coordinator *c, struct entry *e, int other)
 {
-    char text[HALAY_TEXT_MAX], theirs[256], ours[256];
+    char text[HALAY_TEXT_MAX], theirs[256], ours[256], subject[HALAY_SUBJECT_MAX];
 
+    halay_coordinator_subject(c, e, subject, sizeof subject);
     halay_members_difference(halay_entry_words(e, other, halay_entry_signature(e, other)->words),
                              halay_entry_words(e, 0, halay_entry_signature(e, 0)->words),
                              halay_entry_signature(e, 0)->members, theirs, ours, sizeof theirs);
-    snprintf(text, sizeof text, "tensor '%.*s': rank %d has %s, rank 0 has %s", (int)e->node.length, e->node.name,
-             other, theirs, ours);
+    snprintf(text, sizeof text, "%s: rank %d has %s, rank %d has %s", subject, halay_coordinator_rank(c, other), theirs,
+             halay_coordinator_rank(c, 0), ours);
+    return halay_coordinator_refuse(c, e, HALAY_ERR_MISMATCH, text);
+}
+
+static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct entry *e, int other)
+{
+    char text[HALAY_TEXT_MAX], theirs[400], ours[400];
+    const struct halay_signature *zero = halay_entry_signature(e, 0), *first = halay_entry_signature(e, other);
+
+    halay_set_words_print(halay_entry_words(e, other, first->words), first->words, theirs, sizeof theirs);
+    halay_set_words_print(halay_entry_words(e, 0, zero->words), zero->words, ours, sizeof ours);
+    snprintf(text, sizeof text, "process sets: rank %d %s, rank 0 %s", other, theirs, ours);
     return halay_coordinator_refuse(c, e, HALAY_ERR_MISMATCH, text);
 }
 
 static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, int other)
 {
-    char text[HALAY_TEXT_MAX], theirs[256], ours[256], ranks[256] = "";
+    char text[HALAY_TEXT_MAX], theirs[256], ours[256], ranks[256] = "", subject[HALAY_SUBJECT_MAX];
     const struct halay_signature *zero = halay_entry_signature(e, 0), *first = halay_entry_signature(e, other);
     size_t used = 0;
     int count = 0;
 
+    if (e->is_change)
+        return disagree_about_sets(c, e, other);
     if (!halay_signature_difference(first, zero, theirs, ours, sizeof theirs))
         return disagree_about_members(c, e, other);
     for (int r = other; r < c->options.size; r++)
         if (halay_signature_equal(halay_entry_signature(e, r), first)) {
             if (used < sizeof ranks - 24)
-                used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", count ? ", " : "", r);
+                used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", count ? ", " : "",
+                                         halay_coordinator_rank(c, r));
             count++;
         }
-    snprintf(text, sizeof text, "tensor '%.*s': %s %s %s %s, rank 0 has %s", (int)e->node.length, e->node.name,
-             count > 1 ? "ranks" : "rank", ranks, count > 1 ? "have" : "has", theirs, ours);
+    halay_coordinator_subject(c, e, subject, sizeof subject);
+    snprintf(text, sizeof text, "%s: %s %s %s %s, rank %d has %s", subject, count > 1 ? "ranks" : "rank", ranks,
+             count > 1 ? "have" : "has", theirs, halay_coordinator_rank(c, 0), ours);
     return halay_coordinator_refuse(c, e, HALAY_ERR_MISMATCH, text);
 }
 
@@ -46,16 +63,16 @@ static enum halay_status take_over(struct halay_coordinator *c, struct entry *e)
 {
     const struct halay_signature *signature = halay_entry_signature(e, 0);
     size_t says = halay_signature_says(signature, c->options.size), all = says * (size_t)c->options.size;
-    size_t heard = signature->members ? says : all;
-    char text[HALAY_NAME_MAX + 64];
+    size_t heard = signature->words ? says : all;
+    char text[HALAY_SUBJECT_MAX + 64], subject[HALAY_SUBJECT_MAX];
 
     if (halay_words_resize(&c->column, all) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     for (int r = 0; says && r < c->options.size; r++)
         memcpy(c->column.at + (size_t)r * says, halay_entry_words(e, r, says), says * sizeof *c->column.at);
     if (!halay_signature_fits(signature, c->column.at, heard)) {
-        snprintf(text, sizeof text, "tensor '%.*s': all ranks' rows together are more than fits in memory",
-                 (int)e->node.length, e->node.name);
+        halay_coordinator_subject(c, e, subject, sizeof subject);
+        snprintf(text, sizeof text, "%s: all ranks' rows together are more than fits in memory", subject);
         return halay_coordinator_refuse(c, e, HALAY_ERR_ARGUMENT, text);
     }
     enum halay_status status =
@@ -68,12 +85,12 @@ static enum halay_status take_over(struct halay_coordinator *c, struct entry *e)
     return halay_coordinator_push(&c->fresh, e);
 }
 
-/* Of a group: the first rank whose members differ from rank 0's, or 0. */
-static int find_other_members(const struct halay_coordinator *c, const struct entry *e)
+/* Of what is said in words that must be equal: the first rank whose words differ from rank 0's, or 0. */
+static int find_other_words(const struct halay_coordinator *c, const struct entry *e)
 {
     const struct halay_signature *zero = halay_entry_signature(e, 0);
 
-    for (int r = 1; zero->members && r < c->options.size; r++)
+    for (int r = 1; zero->words && r < c->options.size; r++)
         if (memcmp(halay_entry_words(e, r, zero->words), halay_entry_words(e, 0, zero->words),
                    zero->words * sizeof *e->words.at))
             return r;
@@ -86,9 +103,9 @@ enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct en
     for (int r = 1; e->different && r < c->options.size; r++)
         if (!halay_signature_equal(halay_entry_signature(e, r), halay_entry_signature(e, 0)))
             return disagree(c, e, r);
-    int other = e->different ? find_other_members(c, e) : 0;
+    int other = e->different ? find_other_words(c, e) : 0;
     if (other)
-        return disagree_about_members(c, e, other);
+        return e->is_change ? disagree_about_sets(c, e, other) : disagree_about_members(c, e, other);
     if (e->different) {
         size_t fresh = c->fresh.count;
         enum halay_status status = take_over(c, e);

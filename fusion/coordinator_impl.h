@@ -48,6 +48,7 @@ struct entry {
     struct halay_coordinator_bucket *bucket; /* borrowed: the static bucket it belongs to, or NULL */
     size_t member;
     int is_join;             /* ranks that join meet here */
+    int is_change;           /* ranks that change the process sets meet here */
     struct entry_list *list; /* the one it is on, or NULL */
     struct entry *previous, *next;
 };
@@ -69,12 +70,14 @@ struct arrivals {
     int is_asked, has_answered; /* for the stall report that is under way */
     enum halay_doing doing;     /* the answer */
     char waited[HALAY_NAME_MAX + 1];
+    int waited_set; /* the number of its process set */
     /* As struct halay_straggler; written by the driver, relaxed, read by any thread. */
     _Atomic uint64_t times_last, late_ns, latest_ns;
 };
 
 struct halay_coordinator {
     struct halay_coordinator_options options;
+    struct halay_coordinator *children, *next; /* borrowed: those of process sets; the parent's next child */
     struct halay_table names;
     struct entry **by_id; /* owned array: [id], NULL: free */
     uint32_t *free_ids;   /* owned; as long as by_id */
@@ -99,10 +102,31 @@ struct halay_coordinator {
     struct entry *join; /* all have joined: to be given out after all else; borrowed, or NULL */
     int flush, has_failed, is_done, out_of_memory;
     struct halay_coordinator_bucket *buckets; /* owned: list */
-    struct arrivals *arrivals;                /* owned: [rank] */
+    struct arrivals *arrivals;                /* owned: [rank of the job]; the parent's only, as is what follows */
     _Atomic uint64_t met;                     /* tensors that all ranks submitted; as in arrivals */
     int64_t asked_us, reported_us;            /* stalls: when ranks were asked, 0: they aren't; the last report */
 };
+
+static inline struct halay_coordinator *halay_coordinator_parent(struct halay_coordinator *c)
+{
+    return c->options.parent ? c->options.parent : c;
+}
+
+/* The job's number of a rank. */
+static inline int halay_coordinator_rank(const struct halay_coordinator *c, int rank)
+{
+    return c->options.ranks ? c->options.ranks[rank] : rank;
+}
+
+/* How one of the coordinator's ranks comes. */
+static inline struct arrivals *halay_coordinator_arrivals(struct halay_coordinator *c, int rank)
+{
+    return &halay_coordinator_parent(c)->arrivals[halay_coordinator_rank(c, rank)];
+}
+
+/* "tensor 'x'", for people, with the process set if it is not that of all ranks. */
+enum { HALAY_SUBJECT_MAX = HALAY_NAME_MAX + 40 };
+void halay_coordinator_subject(const struct halay_coordinator *c, const struct entry *e, char *text, size_t size);
 
 /* What a rank that has come says. */
 static inline const struct halay_signature *halay_entry_signature(const struct entry *e, int rank)
@@ -144,7 +168,7 @@ enum halay_status halay_coordinator_met(struct halay_coordinator *c, struct entr
 int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct entry *e);
 /* Those that have joined count as present. *is_refused: not with this operation; the entry may be gone. */
 enum halay_status halay_coordinator_fill_in(struct halay_coordinator *c, struct entry *e, int *is_refused);
-/* A rank joins; what waited for it alone is to run. */
+/* A rank joins; what waited for it alone is to run, in all sets. */
 enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank);
 /* All have joined. */
 void halay_coordinator_unjoin(struct halay_coordinator *c);

@@ -32,10 +32,11 @@ static int first_present(const struct entry *e)
 
 static enum halay_status refuse(struct halay_coordinator *c, struct entry *e, int rank)
 {
-    char text[HALAY_NAME_MAX + 100];
+    char text[HALAY_SUBJECT_MAX + 100], subject[HALAY_SUBJECT_MAX];
 
-    snprintf(text, sizeof text, "tensor '%.*s': only all-reduces and barriers are possible while rank %d has joined",
-             (int)e->node.length, e->node.name, rank);
+    halay_coordinator_subject(c, e, subject, sizeof subject);
+    snprintf(text, sizeof text, "%s: only all-reduces and barriers are possible while rank %d has joined",
+             e->is_change ? "process sets" : subject, halay_coordinator_rank(c, rank));
     return halay_coordinator_refuse(c, e, HALAY_ERR_UNSUPPORTED, text);
 }
 
@@ -63,13 +64,13 @@ enum halay_status halay_coordinator_fill_in(struct halay_coordinator *c, struct 
     return HALAY_OK;
 }
 
-enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank)
+/* One set's part of it. */
+static enum halay_status join(struct halay_coordinator *c, int rank)
 {
     enum halay_status status = HALAY_OK;
 
     c->joined[rank] = 1;
     c->joined_count++;
-    c->last_joined = (uint64_t)rank;
     for (struct entry *e = c->waiting.first, *next; e && status == HALAY_OK; e = next) {
         next = e->next;
         if (halay_coordinator_is_complete(c, e))
@@ -78,8 +79,21 @@ enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank)
     return status;
 }
 
+enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank)
+{
+    c->last_joined = (uint64_t)rank;
+    enum halay_status status = join(c, rank);
+    for (struct halay_coordinator *child = c->children; child && status == HALAY_OK; child = child->next)
+        for (int r = 0; r < child->options.size && status == HALAY_OK; r++)
+            if (child->options.ranks[r] == rank)
+                status = join(child, r);
+    return status;
+}
+
 void halay_coordinator_unjoin(struct halay_coordinator *c)
 {
+    for (struct halay_coordinator *child = c->children; child; child = child->next)
+        halay_coordinator_unjoin(child);
     memset(c->joined, 0, (size_t)c->options.size);
     c->joined_count = 0;
 }

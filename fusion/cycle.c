@@ -27,7 +27,8 @@
  *
  * While the thread is parked, or sleeps robbed, and nobody waits, nobody listens to peers. That is all right: nothing was
  * promised to them, so no peer can need more than an answer to a PING, and it lasts a quarter of the time they give it at
- * most.
+ * most. Rank 0 has promised more once there are process sets in which it takes no part and which it coordinates: then
+ * (ctx->listens) whoever gives the role up wakes the thread, and nothing is owed.
  *
  * No wake-up is lost. Between peers: the driver arms the transport, then does a whole step, then sleeps; peers store their
  * news first and then ring. Inside the process all is under the lock: who has news for a driver that is awake leaves them
@@ -275,7 +276,7 @@ void halay_cycle_wake(struct halay_context *ctx)
 static int has_work_locked(const struct halay_context *ctx)
 {
     return ctx->submitted.count || atomic_load_explicit(&ctx->in_flight, memory_order_relaxed) ||
-           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed);
+           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->listens;
 }
 
 /* Free, or the thread's, who sleeps. */
@@ -405,7 +406,7 @@ void halay_cycle_submitted_unlock(struct halay_context *ctx, struct halay_entry 
                       (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time);
 
     ctx->latest = entry;
-    if (!is_expected || !may_take_locked(ctx)) {
+    if (!is_expected || !may_take_locked(ctx) || ctx->listens) {
         tell_unlock(ctx);
         return;
     }
@@ -450,7 +451,7 @@ int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *ar
     }
     ctx->called_us = ctx->now_us;
     ctx->has_left_some = 1;
-    if (is_done && ctx->waits_followed >= AT_ONCE_TIMES) {
+    if (is_done && ctx->waits_followed >= AT_ONCE_TIMES && !ctx->listens) {
         owe_locked(ctx);
         pthread_mutex_unlock(&ctx->lock);
     } else {

@@ -81,6 +81,7 @@ struct halay_request {
     void *held;       /* owned until the request is released: the result, where out is NULL or too small for it */
     size_t result_rows, result_bytes;
     int last_joined; /* of a join */
+    int set_number;  /* of a change of process sets: of the first one made */
     size_t *rows; /* owned, kept, [size]: of each rank in the result */
     int has_rows;
     halay_callback callback;
@@ -126,15 +127,19 @@ struct request_slab; /* request.c */
  * Some ranks of the job, or all of them: with names, an order, buckets and a group of their own, so that nothing in one set
  * waits for anything in another. Driver only, where not said otherwise.
  */
+enum halay_set_state { HALAY_SET_OPEN, HALAY_SET_CLOSING, HALAY_SET_REMOVED };
+
 struct halay_process_set {
     struct halay_context *ctx;  /* borrowed; set once, as are these */
-    struct halay_process_set *next;
-    int size, rank;             /* this rank's number in it */
+    int number, size, rank;     /* 0: that of all ranks; this rank's number in it, -1: it is no member */
+    int *ranks;                 /* owned, [size]: the job's numbers, ascending; NULL: all of them */
+    struct halay_process_set *next; /* stored under lock by the driver: others look under lock */
+    enum halay_set_state state;     /* guarded by lock */
     struct halay_table names;   /* guarded by lock */
     struct halay_entry **by_id; /* owned array: [id], borrowed entries */
     size_t id_capacity;
     struct halay_coordinator *coordinator; /* owned; rank 0 of the job only */
-    struct halay_group *group;             /* owned */
+    struct halay_group *group;             /* owned; NULL where this rank is no member */
     struct halay_bucket *waiting, **waiting_last; /* buckets to be started, in the agreed order */
     struct halay_bucket *running;                 /* under way */
     uint64_t collectives; /* that the coordinator has given out */
@@ -142,7 +147,8 @@ struct halay_process_set {
 
 struct halay_context {
     struct halay_world *world;         /* owned */
-    struct halay_process_set all;      /* of all ranks; the first of the list of all sets */
+    struct halay_process_set all;      /* of all ranks; the first of the list of all sets that live */
+    struct halay_process_set *removed; /* owned: those that don't; guarded by lock */
     struct halay_transport *control;   /* borrowed from world; NULL in a job of one rank without one */
     struct halay_log *log;             /* borrowed from world */
     int rank, size;
@@ -177,6 +183,7 @@ struct halay_context {
     int bell_wanted;      /* somebody has fallen asleep in the transport since the bell was rung last */
     int has_news;         /* something came while the driver was awake; it looks before it sleeps */
     int64_t drove_us;     /* when somebody gave the role up last */
+    int listens;          /* somebody listens to peers at all times: rank 0 serves ranks in which it takes no part */
     _Atomic int waiters; /* threads in halay_wait that don't drive; written under lock, the driver reads it to hand over
                             (relaxed: whoever becomes a waiter leaves news) */
     _Atomic int is_stopping; /* the thread is to end; written under lock, the driver reads it (relaxed) */
@@ -197,6 +204,9 @@ struct halay_context {
     struct halay_events taken;
     struct halay_link *link; /* owned */
     struct halay_coordinator *coordinator; /* borrowed: that of all ranks; rank 0 only */
+    struct halay_coordinator_options coordinator_options; /* of its process sets but for what differs; rank 0 only */
+    int sets_made;                                        /* process sets so far; the same on all ranks */
+    int is_changing; /* process sets are about to be made or removed: nothing new is given out until then */
     struct halay_request *ended, **ended_last; /* ended, to be delivered */
     struct halay_bucket *free_buckets;
     size_t *counts; /* owned: [2 size], scratch: elements to and from each rank */
@@ -280,8 +290,8 @@ enum halay_status halay_cache_forget(struct halay_process_set *set, uint32_t id)
 size_t halay_negotiate_submitted(struct halay_context *ctx);
 /* An item from the coordinator or, on rank 0, from a rank. */
 enum halay_status halay_negotiate_receive(void *ctx, int rank, const struct halay_item *item);
-/* From rank 0's coordinator to the ranks. */
-enum halay_status halay_negotiate_emit(void *ctx, int rank, const struct halay_item *item);
+/* From a process set's coordinator, on rank 0, to the set's ranks. */
+enum halay_status halay_negotiate_emit(void *set, int rank, const struct halay_item *item);
 /* Rank 0: report what stalls, and end it after the limit. */
 void halay_negotiate_stalls(struct halay_context *ctx);
 /* Say BYE once the program is leaving. */
@@ -313,8 +323,25 @@ int halay_engine_is_pending(const struct halay_context *ctx);
 /* ---- process_set.c ---- */
 
 void halay_process_set_init(struct halay_process_set *set, struct halay_context *ctx, int size, int rank);
-/* Accepts any state from init on; the engine has stopped. */
-void halay_process_set_fini(struct halay_process_set *set);
+/* All of them, that of all ranks included; accepts any state from its init on. The engine has stopped. */
+void halay_process_sets_fini(struct halay_context *ctx);
+/* The number in the set of a rank of the job, -1: it is no member. */
+int halay_process_set_rank_of(const struct halay_process_set *set, int rank);
+/* The one of that number, if it lives, or NULL. lock held, or driver. */
+struct halay_process_set *halay_process_set_by_number(struct halay_context *ctx, int number);
+/* "process set 2 [0,3]". */
+void halay_process_set_print(const struct halay_process_set *set, char *text, size_t size);
+/* Those that halay_init makes: the program's, and the configuration's. Blocks until all ranks have asked for the same, at most
+ * HALAY_START_TIMEOUT; nothing if there are none. */
+enum halay_status halay_process_sets_create_static(struct halay_context *ctx, const struct halay_rank_list *lists,
+                                                   size_t count);
+/* Driver only: a request on which all ranks agree is in line. Sets that it makes exist from now on, since members that are
+ * faster speak of them. */
+enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct halay_request *request);
+/* Driver only: do what this request asks for, on which all ranks agree; it is ended here if that is not possible. */
+enum halay_status halay_process_sets_change(struct halay_context *ctx, struct halay_request *request);
+/* Driver only: may it be done now? */
+int halay_process_sets_may_change(struct halay_context *ctx, const struct halay_request *request);
 /* Driver only: close the groups of all sets, with the context's status. */
 void halay_process_sets_fail(struct halay_context *ctx);
 /* Driver only: look at the peers; HALAY_OK if the groups of all sets live. */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 4 };
+enum { PROTOCOL = 5 };
 
 static void put32(unsigned char *at, uint32_t value)
 {
@@ -67,7 +67,7 @@ enum halay_status halay_message_get_header(const unsigned char *at, struct halay
 /* The fixed part of each kind. */
 static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
     [HALAY_ITEM_READY] = 12, [HALAY_ITEM_ANNOUNCE] = 40, [HALAY_ITEM_WAITED] = 4, [HALAY_ITEM_FLUSH] = 4,
-    [HALAY_ITEM_AGREE] = 40, [HALAY_ITEM_BUCKET] = 4,    [HALAY_ITEM_ERROR] = 8,  [HALAY_ITEM_FORGET] = 8,
+    [HALAY_ITEM_AGREE] = 40, [HALAY_ITEM_BUCKET] = 8,    [HALAY_ITEM_ERROR] = 8,  [HALAY_ITEM_FORGET] = 8,
     [HALAY_ITEM_FAIL] = 12,  [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,   [HALAY_ITEM_DONE] = 4,
     [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,    [HALAY_ITEM_DOING] = 8,
 };
@@ -154,8 +154,9 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
                                    .root = (int32_t)get32(p + 8) };
     memcpy(&s->prescale, p + 16, sizeof s->prescale);
     memcpy(&s->postscale, p + 24, sizeof s->postscale);
-    s->members = get32(p + 32);
-    s->words = s->members ? get16(p + 2) : 0;
+    s->members = get16(p + 32);
+    s->words = s->members || s->operation == HALAY_CHANGE_SETS ? get16(p + 2) : 0;
+    item->set = get16(p + 34);
     s->priority = (int16_t)get16(p + 36);
     s->wire = p[38];
     memcpy(s->shape, p + 40, 8 * (size_t)p[7]);
@@ -180,6 +181,7 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
                                .text = (const char *)names + tail.name, .text_length = tail.text, .rank = -1 };
     switch (read.kind) {
     case HALAY_ITEM_READY:
+        read.set = get16(p + 2);
         read.range = (struct halay_id_range){ get32(p + 4), get32(p + 8) };
         ok = read.range.count && read.range.first <= UINT32_MAX - read.range.count;
         break;
@@ -188,15 +190,21 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
         ok = read_signature(p, size, &read);
         break;
     case HALAY_ITEM_BUCKET:
-        read.ranges = (const struct halay_id_range *)(const void *)(p + 4);
+        read.set = get16(p + 4);
+        read.ranges = (const struct halay_id_range *)(const void *)(p + 8);
         read.range_count = tail.words / 8;
         ok = ranges_are_valid(read.ranges, read.range_count);
         break;
     case HALAY_ITEM_ERROR:
-        read.status = (enum halay_status)get32(p + 4);
-        ok = read.name_length && read.text_length <= HALAY_TEXT_MAX && is_status(get32(p + 4));
+        read.status = (enum halay_status)get16(p + 4);
+        read.set = get16(p + 6);
+        ok = read.name_length && read.text_length <= HALAY_TEXT_MAX && is_status(get16(p + 4));
+        break;
+    case HALAY_ITEM_FLUSH:
+        read.set = get16(p + 2);
         break;
     case HALAY_ITEM_FORGET:
+        read.set = get16(p + 2);
         read.id = get32(p + 4);
         break;
     case HALAY_ITEM_FAIL:
@@ -209,8 +217,9 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
         ok = read.rank >= 0 && read.rank < size;
         break;
     case HALAY_ITEM_DOING:
-        ok = get32(p + 4) < HALAY_DOING_COUNT;
-        read.doing = ok ? (enum halay_doing)get32(p + 4) : HALAY_DOING_ELSE;
+        ok = get16(p + 4) < HALAY_DOING_COUNT;
+        read.doing = ok ? (enum halay_doing)get16(p + 4) : HALAY_DOING_ELSE;
+        read.set = get16(p + 6);
         break;
     default:
         break;
@@ -246,6 +255,8 @@ static int joins_last(struct halay_items *items, const struct halay_item *item)
         return 0;
     unsigned char *last = items->data + items->last_ready - 1;
     uint32_t first = get32(last + 4), count = get32(last + 8);
+    if (get16(last + 2) != item->set)
+        return 0;
     if (item->range.first + item->range.count == first)
         put32(last + 4, item->range.first);
     else if (item->range.first != first + count)
@@ -261,6 +272,7 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
     p[0] = (unsigned char)item->kind;
     switch (item->kind) {
     case HALAY_ITEM_READY:
+        put16(p + 2, (size_t)item->set);
         put32(p + 4, item->range.first);
         put32(p + 8, item->range.count);
         break;
@@ -276,19 +288,26 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
         put32(p + 12, item->id);
         memcpy(p + 16, &s->prescale, sizeof s->prescale);
         memcpy(p + 24, &s->postscale, sizeof s->postscale);
-        put32(p + 32, s->members);
+        put16(p + 32, s->members);
+        put16(p + 34, (size_t)item->set);
         put16(p + 36, (uint16_t)s->priority);
         p[38] = (unsigned char)s->wire;
         break;
     case HALAY_ITEM_BUCKET:
         put16(p + 2, item->range_count);
+        put16(p + 4, (size_t)item->set);
         break;
     case HALAY_ITEM_ERROR:
         p[1] = (unsigned char)item->name_length;
         put16(p + 2, item->text_length);
-        put32(p + 4, item->status);
+        put16(p + 4, item->status);
+        put16(p + 6, (size_t)item->set);
+        break;
+    case HALAY_ITEM_FLUSH:
+        put16(p + 2, (size_t)item->set);
         break;
     case HALAY_ITEM_FORGET:
+        put16(p + 2, (size_t)item->set);
         put32(p + 4, item->id);
         break;
     case HALAY_ITEM_FAIL:
@@ -301,7 +320,8 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
         break;
     case HALAY_ITEM_DOING:
         p[1] = (unsigned char)item->name_length;
-        put32(p + 4, item->doing);
+        put16(p + 4, item->doing);
+        put16(p + 6, (size_t)item->set);
         break;
     default:
         break;

@@ -9,24 +9,27 @@
  *                   12 0 u32
  *
  *     items: byte 0 is the kind, bytes 1-3 as said here, 0 where nothing is said
- *       READY     4 first u32 | 8 count u32                                  these ids have been submitted
+ *     Those about tensors say in which process set: its number, 0 is that of all ranks. Ids are the set's.
+ *
+ *       READY     2 set u16 | 4 first u32 | 8 count u32                      these ids have been submitted
  *       ANNOUNCE  1 name length | 2 words u16 | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32
- *                 | 16 prescale f64 | 24 postscale f64 | 32 members u32 | 36 priority i16 | 38 wire u8 | 39 0
+ *                 | 16 prescale f64 | 24 postscale f64 | 32 members u16 | 34 set u16 | 36 priority i16 | 38 wire u8 | 39 0
  *                 | 40 shape u64 each | words u64 each (signature.h) | name, padded to 4
  *                                                              a name that has no id, or another signature or other words
  *       WAITED                                                               the program waits (deterministic modes)
- *       FLUSH                                                                somebody waits: don't accumulate
+ *       FLUSH     2 set u16                                                  somebody waits: don't accumulate
  *       AGREE     as ANNOUNCE, 12 id u32                                     all ranks have announced it; its id from now on
- *       BUCKET    2 ranges u16 | 4 first u32, count u32 each                 run these together, after all before it
- *       ERROR     1 name length | 2 text length u16 | 4 status u32 | name | text, padded      the ranks disagree about it
- *       FORGET    4 id u32                                                   don't use the id any more; and back: I don't
+ *       BUCKET    2 ranges u16 | 4 set u16 | 6 0 | 8 first u32, count u32 each     run these together, after all before it
+ *       ERROR     1 name length | 2 text length u16 | 4 status u16 | 6 set u16 | name | text, padded
+ *                                                                            the ranks disagree about it
+ *       FORGET    2 set u16 | 4 id u32                                                 don't use the id any more; and back: I don't
  *       FAIL      2 text length u16 | 4 status u32 | 8 rank i32 | text, padded                everything is over
  *       BYE                                                                  the sender submits nothing any more
  *       LEFT      4 rank i32                                                 that rank said BYE
  *       DONE                                                                 all ranks said BYE and nothing is left to do
  *       PING, PONG                                                           are you there? yes
  *       ASK                                                                  what does your program do?
- *       DOING     1 name length | 4 doing u32 | name, padded                 the answer; the tensor that it waits for
+ *       DOING     1 name length | 4 doing u16 | 6 set u16 | name, padded     the answer; the tensor that it waits for
  */
 #ifndef HALAY_MESSAGES_H
 #define HALAY_MESSAGES_H
@@ -77,6 +80,7 @@ struct halay_id_range {
 /* One item, taken apart. Only what its kind has is set; pointers are borrowed from the bytes it was read from. */
 struct halay_item {
     enum halay_item_kind kind;
+    int set;          /* number of the process set */
     const char *name; /* not terminated */
     size_t name_length;
     const char *text;

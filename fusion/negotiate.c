@@ -12,12 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void to_coordinator(struct halay_context *ctx, const struct halay_item *item)
+/* Who is rank 0 of the job is rank 0 of each set that it is in. */
+static void to_coordinator(struct halay_process_set *set, const struct halay_item *item)
 {
+    struct halay_context *ctx = set->ctx;
     enum halay_status status;
 
-    if (ctx->coordinator)
-        status = halay_coordinator_receive(ctx->coordinator, 0, item, ctx->now_us);
+    if (set->coordinator)
+        status = halay_coordinator_receive(set->coordinator, 0, item, ctx->now_us);
     else
         status = halay_link_append(ctx->link, 0, item);
     if (status != HALAY_OK)
@@ -72,6 +74,7 @@ static void tell_submitted(struct halay_context *ctx, const struct halay_request
 {
     const struct halay_entry *e = r->entry;
     struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
+                               .set = r->set->number,
                                .name = e->node.name,
                                .name_length = e->node.length,
                                .signature = r->signature,
@@ -90,9 +93,9 @@ static void tell_submitted(struct halay_context *ctx, const struct halay_request
     }
     if (e->id != (uint32_t)HALAY_NO_ID && r->signature.operation != HALAY_JOIN &&
         halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->said, r->words.at, r->words.count))
-        item = (struct halay_item){ .kind = HALAY_ITEM_READY, .range = { e->id, 1 } };
+        item = (struct halay_item){ .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { e->id, 1 } };
     halay_count(item.kind == HALAY_ITEM_READY ? &ctx->tally.cache_hits : &ctx->tally.negotiations, 1);
-    to_coordinator(ctx, &item);
+    to_coordinator(r->set, &item);
 }
 
 static void tell_unregistered(struct halay_context *ctx, struct halay_static_bucket *b, size_t member)
@@ -127,7 +130,7 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
         else if (e->kind == HALAY_EVENT_UNREGISTERED && is_open)
             tell_unregistered(ctx, e->bucket, e->member);
         else if (e->kind == HALAY_EVENT_WAITED && is_open)
-            to_coordinator(ctx, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
+            to_coordinator(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
     }
     return taken.count;
 }
@@ -135,9 +138,12 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
 static void tell_flush(struct halay_context *ctx)
 {
     /* With nothing under way here there is little under way there: what is ready starts anyway. */
-    if (atomic_load_explicit(&ctx->flush_wanted, memory_order_relaxed) &&
-        atomic_exchange_explicit(&ctx->flush_wanted, 0, memory_order_relaxed) && ctx->running_count)
-        to_coordinator(ctx, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH });
+    if (!atomic_load_explicit(&ctx->flush_wanted, memory_order_relaxed) ||
+        !atomic_exchange_explicit(&ctx->flush_wanted, 0, memory_order_relaxed))
+        return;
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (set->running)
+            to_coordinator(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
 }
 
 /* ---- what the coordinator decided ---- */
@@ -156,6 +162,7 @@ static struct halay_item describe_doing(struct halay_context *ctx, char *name)
     if (item.doing == HALAY_DOING_WAITS && request && request->entry) {
         item.name_length = request->entry->node.length;
         memcpy(name, request->entry->node.name, item.name_length);
+        item.set = request->set->number;
     }
     pthread_mutex_unlock(&ctx->lock);
     return item;
@@ -183,38 +190,57 @@ static enum halay_status tell_doing(struct halay_context *ctx)
     return ctx->coordinator ? HALAY_ERR_FORMAT : halay_link_append(ctx->link, 0, &item);
 }
 
-static void end_mismatched(struct halay_context *ctx, const struct halay_item *item)
+static void end_mismatched(struct halay_process_set *set, const struct halay_item *item)
 {
+    struct halay_context *ctx = set->ctx;
     uint64_t hash = halay_table_hash(item->name, item->name_length);
     char text[HALAY_TEXT_MAX + 1];
 
     memcpy(text, item->text, item->text_length);
     text[item->text_length] = 0;
     pthread_mutex_lock(&ctx->lock);
-    struct halay_entry *e = (struct halay_entry *)halay_table_find(&ctx->all.names, item->name, item->name_length, hash);
+    struct halay_entry *e = (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
     struct halay_request *request = e ? e->request : NULL;
     pthread_mutex_unlock(&ctx->lock);
     if (request)
         halay_request_end(request, item->status, text);
 }
 
-static enum halay_status apply(struct halay_context *ctx, const struct halay_item *item)
+/* What is about one set's tensors. */
+static enum halay_status apply_to(struct halay_process_set *set, const struct halay_item *item)
 {
+    struct halay_context *ctx = set->ctx;
     enum halay_status status;
 
+    if (set->rank < 0)
+        return HALAY_ERR_FORMAT;
     switch (item->kind) {
     case HALAY_ITEM_AGREE:
-        return halay_cache_agree(&ctx->all, item);
+        return halay_cache_agree(set, item);
     case HALAY_ITEM_BUCKET:
-        return halay_bucket_add(&ctx->all, item->ranges, item->range_count);
+        return halay_bucket_add(set, item->ranges, item->range_count);
     case HALAY_ITEM_ERROR:
-        end_mismatched(ctx, item);
+        end_mismatched(set, item);
         return HALAY_OK;
-    case HALAY_ITEM_FORGET:
-        status = halay_cache_forget(&ctx->all, item->id);
+    default: /* FORGET */
+        status = halay_cache_forget(set, item->id);
         if (status == HALAY_OK && !ctx->coordinator)
             status = halay_link_append(ctx->link, 0, item);
         return status;
+    }
+}
+
+static enum halay_status apply(struct halay_context *ctx, const struct halay_item *item)
+{
+    struct halay_process_set *set;
+
+    switch (item->kind) {
+    case HALAY_ITEM_AGREE:
+    case HALAY_ITEM_BUCKET:
+    case HALAY_ITEM_ERROR:
+    case HALAY_ITEM_FORGET:
+        set = halay_process_set_by_number(ctx, item->set);
+        return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
     case HALAY_ITEM_FAIL:
         if (!ctx->coordinator)
             ctx->said_fail = 1; /* who told this rank tells the others */
@@ -234,6 +260,18 @@ static enum halay_status apply(struct halay_context *ctx, const struct halay_ite
     }
 }
 
+/* On rank 0: to the coordinator of the set that the item is about. What is about no set is the parent's. */
+static enum halay_status receive_as_coordinator(struct halay_context *ctx, int rank, const struct halay_item *item)
+{
+    int number = item->kind == HALAY_ITEM_DOING ? 0 : item->set;
+    struct halay_process_set *set = halay_process_set_by_number(ctx, number);
+
+    if (!set && item->kind == HALAY_ITEM_FORGET && number <= ctx->sets_made)
+        return HALAY_OK; /* an answer that has come after the set's end */
+    int member = set ? halay_process_set_rank_of(set, rank) : -1;
+    return member < 0 ? HALAY_ERR_FORMAT : halay_coordinator_receive(set->coordinator, member, item, ctx->now_us);
+}
+
 enum halay_status halay_negotiate_receive(void *arg, int rank, const struct halay_item *item)
 {
     struct halay_context *ctx = arg;
@@ -244,21 +282,35 @@ enum halay_status halay_negotiate_receive(void *arg, int rank, const struct hala
         return apply(ctx, item);
     if (item->kind == HALAY_ITEM_FAIL)
         return apply(ctx, item); /* a rank that cannot go on */
-    return halay_coordinator_receive(ctx->coordinator, rank, item, ctx->now_us);
+    return receive_as_coordinator(ctx, rank, item);
+}
+
+/* To one of the set's ranks, or to all (-1): to the others over the link, and to this one. */
+static enum halay_status deliver(struct halay_process_set *set, int rank, const struct halay_item *item)
+{
+    struct halay_context *ctx = set->ctx;
+    enum halay_status status = HALAY_OK;
+    int is_mine = rank < 0 ? set->rank >= 0 : rank == set->rank;
+
+    for (int r = 0; set->ranks && r < set->size && status == HALAY_OK; r++)
+        if ((rank < 0 || rank == r) && set->ranks[r] != 0)
+            status = halay_link_append(ctx->link, set->ranks[r], item);
+    if (!set->ranks && rank != 0)
+        status = halay_link_append(ctx->link, rank, item);
+    return status == HALAY_OK && is_mine ? apply(ctx, item) : status;
 }
 
 enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_item *item)
 {
-    struct halay_context *ctx = arg;
-    enum halay_status status = HALAY_OK;
+    struct halay_process_set *set = arg;
 
     if (item->kind == HALAY_ITEM_FAIL)
-        ctx->said_fail = 1;
-    if (rank != 0)
-        status = halay_link_append(ctx->link, rank, item);
-    if (status == HALAY_OK && rank <= 0)
-        status = apply(ctx, item);
-    return status;
+        set->ctx->said_fail = 1;
+    if (!set->number)
+        return deliver(set, rank, item);
+    struct halay_item about = *item;
+    about.set = set->number;
+    return deliver(set, rank, &about);
 }
 
 /* ---- leaving ---- */
@@ -274,7 +326,8 @@ void halay_negotiate_leave(struct halay_context *ctx)
         return;
     ctx->said_bye = 1;
     if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
-        to_coordinator(ctx, &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */
+        to_coordinator(&ctx->all,
+                       &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */
     if (ctx->status == HALAY_OK)
-        to_coordinator(ctx, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
+        to_coordinator(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
 }

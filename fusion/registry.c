@@ -98,7 +98,7 @@ void halay_entry_release_locked(struct halay_entry *entry)
 }
 
 /* Bytes at out that this rank's result may take. */
-static size_t room_at_out(const struct halay_context *ctx, const struct halay_tensor_info *info, size_t bytes)
+static size_t room_at_out(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
 {
     if (info->members)
         return 0;
@@ -106,11 +106,11 @@ static size_t room_at_out(const struct halay_context *ctx, const struct halay_te
         return info->out_bytes;
     if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
         return bytes;
-    return halay_scatter_rows(info->shape[0], ctx->size, ctx->rank, NULL) * (bytes / info->shape[0]);
+    return halay_scatter_rows(info->shape[0], set->size, set->rank, NULL) * (bytes / info->shape[0]);
 }
 
 /* In place as its operation knows it. */
-static int is_in_place(const struct halay_context *ctx, const struct halay_tensor_info *info, size_t bytes)
+static int is_in_place(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
 {
     size_t first;
 
@@ -119,22 +119,22 @@ static int is_in_place(const struct halay_context *ctx, const struct halay_tenso
         return 1;
     if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
         return 0;
-    halay_scatter_rows(info->shape[0], ctx->size, ctx->rank, &first);
+    halay_scatter_rows(info->shape[0], set->size, set->rank, &first);
     return info->out == (const char *)info->in + first * (bytes / info->shape[0]);
 }
 
 /* What a collective would refuse on this rank alone, after the ranks have agreed to run it. NULL: nothing. */
-static const char *buffer_fault(const struct halay_context *ctx, const struct halay_tensor_info *info, size_t count)
+static const char *buffer_fault(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t count)
 {
     size_t element = halay_dtype_size(info->dtype), bytes = count * element, room;
     uintptr_t in = (uintptr_t)info->in, out = (uintptr_t)info->out;
 
-    if (info->operation == HALAY_BARRIER || info->operation == HALAY_JOIN || info->members)
+    if (info->operation >= HALAY_BARRIER || info->members)
         return NULL; /* members were looked at one by one */
-    room = room_at_out(ctx, info, bytes);
+    room = room_at_out(set, info, bytes);
     if (room && out % element)
         return "out is not aligned to its element";
-    if (is_in_place(ctx, info, bytes))
+    if (is_in_place(set, info, bytes))
         return NULL;
     if (bytes && in % element)
         return "in is not aligned to its element";
@@ -155,17 +155,57 @@ static enum halay_status read_info(struct halay_context *ctx, const struct halay
     return HALAY_ERR_ARGUMENT;
 }
 
+/* The process set that the caller means. */
+static struct halay_process_set *set_of(struct halay_context *ctx, const struct halay_tensor_info *info)
+{
+    return info->set ? info->set : &ctx->all;
+}
+
+/* What is wrong with doing this in this process set. */
+static const char *set_fault(const struct halay_context *ctx, const struct halay_process_set *set,
+                             const struct halay_tensor_info *info)
+{
+    if (set->ctx != ctx)
+        return "its process set is of another context";
+    if (set->rank < 0)
+        return "this rank is no member of its process set";
+    if (set->number && info->operation >= HALAY_JOIN)
+        return "all ranks do this, no process set by itself";
+    if (info->operation == HALAY_BROADCAST && (info->root < 0 || info->root >= ctx->size))
+        return "root is no rank";
+    if (info->operation == HALAY_BROADCAST && halay_process_set_rank_of(set, info->root) < 0)
+        return "root is no member of its process set";
+    return NULL;
+}
+
+static void say_fault(struct halay_context *ctx, const struct halay_process_set *set, const char *name, const char *why)
+{
+    char text[200];
+
+    if (!set->number) {
+        halay_error(ctx->log, "tensor '%s': %s", name, why);
+        return;
+    }
+    halay_process_set_print(set, text, sizeof text);
+    halay_error(ctx->log, "tensor '%s' of %s: %s", name, text, why);
+}
+
 /* Check what the caller describes; says what is wrong. */
 static enum halay_status check_info(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     struct halay_signature *signature, size_t *count, size_t *length)
 {
+    const struct halay_process_set *set = set_of(ctx, info);
     const char *why = "";
 
     if (!is_name(info->name, length)) {
         halay_error(ctx->log, "tensor: the name must be 1 to %d bytes of UTF-8", HALAY_NAME_MAX);
         return HALAY_ERR_ARGUMENT;
     }
-    enum halay_status status = halay_signature_make(info, ctx->size, signature, count, &why);
+    if ((why = set_fault(ctx, set, info))) {
+        say_fault(ctx, set, info->name, why);
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = halay_signature_make(info, set->size, signature, count, &why);
     if (status == HALAY_OK && info->operation == HALAY_ALLREDUCE && info->op == HALAY_ADASUM &&
         ctx->world->config.deterministic == HALAY_DETERMINISTIC_RANKS) {
         why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";
@@ -176,10 +216,10 @@ static enum halay_status check_info(struct halay_context *ctx, const struct hala
         why = "joining is not possible under HALAY_DETERMINISTIC: what is fused would depend on who has data";
         status = HALAY_ERR_UNSUPPORTED;
     }
-    if (status == HALAY_OK && (why = buffer_fault(ctx, info, *count)))
+    if (status == HALAY_OK && (why = buffer_fault(set, info, *count)))
         status = HALAY_ERR_ARGUMENT;
     if (status != HALAY_OK)
-        halay_error(ctx->log, "tensor '%s': %s", info->name, why);
+        say_fault(ctx, set, info->name, why);
     return status;
 }
 
@@ -290,6 +330,7 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
                                          const struct halay_signature *signature, size_t count,
                                          struct halay_tensor *tensor)
 {
+    const struct halay_process_set *set = set_of(ctx, info);
     size_t bytes = bytes_of(info, count);
 
     *tensor = (struct halay_tensor){ .ctx = ctx,
@@ -298,10 +339,10 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
                                      .bytes = bytes,
                                      .in = input_of(info),
                                      .out = info->out,
-                                     .out_bytes = room_at_out(ctx, info, bytes) };
-    if (halay_words_resize(&tensor->words, halay_signature_says(signature, ctx->size)) != HALAY_OK)
+                                     .out_bytes = room_at_out(set, info, bytes) };
+    if (halay_words_resize(&tensor->words, halay_signature_says(signature, set->size)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    halay_signature_say(info, ctx->size, tensor->words.at);
+    halay_signature_say(info, set->size, tensor->words.at);
     if (!info->members)
         return HALAY_OK;
     tensor->parts = calloc(info->member_count, sizeof *tensor->parts);
@@ -318,6 +359,16 @@ static void tensor_free(struct halay_tensor *tensor)
         free(tensor->parts);
     }
     free(tensor);
+}
+
+/* Why nothing is taken for this set; NULL: something is. */
+static const char *refusal_locked(const struct halay_process_set *set)
+{
+    if (set->state == HALAY_SET_REMOVED)
+        return "its process set has been removed";
+    if (set->state == HALAY_SET_CLOSING)
+        return "its process set is being removed";
+    return set->ctx->is_joined ? "this rank has joined, and the others have not yet" : NULL;
 }
 
 enum halay_status halay_register(struct halay_context *ctx, const struct halay_tensor_info *info,
@@ -343,17 +394,24 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
         tensor_free(tensor);
         return HALAY_ERR_NO_MEMORY;
     }
+    const char *why = NULL;
     pthread_mutex_lock(&ctx->lock);
     status = HALAY_ERR_NO_MEMORY;
-    struct halay_entry *entry = halay_entry_get_locked(&ctx->all, info->name, length, halay_table_hash(info->name, length));
+    struct halay_entry *entry =
+        halay_entry_get_locked(set_of(ctx, info), info->name, length, halay_table_hash(info->name, length));
     if (!entry)
         goto err_unlock;
     status = HALAY_ERR_DUPLICATE;
+    why = "a tensor of that name is registered";
     if (entry->tensor)
         goto err_unlock;
+    status = HALAY_ERR_ARGUMENT;
+    why = entry->set->state == HALAY_SET_OPEN ? NULL : refusal_locked(entry->set);
+    if (why)
+        goto err_release;
     tensor->entry = entry;
     tensor->order = ctx->registered + 1;
-    if (ctx->rank == 0 && ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF) {
+    if (ctx->rank == 0 && !entry->set->number && ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF) {
         status = static_bucket_join_locked(ctx, tensor);
         if (status != HALAY_OK)
             goto err_release;
@@ -369,8 +427,8 @@ err_release:
 err_unlock:
     pthread_mutex_unlock(&ctx->lock);
     tensor_free(tensor);
-    if (status == HALAY_ERR_DUPLICATE)
-        halay_error(ctx->log, "tensor '%s': a tensor of that name is registered", info->name);
+    if (why)
+        say_fault(ctx, set_of(ctx, info), info->name, why);
     return status;
 }
 
@@ -410,8 +468,6 @@ struct submission {
     void *arg;
 };
 
-static const char *const has_joined = "this rank has joined, and the others have not yet";
-
 /* HALAY_OK if submissions are taken. */
 static enum halay_status check_open_locked(const struct halay_context *ctx)
 {
@@ -421,16 +477,16 @@ static enum halay_status check_open_locked(const struct halay_context *ctx)
 }
 
 /* What goes with the signature. */
-static enum halay_status say(const struct halay_context *ctx, const struct halay_tensor *tensor,
+static enum halay_status say(const struct halay_process_set *set, const struct halay_tensor *tensor,
                              const struct submission *s, struct halay_words *words)
 {
-    size_t says = halay_signature_says(s->signature, ctx->size);
+    size_t says = halay_signature_says(s->signature, set->size);
 
     if (!s->info)
         return halay_words_set(words, tensor->words.at, says);
     if (halay_words_resize(words, says) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    halay_signature_say(s->info, ctx->size, words->at);
+    halay_signature_say(s->info, set->size, words->at);
     return HALAY_OK;
 }
 
@@ -454,18 +510,21 @@ static enum halay_status take_parts(const struct halay_tensor *tensor, const str
     return HALAY_OK;
 }
 
+/* *why: the error, if there is a text for it. */
 static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
-                                       struct halay_request **out)
+                                       struct halay_request **out, const char **why)
 {
+    *why = "a tensor of that name is in flight already";
     if (entry->request)
         return HALAY_ERR_DUPLICATE;
-    if (ctx->is_joined)
+    *why = refusal_locked(entry->set);
+    if (*why)
         return HALAY_ERR_ARGUMENT;
     struct halay_request *request = halay_request_get_locked(ctx);
     if (!request)
         return HALAY_ERR_NO_MEMORY;
     struct halay_tensor *tensor = entry->tensor;
-    if (say(ctx, tensor, s, &request->words) != HALAY_OK || take_parts(tensor, s, request) != HALAY_OK)
+    if (say(entry->set, tensor, s, &request->words) != HALAY_OK || take_parts(tensor, s, request) != HALAY_OK)
         goto err_put;
     request->set = entry->set;
     request->entry = entry;
@@ -515,17 +574,17 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     struct submission s = { &tensor->signature, NULL,       tensor->count,
                             tensor->bytes,      tensor->in, tensor->out,
                             tensor->out_bytes,  callback,   arg };
+    const char *why = NULL;
     pthread_mutex_lock(&ctx->lock);
     enum halay_status status = check_open_locked(ctx);
     if (status == HALAY_OK)
-        status = submit_locked(ctx, tensor->entry, &s, request);
+        status = submit_locked(ctx, tensor->entry, &s, request, &why);
     if (status == HALAY_OK)
         halay_cycle_submitted_unlock(ctx, tensor->entry, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
     else
         pthread_mutex_unlock(&ctx->lock);
-    if (status == HALAY_ERR_DUPLICATE || status == HALAY_ERR_ARGUMENT)
-        halay_error(ctx->log, "tensor '%s': %s", tensor->entry->node.name,
-                    status == HALAY_ERR_ARGUMENT ? has_joined : "it is in flight already");
+    if (why)
+        say_fault(ctx, tensor->entry->set, tensor->entry->node.name, why);
     return status;
 }
 
@@ -544,24 +603,20 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     if (status != HALAY_OK)
         return status;
     uint64_t hash = halay_table_hash(info->name, length);
-    size_t bytes = bytes_of(info, count), out_bytes = room_at_out(ctx, info, bytes);
+    size_t bytes = bytes_of(info, count), out_bytes = room_at_out(set_of(ctx, info), info, bytes);
     struct submission s = { &signature, info, count, bytes, input_of(info), info->out, out_bytes, callback, arg };
 
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry = NULL;
     status = check_open_locked(ctx);
-    if (status == HALAY_OK && !(entry = halay_entry_get_locked(&ctx->all, info->name, length, hash)))
+    if (status == HALAY_OK && !(entry = halay_entry_get_locked(set_of(ctx, info), info->name, length, hash)))
         status = HALAY_ERR_NO_MEMORY;
     if (status == HALAY_OK && entry->tensor && !halay_signature_equal(&entry->tensor->signature, &signature)) {
         why = "it is registered with another operation, type, shape, reduction or root";
         status = HALAY_ERR_ARGUMENT;
     }
     if (status == HALAY_OK) {
-        status = submit_locked(ctx, entry, &s, request);
-        if (status == HALAY_ERR_DUPLICATE)
-            why = "a tensor of that name is in flight already";
-        else if (status == HALAY_ERR_ARGUMENT)
-            why = has_joined;
+        status = submit_locked(ctx, entry, &s, request, &why);
         if (status != HALAY_OK)
             halay_entry_release_locked(entry);
     }
@@ -570,7 +625,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     else
         pthread_mutex_unlock(&ctx->lock);
     if (why)
-        halay_error(ctx->log, "tensor '%s': %s", info->name, why);
+        say_fault(ctx, set_of(ctx, info), info->name, why);
     return status;
 }
 

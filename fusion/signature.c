@@ -12,13 +12,12 @@
 
 _Static_assert(sizeof(struct halay_signature) == 40 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
 
-static const char *const operation_names[] = { [HALAY_ALLREDUCE] = "allreduce",
-                                               [HALAY_BROADCAST] = "broadcast",
-                                               [HALAY_ALLGATHER] = "allgather",
-                                               [HALAY_REDUCE_SCATTER] = "reduce-scatter",
-                                               [HALAY_ALLTOALL] = "alltoall",
-                                               [HALAY_BARRIER] = "barrier",
-                                               [HALAY_JOIN] = "join" };
+static const char *const operation_names[] = {
+    [HALAY_ALLREDUCE] = "allreduce", [HALAY_BROADCAST] = "broadcast",
+    [HALAY_ALLGATHER] = "allgather", [HALAY_REDUCE_SCATTER] = "reduce-scatter",
+    [HALAY_ALLTOALL] = "alltoall",   [HALAY_BARRIER] = "barrier",
+    [HALAY_JOIN] = "join",           [HALAY_CHANGE_SETS] = "change of process sets"
+};
 static const char *const wire_names[] = {
     [HALAY_WIRE_AS_IS] = "as is", [HALAY_WIRE_F16] = "f16", [HALAY_WIRE_BF16] = "bf16"
 };
@@ -132,11 +131,8 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
         if (!scales_are_valid(made))
             REFUSE(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool");
     }
-    if (info->operation == HALAY_BROADCAST) {
-        if (info->root < 0 || info->root >= size)
-            REFUSE(HALAY_ERR_ARGUMENT, "root is no rank");
+    if (info->operation == HALAY_BROADCAST)
         made->root = info->root;
-    }
     if (goes_by_rows(info->operation) && !info->dimensions)
         REFUSE(HALAY_ERR_ARGUMENT, "a scalar has no first dimension");
     if (is_ragged(info->operation)) {
@@ -161,8 +157,15 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
         REFUSE(HALAY_ERR_ARGUMENT, "priority must be -32768 to 32767");
     if ((info->operation == HALAY_JOIN) != !strcmp(info->name, HALAY_JOIN_NAME))
         REFUSE(HALAY_ERR_ARGUMENT, "the name is kept for halay_join");
+    if ((info->operation == HALAY_CHANGE_SETS) != !strcmp(info->name, HALAY_CHANGE_SETS_NAME))
+        REFUSE(HALAY_ERR_ARGUMENT, "the name is kept for halay_process_set_create");
     made.operation = (uint8_t)info->operation;
-    if (info->operation == HALAY_BARRIER || info->operation == HALAY_JOIN) {
+    if (info->operation == HALAY_CHANGE_SETS) {
+        if (!info->splits || !info->shape[0] || info->shape[0] > HALAY_WORDS_MAX)
+            REFUSE(HALAY_ERR_ARGUMENT, "no process sets, or more than 8000 ranks in them");
+        made.words = (uint32_t)info->shape[0];
+    }
+    if (info->operation >= HALAY_BARRIER) {
         made.wire = 0;
         *signature = made;
         *count = 0;
@@ -205,7 +208,7 @@ size_t halay_signature_says(const struct halay_signature *s, int size)
 {
     if (s->operation == HALAY_ALLTOALL)
         return (size_t)size;
-    if (s->members)
+    if (s->words)
         return s->words;
     return s->operation == HALAY_ALLGATHER;
 }
@@ -216,6 +219,8 @@ void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_
         halay_members_say(info, words);
     if (info->operation == HALAY_ALLGATHER)
         words[0] = info->shape[0];
+    for (size_t i = 0; info->operation == HALAY_CHANGE_SETS && i < info->shape[0]; i++)
+        words[i] = info->splits[i];
     for (int r = 0; info->operation == HALAY_ALLTOALL && r < size; r++)
         words[r] = info->splits ? info->splits[r] : info->shape[0] / (size_t)size;
 }
@@ -235,6 +240,8 @@ int halay_signature_fits(const struct halay_signature *s, const void *words, siz
 
     if (s->members)
         return halay_members_are_valid(s, words, count);
+    if (s->words)
+        return 1; /* what they ask for is looked at when it is done */
     memcpy(shape, s->shape, sizeof shape);
     for (size_t i = 0; i < count; i++) {
         memcpy(&rows, (const char *)words + i * sizeof rows, sizeof rows);
@@ -253,8 +260,9 @@ static int unused_is_neutral(const struct halay_signature *s)
         return 0;
     if (s->operation != HALAY_BROADCAST && s->root != 0)
         return 0;
-    if ((s->operation == HALAY_BARRIER || s->operation == HALAY_JOIN || s->members) &&
-        (s->dtype != 0 || s->dimensions != 0))
+    if ((s->operation >= HALAY_BARRIER || s->members) && (s->dtype != 0 || s->dimensions != 0))
+        return 0;
+    if ((s->operation == HALAY_CHANGE_SETS) != (s->words && !s->members))
         return 0;
     if (s->operation != HALAY_ALLREDUCE && (s->members || s->wire))
         return 0;

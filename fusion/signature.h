@@ -14,6 +14,7 @@
  *     all-to-all        its rows for each rank          the rows that each rank has for this one
  *     join                                              the rank that joined last
  *     a group           what its members are: equal on all ranks, as is the answer
+ *     process sets      what is made or removed (set_words.h): likewise
  */
 #ifndef HALAY_SIGNATURE_H
 #define HALAY_SIGNATURE_H
@@ -23,6 +24,7 @@
 #include <stdint.h>
 
 #define HALAY_JOIN_NAME "join"
+#define HALAY_CHANGE_SETS_NAME "process sets"
 
 enum { HALAY_WORDS_MAX = 8000 }; /* so that an item fits in a message */
 
@@ -31,8 +33,9 @@ struct halay_signature {
     uint8_t dtype;     /* enum halay_dtype */
     uint8_t op;        /* enum halay_op; 0 where nothing is reduced */
     uint8_t dimensions;
-    int32_t root;               /* 0 but for a broadcast */
-    uint32_t members, words;    /* a group's tensors (members.h), and how many words say what they are; else 0 */
+    int32_t root;            /* of a broadcast: the job's number; else 0 */
+    uint32_t members, words; /* a group's tensors (members.h), and how many words say what they are; of a change of
+                                   process sets the words only; else 0 */
     int32_t priority;
     uint32_t wire;              /* enum halay_wire */
     double prescale, postscale; /* finite; reductions only */
@@ -40,7 +43,7 @@ struct halay_signature {
 };
 
 /* The signature of what the caller describes, and its number of elements. HALAY_ERR_ARGUMENT or HALAY_ERR_UNSUPPORTED: *why
- * (static storage) says what is wrong. size: number of ranks. */
+ * (static storage) says what is wrong. size: number of ranks of the process set. The root is taken as it is. */
 enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size, struct halay_signature *signature,
                                        size_t *count, const char **why);
 

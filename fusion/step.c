@@ -71,15 +71,21 @@ static void look_after(struct halay_context *ctx)
 
 static int decide(struct halay_context *ctx)
 {
-    int emitted = 0;
+    enum halay_status status = HALAY_OK;
+    int emitted = 0, all = 0;
 
-    if (!ctx->coordinator || ctx->status != HALAY_OK)
+    if (!ctx->coordinator || ctx->status != HALAY_OK || ctx->is_changing)
         return 0;
-    enum halay_status status = halay_coordinator_decide(ctx->coordinator, !ctx->all.running && !ctx->all.waiting, &emitted);
+    for (struct halay_process_set *set = ctx->all.next; set && status == HALAY_OK; set = set->next) {
+        status = halay_coordinator_decide(set->coordinator, !set->running && !set->waiting, &emitted);
+        all += emitted;
+    }
+    if (status == HALAY_OK)
+        status = halay_coordinator_decide(ctx->coordinator, !ctx->all.running && !ctx->all.waiting, &emitted);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
-    return emitted;
+    return all + emitted;
 }
 
 /* May halay_fini go on? */

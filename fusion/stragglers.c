@@ -17,13 +17,14 @@
 
 void halay_arrivals_note(struct halay_coordinator *c, int rank, struct entry *e, int64_t now_us)
 {
-    struct arrivals *a = &c->arrivals[rank];
+    struct halay_coordinator *parent = halay_coordinator_parent(c);
+    struct arrivals *a = halay_coordinator_arrivals(c, rank);
 
     a->last = e;
     a->last_us = now_us;
     if (e->present == c->options.size) {
         uint64_t late_ns = e->latest_us && now_us > e->latest_us ? (uint64_t)(now_us - e->latest_us) * 1000 : 0;
-        halay_count(&c->met, 1);
+        halay_count(&parent->met, 1);
         halay_count(&a->times_last, late_ns > 0);
         halay_count(&a->late_ns, late_ns);
         if (late_ns > atomic_load_explicit(&a->latest_ns, memory_order_relaxed))
@@ -35,8 +36,8 @@ void halay_arrivals_note(struct halay_coordinator *c, int rank, struct entry *e,
 void halay_arrivals_forget(struct halay_coordinator *c, const struct entry *e)
 {
     for (int r = 0; r < c->options.size; r++)
-        if (c->arrivals[r].last == e)
-            c->arrivals[r].last = NULL;
+        if (halay_coordinator_arrivals(c, r)->last == e)
+            halay_coordinator_arrivals(c, r)->last = NULL;
 }
 
 void halay_coordinator_straggler(struct halay_coordinator *c, int rank, struct halay_straggler *out)

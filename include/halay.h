@@ -39,10 +39,17 @@ extern "C" {
 #endif
 
 struct halay_context;
-struct halay_tensor;  /* a registered tensor */
-struct halay_request; /* one submission */
+struct halay_process_set; /* some of the ranks */
+struct halay_tensor;      /* a registered tensor */
+struct halay_request;     /* one submission */
 
 /* ---- context ---------------------------------------------------------------------------------------------------- */
+
+/* Some ranks of the job, in any order. */
+struct halay_rank_list {
+    const int *ranks;
+    size_t count;
+};
 
 /* Zero-initialise, set struct_size to sizeof, then what differs from the default. */
 struct halay_options {
@@ -52,12 +59,18 @@ struct halay_options {
     /* Where log lines (without newline) go; NULL: standard error. Called from any thread, with no lock held. */
     void (*log)(void *arg, enum halay_log_level level, const char *line);
     void *log_arg; /* borrowed until halay_fini */
+    /* Process sets to be made by halay_init, the same on all ranks: they get the numbers 1, 2, ... (halay_process_set_find).
+     * Those that HALAY_PROCESS_SETS asks for follow. Copied. */
+    const struct halay_rank_list *process_sets;
+    size_t process_set_count;
 };
 
 /*
  * Join the job: started by halayrun or mpirun, it finds the other ranks; started alone, it is a job of one rank. Blocks
  * until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is initialised by
  * this call if it was not, and stays up after halay_fini. May be called again after halay_fini.
+ * Process sets that are asked for are made before it returns, which all ranks must ask for alike (HALAY_ERR_MISMATCH,
+ * HALAY_ERR_ARGUMENT; HALAY_ERR_TIMEOUT if others ask for none).
  * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED, HALAY_ERR_SYSTEM,
  * HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER (a rank died meanwhile).
  */
@@ -88,6 +101,54 @@ HALAY_API int halay_is_homogeneous(const struct halay_context *ctx); /* every ho
 /* HALAY_OK while the engine works; after a failure the first cause's status. text (may be NULL): the cause, "" if none. */
 HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char *text, size_t size);
 
+/* ---- process sets ----------------------------------------------------------------------------------------------- */
+
+/*
+ * A process set is some of the job's ranks, its members: tensors that are submitted in it are of its members alone. Nothing
+ * in one set waits for anything in another, so several work at the same time, and the same name may be in flight in several.
+ * Sets may overlap; two may have the same ranks. Number 0 is the set of all ranks, which is always there and is meant where
+ * none is given. Others are made by halay_init (struct halay_options, HALAY_PROCESS_SETS) or by halay_process_set_create.
+ *
+ * Within a set its members are numbered 0, 1, ... in ascending order of their ranks, whatever order they were given in. All
+ * that goes by rank goes by these numbers (rows and splits, parts of a reduce-scatter, results), and averages divide by the
+ * number of members; only the root of a broadcast is a rank of the job. Who submits a tensor in a set of which it is no
+ * member gets HALAY_ERR_ARGUMENT. halay_join is of all ranks: who has joined takes part in its sets as well. Under
+ * HALAY_DETERMINISTIC tensors are fused in the set of all ranks only.
+ *
+ * Rank 0 of the job coordinates all sets, also those of which it is no member. When a rank dies, or leaves while a set waits
+ * for it, the job is over for all ranks.
+ */
+
+/*
+ * Make a set of these ranks. All ranks of the job call it, members or not, with the same ranks, and in the same order as
+ * other calls of this and of halay_process_set_remove, one at a time; it blocks until all have called. Not in a callback.
+ * *set belongs to the context.
+ * Errors, on every rank alike, with a line in the log that says which rank asks for what: HALAY_ERR_MISMATCH: the ranks
+ * differ, or not all ranks make a set; HALAY_ERR_ARGUMENT: no ranks, one that is none of the job's, one twice;
+ * HALAY_ERR_UNSUPPORTED: a rank would be in more than 26 sets, a rank has joined, there have been 65535 sets. Otherwise as
+ * halay_submit. Keeps the name "process sets" for itself.
+ */
+HALAY_API enum halay_status halay_process_set_create(struct halay_context *ctx, const int *ranks, size_t count,
+                                                     struct halay_process_set **set);
+/*
+ * Remove a set, all ranks together as above. Nothing may be in flight in it on any rank (otherwise HALAY_ERR_MISMATCH or
+ * HALAY_ERR_ARGUMENT everywhere, and it stays). Afterwards it is good for nothing but questions and errors: submissions get
+ * HALAY_ERR_ARGUMENT; tensors that are registered in it are unregistered as usual. Its number is not used again.
+ * HALAY_ERR_ARGUMENT: it is that of all ranks, or has been removed.
+ */
+HALAY_API enum halay_status halay_process_set_remove(struct halay_process_set *set);
+
+/* The set of that number; NULL: there is none, or it has been removed. */
+HALAY_API struct halay_process_set *halay_process_set_find(struct halay_context *ctx, int number);
+/* The numbers of the sets that there are, ascending, 0 first: at most room of them. Returns how many there are. */
+HALAY_API size_t halay_process_set_numbers(struct halay_context *ctx, int *numbers, size_t room);
+HALAY_API int halay_process_set_number(const struct halay_process_set *set);
+HALAY_API int halay_process_set_size(const struct halay_process_set *set);
+HALAY_API int halay_process_set_rank(const struct halay_process_set *set); /* this rank's number in it, -1: no member */
+HALAY_API int halay_process_set_is_included(const struct halay_process_set *set); /* this rank is a member */
+/* The job's numbers of the members, ascending: halay_process_set_size of them. */
+HALAY_API void halay_process_set_ranks(const struct halay_process_set *set, int *ranks);
+
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* Memory that the ranks of this host can reduce in place. 4096-aligned, contents undefined; local, other ranks need not
@@ -104,7 +165,8 @@ enum halay_operation {
     HALAY_REDUCE_SCATTER = 3,
     HALAY_ALLTOALL = 4,
     HALAY_BARRIER = 5,
-    HALAY_JOIN = 6, /* halay_join; not to be submitted otherwise */
+    HALAY_JOIN = 6,        /* halay_join; not to be submitted otherwise */
+    HALAY_CHANGE_SETS = 7, /* halay_process_set_create and remove; not to be submitted otherwise */
 };
 
 enum { HALAY_DIMENSIONS_MAX = 8, HALAY_NAME_MAX = 255 };
@@ -146,7 +208,7 @@ struct halay_member {
  */
 struct halay_tensor_info {
     size_t struct_size;
-    const char *name; /* 1 to HALAY_NAME_MAX bytes of UTF-8; unique in the context while registered */
+    const char *name; /* 1 to HALAY_NAME_MAX bytes of UTF-8; unique in its process set while registered */
     enum halay_operation operation;
     enum halay_dtype dtype;
     int dimensions; /* 0 (a scalar) to HALAY_DIMENSIONS_MAX */
@@ -154,7 +216,7 @@ struct halay_tensor_info {
     const void *in;
     void *out;
     enum halay_op op; /* all-reduce and reduce-scatter; adasum: all-reduce only, of each tensor by itself */
-    int root;         /* broadcast only */
+    int root;         /* broadcast only: a rank of the job, in a process set too */
     /*
      * All-reduce and reduce-scatter: each rank's elements are multiplied by prescale before the reduction, the result by
      * postscale after it; 0 stands for 1. Any reduction, all types but bool: f16, bf16 and f32 in f32 (halves are rounded
@@ -176,6 +238,8 @@ struct halay_tensor_info {
     enum halay_wire wire;
     /* -32768 to 32767, equal on all ranks: of what is ready at a time, the higher goes first. */
     int priority;
+    struct halay_process_set
+        *set; /* NULL: all ranks. Where this header says "all ranks", those of the set are meant. */
 };
 
 /* Rows of the part that a rank gets of a reduce-scatter: rows / size, the first rows % size ranks one more. *first (NULL: not

@@ -15,12 +15,28 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { TENSORS = 40, THREADS = 3, GUARD = 16, ROWS_MAX = 6, RANKS_MAX = 16, MEMBERS_MAX = 4 };
+enum {
+    TENSORS = 40,
+    THREADS = 3,
+    GUARD = 16,
+    ROWS_MAX = 6,
+    RANKS_MAX = 16,
+    MEMBERS_MAX = 4,
+    SETS_MAX = 8,
+    SETS_MADE = 3
+};
 
 enum completion { BY_WAIT, BY_TEST, BY_CALLBACK, COMPLETIONS };
 
+struct set_case {
+    struct halay_process_set *set; /* NULL: all ranks */
+    int size, rank, ranks[RANKS_MAX];
+    int is_made; /* by this program */
+};
+
 struct tensor_case {
     char name[32];
+    const struct set_case *of;
     struct halay_tensor_info info;
     size_t count, out_count;    /* elements given, and of the result */
     size_t in_bytes, out_bytes; /* of the buffers */
@@ -39,6 +55,8 @@ struct program {
     struct halay_context *ctx;
     int rank, size, step, calls_alone;
     uint64_t seed;
+    struct set_case sets[SETS_MAX];
+    size_t set_count;
     struct tensor_case tensors[TENSORS];
     struct {
         struct program *program;
@@ -160,7 +178,7 @@ static int is_ragged(const struct halay_tensor_info *info)
     return info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL;
 }
 
-/* Rows that a rank gives to another (all-gather: to all). By name they change every other step. */
+/* Rows that a rank gives to another (all-gather: to all), by number in the set. By name they change every other step. */
 static size_t rows_given(const struct program *p, size_t t, int from, int to)
 {
     const struct tensor_case *c = &p->tensors[t];
@@ -177,10 +195,10 @@ static int source_of(const struct program *p, size_t t, size_t i, size_t *index)
     size_t columns = p->tensors[t].info.shape[1];
     int from = 0;
 
-    for (size_t n; i >= (n = rows_given(p, t, from, p->rank) * columns); from++)
+    for (size_t n; i >= (n = rows_given(p, t, from, p->tensors[t].of->rank) * columns); from++)
         i -= n;
     *index = i;
-    for (int to = 0; p->tensors[t].info.operation == HALAY_ALLTOALL && to < p->rank; to++)
+    for (int to = 0; p->tensors[t].info.operation == HALAY_ALLTOALL && to < p->tensors[t].of->rank; to++)
         *index += rows_given(p, t, from, to) * columns;
     return from;
 }
@@ -192,13 +210,13 @@ static void set_rows(struct program *p, size_t t)
     size_t columns = c->info.shape[1], given = 0, got = 0;
 
     if (c->info.operation == HALAY_REDUCE_SCATTER)
-        c->out_count = halay_scatter_rows(c->info.shape[0], p->size, p->rank, NULL) * columns;
+        c->out_count = halay_scatter_rows(c->info.shape[0], c->of->size, c->of->rank, NULL) * columns;
     if (!is_ragged(&c->info))
         return;
-    for (int r = 0; r < p->size; r++) {
-        c->splits[r] = rows_given(p, t, p->rank, r);
+    for (int r = 0; r < c->of->size; r++) {
+        c->splits[r] = rows_given(p, t, c->of->rank, r);
         given = c->info.operation == HALAY_ALLTOALL ? given + c->splits[r] : c->splits[r];
-        got += rows_given(p, t, r, p->rank);
+        got += rows_given(p, t, r, c->of->rank);
     }
     c->info.shape[0] = given;
     c->count = given * columns;
@@ -208,25 +226,26 @@ static void set_rows(struct program *p, size_t t)
 static double reference(const struct program *p, size_t t, size_t i)
 {
     const struct halay_tensor_info *info = &p->tensors[t].info;
+    const struct set_case *of = p->tensors[t].of;
     size_t first = 0;
 
     if (is_ragged(info)) {
         int from = source_of(p, t, i, &i);
-        return given(p, from, t, i);
+        return given(p, of->ranks[from], t, i);
     }
     if (info->operation == HALAY_REDUCE_SCATTER) {
-        halay_scatter_rows(info->shape[0], p->size, p->rank, &first);
+        halay_scatter_rows(info->shape[0], of->size, of->rank, &first);
         i += first * info->shape[1];
     }
-    double all = scaled(info->dtype, given(p, 0, t, i), info->prescale);
+    double all = scaled(info->dtype, given(p, of->ranks[0], t, i), info->prescale);
 
     if (info->operation == HALAY_BROADCAST)
         return given(p, info->root, t, i);
-    for (int r = 1; r < p->size; r++)
-        all = combine(info->op, all, scaled(info->dtype, given(p, r, t, i), info->prescale));
+    for (int r = 1; r < of->size; r++)
+        all = combine(info->op, all, scaled(info->dtype, given(p, of->ranks[r], t, i), info->prescale));
     if (info->dtype == HALAY_BOOL)
         return all > 0;
-    return scaled(info->dtype, info->op == HALAY_AVERAGE ? all / p->size : all, info->postscale);
+    return scaled(info->dtype, info->op == HALAY_AVERAGE ? all / of->size : all, info->postscale);
 }
 
 static unsigned char *buffer(struct program *p, size_t bytes, int is_shared)
@@ -267,6 +286,50 @@ static void make_group(struct tensor_case *c, struct random *common)
     c->info.member_count = members;
 }
 
+static void note_set(struct program *p, struct halay_process_set *set, int is_made)
+{
+    struct set_case *of = &p->sets[p->set_count++];
+
+    *of = (struct set_case){
+        .set = set, .size = halay_process_set_size(set), .rank = halay_process_set_rank(set), .is_made = is_made
+    };
+    halay_process_set_ranks(set, of->ranks);
+}
+
+/* That of all ranks, those that the configuration has made, and a few that may overlap. */
+static void make_sets(struct program *p, struct random *common)
+{
+    int numbers[SETS_MAX - SETS_MADE];
+    size_t there = halay_process_set_numbers(p->ctx, numbers, SETS_MAX - SETS_MADE),
+           made = random_below(common, SETS_MADE + 1);
+
+    REQUIRE(there <= SETS_MAX - SETS_MADE);
+    for (size_t i = 0; i < there; i++)
+        note_set(p, halay_process_set_find(p->ctx, numbers[i]), 0);
+    p->sets[0].set = random_below(common, 2) ? NULL : p->sets[0].set;
+    for (size_t i = 0; i < made; i++) {
+        int ranks[RANKS_MAX], first = (int)random_below(common, (size_t)p->size);
+        struct halay_process_set *set;
+        size_t count = 0;
+        for (int r = 0; r < p->size; r++)
+            if (!r || random_below(common, 2))
+                ranks[count++] = (first + r) % p->size;
+        enum halay_status status = halay_process_set_create(p->ctx, ranks, count, &set);
+        REQUIRE(status == HALAY_OK);
+        note_set(p, set, 1);
+    }
+}
+
+/* Tensors of different sets may have one name. */
+static void choose_set(struct program *p, struct random *common, size_t t)
+{
+    struct tensor_case *c = &p->tensors[t];
+
+    c->of = &p->sets[random_below(common, 2) ? 0 : random_below(common, p->set_count)];
+    size_t named = t % 2 && p->tensors[t - 1].of != c->of ? t - 1 : t;
+    snprintf(c->name, sizeof c->name, "tensor.%zu", named);
+}
+
 /* The same tensors on every rank, in memory of each rank's own choice. */
 static void make_tensors(struct program *p, struct random *common, struct random *own)
 {
@@ -274,8 +337,10 @@ static void make_tensors(struct program *p, struct random *common, struct random
 
     for (size_t t = 0; t < TENSORS; t++) {
         struct tensor_case *c = &p->tensors[t];
-        snprintf(c->name, sizeof c->name, "tensor.%zu", t);
-        struct halay_tensor_info info = { .struct_size = sizeof info, .name = c->name, .dimensions = 1 };
+        choose_set(p, common, t);
+        struct halay_tensor_info info = {
+            .struct_size = sizeof info, .name = c->name, .dimensions = 1, .set = c->of->set
+        };
         c->count = counts[random_below(common, sizeof counts / sizeof *counts)];
         info.shape[0] = c->count;
         info.dtype = (enum halay_dtype)random_below(common, random_below(common, 2) ? 1 : HALAY_DTYPE_COUNT);
@@ -283,7 +348,7 @@ static void make_tensors(struct program *p, struct random *common, struct random
             random_below(common, 3) ? HALAY_ALLREDUCE : (enum halay_operation)random_below(common, HALAY_BARRIER + 1);
         int is_reduced = info.operation == HALAY_ALLREDUCE || info.operation == HALAY_REDUCE_SCATTER;
         if (info.operation == HALAY_BROADCAST)
-            info.root = (int)random_below(common, (size_t)p->size);
+            info.root = c->of->ranks[random_below(common, (size_t)c->of->size)];
         else if (is_reduced && !random_below(common, 3))
             info.op = (enum halay_op)random_below(common, HALAY_ADASUM);
         if (!halay_op_takes(info.op, info.dtype))
@@ -320,7 +385,7 @@ static void make_tensors(struct program *p, struct random *common, struct random
         c->info = info;
         if (info.operation == HALAY_ALLREDUCE && !random_below(common, 5))
             make_group(c, common);
-        if (!is_registered)
+        if (!is_registered || c->of->rank < 0)
             continue;
         c->handle = (struct halay_tensor *)c; /* rows_given asks */
         set_rows(p, t);
@@ -351,7 +416,7 @@ static void submit(struct program *p, struct random *random, struct tensor_case 
 }
 
 /* Of a request that has ended. */
-static void check_request(const struct program *p, struct tensor_case *c)
+static void check_request(struct tensor_case *c)
 {
     struct halay_result result = { .struct_size = sizeof result };
     size_t bytes = c->out_count * halay_dtype_size(c->info.dtype), rows = 0;
@@ -362,7 +427,7 @@ static void check_request(const struct program *p, struct tensor_case *c)
     CHECK(result.bytes == bytes && (c->is_held || c->info.members || result.data == c->out), "'%s': %zu bytes, not %zu",
           c->name, result.bytes, bytes);
     CHECK((result.rows != NULL) == is_ragged(&c->info));
-    for (int r = 0; result.rows && r < p->size; r++)
+    for (int r = 0; result.rows && r < c->of->size; r++)
         rows += result.rows[r];
     CHECK(!result.rows || rows * c->info.shape[1] == c->out_count);
     CHECK(c->info.operation < HALAY_ALLGATHER || result.shape[0] * result.shape[1] == c->out_count);
@@ -370,7 +435,7 @@ static void check_request(const struct program *p, struct tensor_case *c)
         memcpy(c->out, result.data, bytes);
 }
 
-static void complete(const struct program *p, struct tensor_case *c)
+static void complete(struct tensor_case *c)
 {
     if (c->completion == BY_WAIT)
         CHECK(halay_wait(c->request, 60000) == HALAY_OK, "%s", c->name);
@@ -381,7 +446,7 @@ static void complete(const struct program *p, struct tensor_case *c)
     CHECK(c->calls == 1 && !c->bad_calls, "%s: called %d times", c->name, c->calls);
     if (c->completion != BY_CALLBACK) {
         CHECK(halay_test(c->request) == HALAY_OK);
-        check_request(p, c);
+        check_request(c);
         halay_request_free(c->request);
     }
 }
@@ -398,7 +463,7 @@ static void *submit_some(void *arg)
     }
     /* In an order of its own: a polled or called one may be looked at before another is waited for. */
     for (size_t i = thread->count; i-- > 0;)
-        complete(p, &p->tensors[thread->order[i]]);
+        complete(&p->tensors[thread->order[i]]);
     return NULL;
 }
 
@@ -455,7 +520,7 @@ static void play_step(struct program *p, struct random *common, struct random *o
     pthread_t ids[THREADS];
 
     for (size_t t = 0; t < TENSORS; t++)
-        if (random_below(common, 4) < share)
+        if (random_below(common, 4) < share && p->tensors[t].of->rank >= 0)
             chosen[count++] = t;
     for (size_t i = count; i > 1; i--) {
         size_t j = random_below(own, i), swap = chosen[i - 1];
@@ -492,6 +557,7 @@ int schedule_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_
     p->rank = halay_rank(ctx);
     p->size = halay_size(ctx);
     struct random own = { seed * 31 + (uint64_t)p->rank + 1 };
+    make_sets(p, &common);
     make_tensors(p, &common, &own);
     for (p->step = 0; p->step < steps; p->step++)
         play_step(p, &common, &own);
@@ -502,6 +568,8 @@ int schedule_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_
             buffer_free(p, c->in, c->is_shared);
         buffer_free(p, c->out, c->is_shared);
     }
+    for (size_t i = 0; i < p->set_count; i++)
+        CHECK(!p->sets[i].is_made || halay_process_set_remove(p->sets[i].set) == HALAY_OK);
     free(p);
     return test_failed;
 }
@@ -517,14 +585,23 @@ uint64_t schedule_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_
     float *data[TENSORS];
     size_t order[TENSORS];
     uint64_t hash = 14695981039346656037u;
+    struct halay_process_set *again;
+    int ranks[RANKS_MAX];
+
+    halay_process_set_ranks(halay_process_set_find(ctx, 0), ranks);
+    enum halay_status status = halay_process_set_create(ctx, ranks, (size_t)halay_size(ctx), &again);
+    REQUIRE(status == HALAY_OK);
 
     for (size_t t = 0; t < TENSORS; t++) {
         snprintf(names[t], sizeof names[t], "bits.%zu", t);
         size_t count = 1 + random_below(&common, COUNT_MAX);
         REQUIRE(halay_alloc(ctx, count * sizeof(float), (void **)&data[t]) == HALAY_OK);
-        info[t] = (struct halay_tensor_info){
-            .struct_size = sizeof info[t], .name = names[t], .dimensions = 1, .shape = { count }, .out = data[t]
-        };
+        info[t] = (struct halay_tensor_info){ .struct_size = sizeof info[t],
+                                              .name = names[t],
+                                              .dimensions = 1,
+                                              .shape = { count },
+                                              .out = data[t],
+                                              .set = t % 7 == 3 ? again : NULL };
         if (random_below(&common, 8))
             REQUIRE(halay_register(ctx, &info[t], &tensors[t]) == HALAY_OK);
         order[t] = t;
@@ -561,5 +638,6 @@ uint64_t schedule_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_
         CHECK(halay_unregister(tensors[t]) == HALAY_OK);
         halay_free(ctx, data[t]);
     }
+    CHECK(halay_process_set_remove(again) == HALAY_OK);
     return test_failed ? 0 : hash;
 }

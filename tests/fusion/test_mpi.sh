@@ -5,7 +5,7 @@
 . "$top_srcdir/tests/transport/mpirun.sh"
 mpi_or_skip
 job=$top_builddir/tests/fusion/job
-export HALAY_TRANSPORT=mpi HALAY_MODULE_PATH="$top_builddir/.libs"
+export HALAY_PROCESS_SETS="0;0-1" HALAY_TRANSPORT=mpi HALAY_MODULE_PATH="$top_builddir/.libs"
 seed=$(date +%s); echo "seed $seed"
 for n in 2 3; do
     out=$(mpi_run $n "$job" schedules $seed 2>&1) || { echo "$out"; exit 1; }

@@ -9,7 +9,7 @@ export HALAY_TRANSPORT HALAY_MODULE_PATH
 for n in 1 2 3 4; do
     "$job" --spawn $n schedules || exit $?
 done
-HALAY_FUSION_THRESHOLD=4K "$job" --spawn 3 schedules || exit $?
+HALAY_PROCESS_SETS="0,2;1-2" HALAY_FUSION_THRESHOLD=4K "$job" --spawn 3 schedules || exit $?
 for mode in run ranks; do
     HALAY_DETERMINISTIC=$mode HALAY_FUSION_THRESHOLD=20K "$job" --spawn 3 deterministic || exit $?
 done

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Process sets over the fake transport: every operation within them, the same name in several at once, what is refused and
+ * with which text, making and removing them together, sets that rank 0 only coordinates, joins, stalls. The rows of
+ * Horovod's parallel tests that concern process sets are among them. Random schedules have sets too (schedule.c).
+ */
+#include "fusion/set_words.h"
+#include "tests/fusion/ranks.h"
+#include <sched.h>
+
+enum { COUNT = 1000, WAIT_MS = 60000 };
+
+static struct halay_process_set *create(struct halay_context *ctx, const int *ranks, size_t count)
+{
+    struct halay_process_set *set = NULL;
+
+    enum halay_status status = halay_process_set_create(ctx, ranks, count, &set);
+    REQUIRE(status == HALAY_OK && set);
+    return set;
+}
+
+static enum halay_status wait_and_free(struct halay_request *request)
+{
+    enum halay_status status = halay_wait(request, WAIT_MS);
+
+    halay_request_free(request);
+    return status;
+}
+
+static enum halay_status run_one(struct halay_context *ctx, const struct halay_tensor_info *info)
+{
+    struct halay_request *request;
+    enum halay_status status = halay_submit_named(ctx, info, NULL, NULL, &request);
+
+    return status == HALAY_OK ? wait_and_free(request) : status;
+}
+
+static struct halay_tensor_info info_of(struct halay_process_set *set, const char *name, enum halay_operation operation,
+                                        size_t rows, const float *in, float *out)
+{
+    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
+                                       .name = name,
+                                       .operation = operation,
+                                       .dimensions = 1,
+                                       .shape = { rows },
+                                       .in = in,
+                                       .out = out,
+                                       .set = set };
+}
+
+/* The sum of the members' ranks + 1. */
+static float sum_of(const struct halay_process_set *set)
+{
+    int ranks[RANKS_MAX];
+    float sum = 0;
+
+    halay_process_set_ranks(set, ranks);
+    for (int r = 0; r < halay_process_set_size(set); r++)
+        sum += (float)(ranks[r] + 1);
+    return sum;
+}
+
+/* ---- every operation ---- */
+
+static void check_allreduce(struct rank_run *run, struct halay_process_set *set)
+{
+    struct halay_tensor_info info;
+    float data[3], mean[1] = { (float)run->rank + 1 };
+    float want = sum_of(set);
+
+    for (int i = 0; i < 3; i++)
+        data[i] = (float)(run->rank + 1);
+    info = info_of(set, "sum", HALAY_ALLREDUCE, 3, NULL, data);
+    info.op = HALAY_SUM;
+    CHECK(run_one(run->ctx, &info) == HALAY_OK && data[0] == want && data[2] == want, "%g, not %g", data[0], want);
+    info = info_of(set, "mean", HALAY_ALLREDUCE, 1, NULL, mean);
+    info.op = HALAY_AVERAGE;
+    CHECK(run_one(run->ctx, &info) == HALAY_OK);
+    want /= (float)halay_process_set_size(set);
+    CHECK(mean[0] - want < 1e-5f && want - mean[0] < 1e-5f, "the average is %g, not %g", mean[0], want);
+    struct halay_member members[2] = { { .out = data, .dimensions = 1, .shape = { 1 } },
+                                       { .out = data + 1, .dimensions = 1, .shape = { 2 } } };
+    data[0] = data[1] = data[2] = 2;
+    info = (struct halay_tensor_info){
+        .struct_size = sizeof info, .name = "group", .op = HALAY_SUM, .members = members, .member_count = 2, .set = set
+    };
+    want = 2 * (float)halay_process_set_size(set);
+    CHECK(run_one(run->ctx, &info) == HALAY_OK && data[0] == want && data[1] == want && data[2] == want);
+}
+
+/* The root is a rank of the job; all else goes by numbers in the set. */
+static void check_rows(struct rank_run *run, struct halay_process_set *set)
+{
+    int ranks[RANKS_MAX], size = halay_process_set_size(set), own = halay_process_set_rank(set);
+    struct halay_result result = { .struct_size = sizeof result };
+    float data[RANKS_MAX * RANKS_MAX], out[RANKS_MAX * RANKS_MAX];
+    struct halay_tensor_info info;
+    struct halay_request *request;
+    size_t splits[RANKS_MAX], first;
+
+    halay_process_set_ranks(set, ranks);
+    data[0] = (float)run->rank;
+    info = info_of(set, "from last", HALAY_BROADCAST, 1, NULL, data);
+    info.root = ranks[size - 1];
+    CHECK(run_one(run->ctx, &info) == HALAY_OK && data[0] == (float)ranks[size - 1]);
+
+    for (int i = 0; i <= own; i++)
+        data[i] = (float)run->rank;
+    info = info_of(set, "gather", HALAY_ALLGATHER, (size_t)own + 1, data, NULL);
+    REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_OK);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK && halay_request_result(request, &result) == HALAY_OK);
+    CHECK(result.shape[0] == (size_t)(size * (size + 1) / 2));
+    for (int r = 0, at = 0; r < size; r++) {
+        CHECK(result.rows[r] == (size_t)r + 1);
+        for (int i = 0; i <= r; i++, at++)
+            CHECK(((float *)result.data)[at] == (float)ranks[r]);
+    }
+    halay_request_free(request);
+
+    size_t rows = (size_t)size + 1; /* the first one gets two */
+    for (size_t i = 0; i < rows; i++)
+        data[i] = (float)(i + 1);
+    info = info_of(set, "scatter", HALAY_REDUCE_SCATTER, rows, data, out);
+    info.op = HALAY_SUM;
+    CHECK(run_one(run->ctx, &info) == HALAY_OK);
+    size_t mine = halay_scatter_rows(rows, size, own, &first);
+    for (size_t i = 0; i < mine; i++)
+        CHECK(out[i] == (float)((first + i + 1) * (size_t)size));
+
+    for (int r = 0; r < size; r++) {
+        splits[r] = 1;
+        data[r] = (float)(100 * run->rank + ranks[r]);
+    }
+    info = info_of(set, "exchange", HALAY_ALLTOALL, (size_t)size, data, out);
+    info.out_bytes = sizeof out;
+    info.splits = splits;
+    CHECK(run_one(run->ctx, &info) == HALAY_OK);
+    for (int r = 0; r < size; r++)
+        CHECK(out[r] == (float)(100 * ranks[r] + run->rank));
+    info = info_of(set, "barrier", HALAY_BARRIER, 0, NULL, NULL);
+    CHECK(run_one(run->ctx, &info) == HALAY_OK);
+}
+
+/* One name in flight in all sets at once, large enough to take a while, submitted in an order of each rank's own. */
+static void check_at_once(struct rank_run *run, struct halay_process_set *const *sets, size_t count)
+{
+    struct halay_request *requests[8];
+    static _Thread_local float data[8][COUNT];
+
+    for (int step = 0; step < 3; step++) {
+        for (size_t k = 0; k < count; k++) {
+            size_t i = run->rank % 2 ? count - 1 - k : k;
+            requests[i] = NULL;
+            if (!halay_process_set_is_included(sets[i]))
+                continue;
+            for (size_t n = 0; n < COUNT; n++)
+                data[i][n] = (float)(run->rank + 1);
+            struct halay_tensor_info info = info_of(sets[i], "at once", HALAY_ALLREDUCE, COUNT, NULL, data[i]);
+            info.op = HALAY_SUM;
+            REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &requests[i]) == HALAY_OK);
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (!requests[i])
+                continue;
+            CHECK(wait_and_free(requests[i]) == HALAY_OK);
+            CHECK(data[i][0] == sum_of(sets[i]) && data[i][COUNT - 1] == sum_of(sets[i]), "set %zu: %g", i, data[i][0]);
+        }
+    }
+}
+
+static void check_queries(struct rank_run *run, struct halay_process_set *all, struct halay_process_set *last_two)
+{
+    int numbers[2], ranks[RANKS_MAX];
+
+    CHECK(halay_process_set_number(all) == 0 && halay_process_set_size(all) == run->size);
+    CHECK(halay_process_set_rank(all) == run->rank && halay_process_set_is_included(all));
+    CHECK(halay_process_set_numbers(run->ctx, numbers, 2) >= 2 && numbers[0] == 0 && numbers[1] == 1);
+    CHECK(halay_process_set_find(run->ctx, 99) == NULL);
+    CHECK(halay_process_set_find(run->ctx, halay_process_set_number(last_two)) == last_two);
+    halay_process_set_ranks(last_two, ranks);
+    for (int r = 0; r < halay_process_set_size(last_two); r++) {
+        CHECK(ranks[r] == run->size - halay_process_set_size(last_two) + r, "ascending");
+        CHECK((ranks[r] == run->rank) == (halay_process_set_rank(last_two) == r));
+    }
+}
+
+static void body_operations(struct rank_run *run)
+{
+    int size = run->size, backwards[RANKS_MAX], ends[] = { size - 1, 0 }, two[] = { size - 1, size - 2 },
+        one = size - 1;
+    struct halay_process_set *sets[5];
+
+    for (int r = 0; r < size; r++)
+        backwards[r] = size - 1 - r;
+    sets[0] = halay_process_set_find(run->ctx, 0);
+    sets[1] = create(run->ctx, backwards, (size_t)size);
+    sets[2] = create(run->ctx, ends, size > 1 ? 2 : 1);
+    sets[3] = create(run->ctx, two, size > 1 ? 2 : 1);
+    sets[4] = create(run->ctx, &one, 1);
+    check_queries(run, sets[0], sets[3]);
+    for (int step = 0; step < 2; step++)
+        for (int i = 0; i < 5; i++)
+            if (halay_process_set_is_included(sets[i])) {
+                check_allreduce(run, sets[i]);
+                check_rows(run, sets[i]);
+            }
+    check_at_once(run, sets, 5);
+    for (int i = 4; i > 0; i--)
+        CHECK(halay_process_set_remove(sets[i]) == HALAY_OK);
+    check_allreduce(run, sets[0]);
+}
+
+/* ---- what is refused ---- */
+
+/* The ranks of a set disagree: its members get the text, the others nothing. */
+static void check_mismatch(struct rank_run *run, struct halay_process_set *set)
+{
+    float data[4] = { 0 };
+    struct halay_request *request;
+    struct halay_tensor_info info =
+        info_of(set, "shape", HALAY_ALLREDUCE, run->rank == run->size - 1 ? 4 : 3, NULL, data);
+    char want[200];
+
+    if (!halay_process_set_is_included(set))
+        return;
+    REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_OK);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_ERR_MISMATCH);
+    snprintf(want, sizeof want, "tensor 'shape' of process set %d: rank %d has shape [4], rank %d has [3]",
+             halay_process_set_number(set), run->size - 1, run->size - 2);
+    CHECK(!strcmp(halay_request_text(request), want), "'%s'", halay_request_text(request));
+    halay_request_free(request);
+    info.shape[0] = 2;
+    CHECK(run_one(run->ctx, &info) == HALAY_OK);
+}
+
+static void expect(struct rank_run *run, const char *text)
+{
+    int lines = run->expected_lines;
+    const char *error = lines ? strstr(run->expected_line, "error: ") : NULL;
+
+    CHECK(lines == 1 && error && !strcmp(error + 7, text), "%d lines, '%s', not '%s'", lines, run->expected_line, text);
+    run->expected_lines = 0;
+}
+
+static void body_refused(struct rank_run *run)
+{
+    int size = run->size, ranks[] = { size - 1, size - 2 }, other[] = { 0, run->rank == 1 ? 1 : size - 1 };
+    int beyond[] = { 0, size }, twice[] = { 1, 0, 1 };
+    struct halay_context *ctx = run->ctx;
+    struct halay_process_set *set = create(ctx, ranks, 2), *none = NULL;
+    struct halay_tensor *tensor;
+    struct halay_request *request = NULL;
+    float data[2] = { 1, 1 };
+    char want[200];
+    int is_member = halay_process_set_is_included(set);
+
+    run->expected_lines = 0;
+    check_mismatch(run, set);
+    CHECK(halay_barrier(ctx, NULL) == HALAY_OK); /* rank 0 has said it as well, member or not */
+    run->expected_lines = 0;
+
+    struct halay_tensor_info info = info_of(set, "t", HALAY_ALLREDUCE, 2, NULL, data);
+    if (!is_member) {
+        snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: this rank is no member of its process set",
+                 size - 2, size - 1);
+        CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
+        expect(run, want);
+        CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
+        expect(run, want);
+    } else if (size > 2) {
+        info.operation = HALAY_BROADCAST;
+        CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
+        snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: root is no member of its process set",
+                 size - 2, size - 1);
+        expect(run, want);
+    }
+    /* Rank 1 asks for something else; then all for what is impossible. */
+    if (size > 2) {
+        CHECK(halay_process_set_create(ctx, other, 2, &none) == HALAY_ERR_MISMATCH && !none);
+        snprintf(want, sizeof want, "process sets: rank 1 makes [0,1], rank 0 makes [0,%d]", size - 1);
+        expect(run, want);
+    }
+    CHECK(halay_process_set_create(ctx, beyond, 2, &none) == HALAY_ERR_ARGUMENT && !none);
+    snprintf(want, sizeof want, "process sets: there is no rank %d, the job has %d", size, size);
+    expect(run, want);
+    CHECK(halay_process_set_create(ctx, twice, 3, &none) == HALAY_ERR_ARGUMENT && !none);
+    expect(run, "process sets: rank 1 is in the list twice");
+    CHECK(halay_process_set_create(ctx, NULL, 0, &none) == HALAY_ERR_ARGUMENT && !none);
+    expect(run, "process sets: a set has at least one rank");
+    CHECK(halay_process_set_remove(halay_process_set_find(ctx, 0)) == HALAY_ERR_ARGUMENT);
+    expect(run, "process sets: 0 is not removed, it is that of all ranks");
+
+    /* The last rank has something in flight in it. */
+    info = info_of(set, "late", HALAY_ALLREDUCE, 2, NULL, data);
+    if (run->rank == size - 1)
+        CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
+    CHECK(halay_process_set_remove(set) == HALAY_ERR_MISMATCH);
+    snprintf(want, sizeof want, "process sets: rank %d removes 1, in which it has tensors in flight, rank 0 removes 1",
+             size - 1);
+    expect(run, want);
+    if (run->rank == size - 2)
+        CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
+    if (is_member)
+        CHECK(wait_and_free(request) == HALAY_OK);
+
+    /* Removed; what was registered in it is unregistered as ever. */
+    info.name = "registered";
+    if (is_member)
+        CHECK(halay_register(ctx, &info, &tensor) == HALAY_OK);
+    CHECK(halay_process_set_remove(set) == HALAY_OK && !halay_process_set_find(ctx, 1));
+    snprintf(want, sizeof want, "tensor 'registered' of process set 1 [%d,%d]: its process set has been removed",
+             size - 2, size - 1);
+    if (is_member) {
+        CHECK(halay_submit(tensor, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
+        expect(run, want);
+        CHECK(halay_unregister(tensor) == HALAY_OK);
+        CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
+        expect(run, want);
+    }
+    CHECK(halay_process_set_remove(set) == HALAY_ERR_ARGUMENT);
+    expect(run, "process sets: 1 is not removed, it has been, or is about to be");
+    CHECK(halay_process_set_number(create(ctx, ranks, 2)) == 2, "numbers are not used again");
+
+    /* A name that is kept. */
+    info = info_of(NULL, "process sets", HALAY_ALLREDUCE, 2, NULL, data);
+    run->expected_lines = 0;
+    CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
+    expect(run, "tensor 'process sets': the name is kept for halay_process_set_create");
+}
+
+/* A rank is in 26 sets at most; after some were removed there is room again. */
+static void body_many(struct rank_run *run)
+{
+    enum { MOST = 26 };
+    struct halay_process_set *sets[MOST], *more = NULL;
+    int ranks[] = { 0, run->size - 1 };
+    size_t count = run->size > 1 ? 2 : 1;
+
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < MOST; i++)
+            sets[i] = create(run->ctx, ranks, count);
+        run->expected_lines = 0;
+        CHECK(halay_process_set_create(run->ctx, ranks, count, &more) == HALAY_ERR_UNSUPPORTED && !more);
+        expect(run, "process sets: rank 0 would be in more than 26");
+        if (halay_process_set_is_included(sets[MOST - 1]))
+            check_allreduce(run, sets[MOST - 1]);
+        for (int i = 0; i < MOST; i++)
+            CHECK(halay_process_set_remove(sets[i]) == HALAY_OK);
+    }
+}
+
+/* ---- rank 0 only coordinates ---- */
+
+/* Its program does nothing that would drive its engine. If it did not listen, each tensor would take about a second. */
+static void body_coordinated(struct rank_run *run)
+{
+    enum { TENSORS = 300 };
+    _Atomic int *done = run->arg;
+    int ranks[] = { 1, 2 }, before = *done;
+    struct halay_process_set *set = create(run->ctx, ranks, 2);
+    float x = 1;
+
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    if (!run->rank) {
+        while (*done < before + 2)
+            sched_yield();
+    } else if (run->rank < 3) {
+        struct halay_tensor_info info = info_of(set, "x", HALAY_ALLREDUCE, 1, NULL, &x);
+        info.op = HALAY_MAX;
+        for (int i = 0; i < TENSORS && !test_failed; i++) {
+            struct halay_request *request;
+            REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_OK);
+            CHECK(halay_wait(request, WAIT_MS) == HALAY_OK);
+            halay_request_free(request);
+        }
+        ++*done;
+    }
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    CHECK(halay_process_set_remove(set) == HALAY_OK);
+}
+
+/* ---- joins ---- */
+
+/* The last rank has joined: it takes part in its sets, and refuses what needs its data. */
+static void body_join(struct rank_run *run)
+{
+    int size = run->size, ranks[] = { size - 2, size - 1 }, last = -1;
+    struct halay_process_set *set = create(run->ctx, ranks, 2), *none = NULL;
+    struct halay_request *join;
+    float x = 5, all = 1;
+
+    run->expected_lines = 0;
+    if (run->rank == size - 1) {
+        CHECK(halay_join(run->ctx, &last) == HALAY_OK && last < size - 1);
+    } else {
+        struct halay_tensor_info info = info_of(set, "x", HALAY_ALLREDUCE, 1, NULL, &x);
+        info.op = HALAY_SUM;
+        if (run->rank == size - 2)
+            CHECK(run_one(run->ctx, &info) == HALAY_OK && x == 5);
+        CHECK(halay_allreduce(run->ctx, "all", NULL, &all, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
+        CHECK(all == (float)size - 1);
+        CHECK(halay_process_set_create(run->ctx, ranks, 2, &none) == HALAY_ERR_UNSUPPORTED && !none);
+        char want[200];
+        snprintf(want, sizeof want, "process sets: only all-reduces and barriers are possible while rank %d has joined",
+                 size - 1);
+        expect(run, want);
+        CHECK(halay_join_async(run->ctx, &join) == HALAY_OK && wait_and_free(join) == HALAY_OK);
+    }
+    CHECK(halay_process_set_remove(set) == HALAY_OK);
+}
+
+/* ---- static ones, deterministic modes ---- */
+
+static void set_text(struct halay_config *config, void *arg)
+{
+    free(config->process_sets);
+    config->process_sets = strdup(" 0 - 1 ; 1,0;0");
+    if (arg)
+        config->deterministic = HALAY_DETERMINISTIC_RUN;
+}
+
+static void body_static(struct rank_run *run)
+{
+    int ends[] = { run->size - 1, 0 };
+    struct halay_rank_list lists[] = { { ends, 2 }, { ends, 1 } };
+
+    REQUIRE(halay_process_sets_create_static(run->ctx, lists, 2) == HALAY_OK);
+    CHECK(halay_process_set_numbers(run->ctx, NULL, 0) == 6);
+    for (int number = 1; number <= 5; number++) {
+        struct halay_process_set *set = halay_process_set_find(run->ctx, number);
+        REQUIRE(set);
+        CHECK(halay_process_set_size(set) == (number == 2 || number == 5 ? 1 : 2), "set %d", number);
+        if (halay_process_set_is_included(set)) {
+            check_allreduce(run, set);
+            check_rows(run, set);
+        }
+    }
+}
+
+/* ---- pure parts ---- */
+
+static void check_parsing(void)
+{
+    static const char *const wrong[] = { "", ",", "1,", "1;", "a", "1-", "3-1", "-1", "1 2", "1;;2", "99999999999" };
+    size_t words[16], count;
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK(halay_set_words_parse(wrong[i], NULL, &count), "'%s'", wrong[i]);
+    CHECK(!halay_set_words_parse("3,0-2 ; 7", NULL, &count) && count == 7);
+    CHECK(!halay_set_words_parse("3,0-2 ; 7", words, &count) && count == 7);
+    CHECK(words[0] == 4 && words[1] == 3 && words[2] == 0 && words[4] == 2 && words[5] == 1 && words[6] == 7);
+}
+
+static void check_words(void)
+{
+    static const uint64_t bad[][4] = { { 0, 5, 1, 2 }, { 0, UINT64_MAX, 1, 2 }, { 9, 1, 1, 1 }, { 0, 1, 1, 0 } };
+    char text[200];
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK(halay_set_words_fault(bad[i], 4, 4, text, sizeof text), "%zu", i);
+        halay_set_words_print(bad[i], 4, text, sizeof text);
+    }
+    halay_set_words_print((uint64_t[]){ 0, 2, 1, 3, 1, 0 }, 6, text, sizeof text);
+    CHECK(!strcmp(text, "makes [1,3] [0]"), "'%s'", text);
+}
+
+/* ---- the coordinator's view ---- */
+
+struct bench {
+    struct halay_log log;
+    char lines[8][300];
+    int count;
+};
+
+static void bench_log(void *arg, enum halay_log_level level, const char *line)
+{
+    struct bench *b = arg;
+
+    (void)level;
+    REQUIRE(b->count < 8);
+    snprintf(b->lines[b->count++], sizeof *b->lines, "%s", line);
+}
+
+static enum halay_status drop_item(void *arg, int rank, const struct halay_item *item)
+{
+    (void)arg;
+    (void)rank;
+    (void)item;
+    return HALAY_OK;
+}
+
+/* One report for all sets, in the job's ranks. */
+static void check_stall(void)
+{
+    struct bench b = { .count = 0 };
+    static const int ranks[] = { 1, 3 };
+    struct halay_coordinator *parent, *child;
+
+    halay_log_init(&b.log, HALAY_LOG_WARNING);
+    b.log.write = bench_log;
+    b.log.arg = &b;
+    struct halay_coordinator_options options = {
+        .size = 4, .threshold = 1 << 20, .ids_max = 4, .log = &b.log, .emit = drop_item, .arg = &b
+    };
+    REQUIRE(halay_coordinator_create(&options, &parent) == HALAY_OK);
+    options.parent = parent;
+    options.size = 2;
+    options.number = 7;
+    options.ranks = ranks;
+    REQUIRE(halay_coordinator_create(&options, &child) == HALAY_OK);
+    struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
+                               .name = "t",
+                               .name_length = 1,
+                               .signature = { .dimensions = 1, .shape = { 4 }, .prescale = 1, .postscale = 1 } };
+    struct halay_item own = { .kind = HALAY_ITEM_DOING, .name = "" };
+    struct halay_item answer = {
+        .kind = HALAY_ITEM_DOING, .doing = HALAY_DOING_WAITS, .name = "u", .name_length = 1, .set = 7
+    };
+    struct halay_straggler s;
+    CHECK(halay_coordinator_receive(child, 0, &item, 1000000) == HALAY_OK);
+    CHECK(halay_coordinator_waiting(parent) == 1);
+    CHECK(halay_coordinator_look_for_stalls(parent, 12000000, 10000000, 0, &own) == HALAY_OK && !b.count);
+    CHECK(halay_coordinator_receive(parent, 3, &answer, 12000000) == HALAY_OK);
+    CHECK(halay_coordinator_look_for_stalls(parent, 12000000, 10000000, 0, &own) == HALAY_OK && b.count == 2);
+    CHECK(strstr(b.lines[0], "stalled for 11 s: tensor 't' of process set 7: submitted by ranks 1, missing: ranks 3"),
+          "'%s'", b.lines[0]);
+    CHECK(strstr(b.lines[1], "stalled: rank 3 has submitted nothing; its program waits for 'u' of process set 7"),
+          "'%s'", b.lines[1]);
+    CHECK(halay_coordinator_receive(child, 1, &item, 2000000) == HALAY_OK && !halay_coordinator_waiting(parent));
+    halay_coordinator_straggler(parent, 3, &s);
+    CHECK(s.tensors == 1 && s.times_last == 1 && s.late_ns == 1000000000);
+    halay_coordinator_destroy(child);
+    halay_coordinator_destroy(parent);
+    halay_log_fini(&b.log);
+}
+
+static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), void *arg, const char *expected,
+                  void (*configure)(struct halay_config *config, void *arg))
+{
+    ranks_run(size, delay, &(struct rank_run){ .body = body, .arg = arg, .expected = expected, .configure = configure },
+              NULL, NULL);
+}
+
+int main(void)
+{
+    _Atomic int done = 0;
+
+    check_parsing();
+    check_words();
+    check_stall();
+    for (int size = 1; size <= 4; size++)
+        for (uint64_t delay = 0; delay < 2; delay++) {
+            check(size, delay * 5, body_operations, NULL, NULL, NULL);
+            check(size, delay * 6, body_many, NULL, "", NULL);
+            if (size > 1) {
+                check(size, delay * 7, body_refused, NULL, "", NULL);
+                check(size, delay * 8, body_join, NULL, "", NULL);
+                check(size, delay * 9, body_static, delay ? &done : NULL, NULL, set_text);
+            }
+            if (size > 2)
+                check(size, delay * 10, body_coordinated, &done, NULL, NULL);
+        }
+    return test_end();
+}
