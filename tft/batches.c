@@ -7,18 +7,20 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_variable(struct tft_model_config *m, const char *name, enum tft_role role, size_t categories)
+static void add_variable(struct tft_model_config *m, const char *name, enum tft_role role, int is_category,
+                         size_t categories)
 {
     struct tft_variable *v = &m->variables[m->variable_count++];
 
     snprintf(v->name, sizeof v->name, "%s", name);
     v->role = role;
-    v->type = categories ? TFT_CATEGORY : TFT_REAL;
-    v->categories = categories;
+    v->type = is_category ? TFT_CATEGORY : TFT_REAL;
+    v->categories =
+        is_category && !categories ? 1 : categories; /* none was seen: the embedding has a row all the same */
 }
 
-void tft_batches_describe(const struct tft_schema *schema, size_t entity_count, const struct tft_run_config *run,
-                          struct tft_model_config *m)
+void tft_batches_describe(const struct tft_schema *schema, const struct tft_encoding *encoding,
+                          const struct tft_run_config *run, struct tft_model_config *m)
 {
     static const enum tft_role roles[] = { [TFT_INPUT_TARGET] = TFT_TARGET,
                                            [TFT_INPUT_KNOWN] = TFT_KNOWN,
@@ -37,8 +39,9 @@ void tft_batches_describe(const struct tft_schema *schema, size_t entity_count, 
         m->quantiles[q] = (float)run->quantiles.values[q];
     m->variable_count = 0;
     for (size_t i = 0; i < schema->input_count; i++)
-        add_variable(m, schema->inputs[i].name, roles[schema->inputs[i].role],
-                     schema->inputs[i].is_category ? entity_count : 0);
+        if (schema->inputs[i].role != TFT_INPUT_WEIGHT)
+            add_variable(m, schema->inputs[i].name, roles[schema->inputs[i].role], schema->inputs[i].is_category,
+                         tft_encoding_categories(schema, encoding, i));
     tft_config_sort(m, NULL);
 }
 
@@ -69,13 +72,16 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
         struct tft_window w = tft_gather_window(g, (size_t)batch->position + b);
         const float *rows = d->values + (w.origin - E) * columns;
         memcpy(batch->reals + b * (E + D) * columns, rows, (E + D) * columns * sizeof *rows);
+        for (size_t k = 0; k < (E + D) * d->cat_count; k++)
+            batch->cats[b * (E + D) * d->cat_count + k] = d->categories[(w.origin - E) * d->cat_count + k];
         for (size_t k = 0; k < d->static_count; k++)
             batch->static_reals[b * d->static_count + k] = d->static_values[w.entity * d->static_count + k];
-        if (d->has_id)
-            batch->static_cats[b] = (int32_t)d->codes[w.entity];
+        for (size_t k = 0; k < d->static_cat_count; k++)
+            batch->static_cats[b * d->static_cat_count + k] = d->static_codes[w.entity * d->static_cat_count + k];
         for (size_t h = 0; h < D; h++) {
-            batch->targets[b * D + h] = d->values[(w.origin + h) * columns + columns - 1];
-            batch->weights[b * D + h] = d->present[w.origin + h] ? 1 : 0;
+            size_t row = w.origin + h;
+            batch->targets[b * D + h] = d->values[row * columns + columns - 1];
+            batch->weights[b * D + h] = !d->present[row] ? 0 : d->weights ? d->weights[row] : 1;
         }
     }
     return HALAY_OK;

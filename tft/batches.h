@@ -10,9 +10,9 @@
 #include "tft/run_config.h"
 #include "tft/windows.h"
 
-/* The configuration of the model for a schema with so many entities. Its variables are in the order of tft_data's. */
-void tft_batches_describe(const struct tft_schema *schema, size_t entity_count, const struct tft_run_config *run,
-                          struct tft_model_config *model);
+/* The configuration of the model for a schema and what was learned of its categories. Its variables are in the order of tft_data's. */
+void tft_batches_describe(const struct tft_schema *schema, const struct tft_encoding *encoding,
+                          const struct tft_run_config *run, struct tft_model_config *model);
 
 /* Where positions of a global batch find their windows: position p is window numbers[base + p], or base + p if numbers
  * is NULL. All borrowed. */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Time: seconds since 1970-01-01 00:00:00 of whatever clock the data were written by (no time zone, no leap seconds).
+ * Time: moments, steps from one to the next, texts that mean moments, and what the calendar says of them.
+ *
+ * A moment is seconds since 1970-01-01 00:00:00 of whatever clock the data were written by (no time zone, no leap
+ * seconds); where a table counts in whole numbers instead, a moment is that number. A step is a fixed number of seconds,
+ * calendar months, business days (Monday to Friday, the time of day kept) or a whole number. All functions are pure.
  */
 #ifndef HALAY_TFT_CALENDAR_H
 #define HALAY_TFT_CALENDAR_H
@@ -26,7 +30,7 @@ enum tft_calendar {
     TFT_CALENDAR_DAY_OF_YEAR,
     TFT_CALENDAR_WEEK,
     TFT_CALENDAR_MONTH,
-    TFT_CALENDAR_STEPS, /* rows since the data set's first */
+    TFT_CALENDAR_STEPS, /* since the data set's first moment */
 };
 
 /* Names by number ("none" first), ended by NULL. */
@@ -34,19 +38,56 @@ extern const char *const tft_calendar_names[];
 
 int64_t tft_time_from_date(int year, int month, int day, int hour, int minute, int second);
 void tft_time_to_date(int64_t time, struct tft_date *date);
-double tft_calendar_value(enum tft_calendar calendar, int64_t time, int64_t origin, int64_t every);
+/* Days since 1970-01-01 (a Thursday) of a moment. */
+int64_t tft_time_day(int64_t time);
 
-/* Is the format one we read: %Y %m %d %H %M %S %F %T %% and ordinary characters, with at least %Y, or %F? */
+/* Values of a calendar input that is a part of a date: it lies in [first, first + count), and comes round again after
+ * count. count is 0 for steps. */
+void tft_calendar_range(enum tft_calendar calendar, int *first, int *count);
+int tft_calendar_value(enum tft_calendar calendar, const struct tft_date *date);
+
+/* ---- steps ---- */
+
+enum tft_period_kind { TFT_PERIOD_SECONDS, TFT_PERIOD_MONTHS, TFT_PERIOD_BUSINESS_DAYS, TFT_PERIOD_INTEGER };
+
+struct tft_period {
+    enum tft_period_kind kind;
+    int64_t count; /* seconds, months, business days, units: at least 1 */
+};
+
+/* "30s", "15min", "1h", "1d", "1w", "1M" (calendar month), "1B" (business day), "10" (whole numbers).
+ * HALAY_ERR_FORMAT for what is no step. Never logs. */
+enum halay_status tft_period_parse(const char *text, struct tft_period *step);
+
+/*
+ * The moment n steps after start, n of either sign. Months keep start's day, or the last day of a shorter month; from the
+ * last day of a month they go to last days. Business days begin from one (on a weekend: the Friday before).
+ */
+int64_t tft_period_add(const struct tft_period *step, int64_t start, int64_t n);
+/* The largest n for which that is not after `time`. */
+int64_t tft_period_between(const struct tft_period *step, int64_t start, int64_t time);
+/* The beginning of the period that holds a moment: days at midnight, weeks on Monday, months on the first. */
+int64_t tft_period_floor(const struct tft_period *step, int64_t time);
+
+/* ---- texts ---- */
+
+/*
+ * Is the format one we read? %Y %y %m %b %d %e %j %H %I %p %M %S %f %F %T %D %s %z %Z %a %% and ordinary characters, with a
+ * year or %s in it. %b and %a know English names, short and long; %f (parts of a second) and %Z (a zone's name or offset)
+ * are read and left out; %z (an offset) is subtracted; %s is seconds since 1970.
+ */
 int tft_time_format_is_valid(const char *format);
-/* Read all of text by the format; dates that do not exist are HALAY_ERR_FORMAT. Never logs. */
+/* Read all of text by the format; dates that do not exist are HALAY_ERR_FORMAT; 24:00:00 is the next day's midnight. The
+ * format NULL is ISO 8601: a date, or date and time with a blank or T between, to minutes or seconds or parts of them,
+ * with Z or an offset at the end or not. Never logs. */
 enum halay_status tft_time_parse(const char *text, const char *format, int64_t *time);
-/* A moment in a schema: "2017-08-01", "2017-08-01 01:00" or "2017-08-01 01:00:00" (also with T). Never logs. */
+/* A moment in a schema: a date, or date and time, as ISO 8601 without an offset. Never logs. */
 enum halay_status tft_time_parse_moment(const char *text, int64_t *time);
+/* A whole number, blanks around it allowed. Never logs. */
+enum halay_status tft_time_parse_integer(const char *text, int64_t *value);
+/* Year, month, day, hour, minute, second, as far as they go (1 to 6 of them). Never logs. */
+enum halay_status tft_time_from_parts(const int *parts, size_t count, int64_t *time);
 /* "2017-08-01 01:00:00"; size at least 32. */
 void tft_time_print(int64_t time, char *text, size_t size);
-
-/* "1h", "15min", "1d", "1w", "30s": seconds of a fixed step. HALAY_ERR_UNSUPPORTED for 1M and 1B (calendar months,
- * business days), HALAY_ERR_FORMAT for what is no step. Never logs. */
-enum halay_status tft_time_parse_every(const char *text, int64_t *seconds);
 
 #endif

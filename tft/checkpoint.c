@@ -137,7 +137,7 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
     json_t *metadata;
     enum halay_status status;
 
-    tft_batches_describe(&c->schema, c->encoding.entity_count, &c->config, &config);
+    tft_batches_describe(&c->schema, &c->encoding, &c->config, &config);
     status = tft_model_create(log, &config, &c->model);
     if (status)
         return status;

@@ -108,22 +108,20 @@ static enum halay_status write_window(void *arg, size_t position, const struct t
 {
     const struct writer *w = arg;
     const struct tft_data *d = &w->scoring->data;
-    const struct tft_entity *e = &d->entities[window->entity];
     const struct tft_scaler *scaler = tft_data_target_scaler(d, window->entity);
     size_t Q = w->scoring->checkpoint.config.quantiles.count;
-    int64_t first = e->start + (int64_t)(window->origin - e->first) * d->schema.every;
     char origin[32], time[32];
 
     (void)position;
     if (!w->file)
         return HALAY_OK;
-    tft_time_print(first - d->schema.every, origin, sizeof origin);
+    tft_schema_print_time(&d->schema, tft_data_time(d, window->entity, window->origin - 1), origin, sizeof origin);
     for (size_t h = 0; h < d->schema.horizon; h++) {
         double unscaled[TFT_SCORE_QUANTILES_MAX];
         for (size_t q = 0; q < Q; q++)
-            unscaled[q] = (double)p[h * Q + q] * scaler->scale + scaler->shift;
-        tft_time_print(first + (int64_t)h * d->schema.every, time, sizeof time);
-        write_row(w, e->id, origin, time, h + 1, unscaled);
+            unscaled[q] = tft_scaler_undo(scaler, (double)p[h * Q + q]);
+        tft_schema_print_time(&d->schema, tft_data_time(d, window->entity, window->origin + h), time, sizeof time);
+        write_row(w, d->entities[window->entity].id, origin, time, h + 1, unscaled);
     }
     return HALAY_OK;
 }
@@ -134,7 +132,8 @@ static enum halay_status write_window(void *arg, size_t position, const struct t
 static enum halay_status check_known(struct halay_log *log, const struct tft_schema *schema)
 {
     for (size_t i = 0; i < schema->input_count; i++)
-        if (schema->inputs[i].role == TFT_INPUT_KNOWN && schema->inputs[i].source == TFT_FROM_COLUMN) {
+        if (schema->inputs[i].role == TFT_INPUT_KNOWN && schema->inputs[i].source == TFT_FROM_COLUMN &&
+            !(schema->inputs[i].derivation == TFT_LAG && schema->inputs[i].lag >= schema->horizon)) {
             halay_error(
                 log,
                 "known input '%s' comes from a column, which ends with the files; giving its future is not offered by "
@@ -182,7 +181,7 @@ static enum halay_status choose_windows(const struct request *r, struct tft_scor
     else
         status = tft_windows_init_last(r->log, d, windows);
     for (size_t e = 0; e < d->entity_count && !status && r->from_end && s->rank == 0; e++)
-        if (windows->before[e] == windows->before[e + 1])
+        if (tft_windows_before(windows, e) == tft_windows_before(windows, e + 1))
             halay_warning(r->log, "'%s' is not forecast: it has %zu rows, the model looks back over %zu",
                           d->entities[e].id, d->entities[e].rows - d->schema.horizon, d->schema.encoder);
     if (!status && !windows->count) {

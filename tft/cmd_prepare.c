@@ -18,30 +18,110 @@ static const char help[] =
     "  --schema FILE   what the columns mean, YAML or JSON\n"
     "  -o, --out FILE  the file to write\n";
 
-static void print_summary(const struct tft_data *d, const size_t windows[TFT_SPLIT_COUNT])
+static void print_count(const char *what, size_t count)
 {
-    const struct tft_table_summary *s = &d->summary;
+    printf("%-26s %zu\n", what, count);
+}
+
+/* A line for what does not happen to most tables. */
+static void print_if_any(const char *what, size_t count)
+{
+    if (count)
+        print_count(what, count);
+}
+
+static void print_time(const struct tft_data *d)
+{
     char first[32], last[32];
-    int64_t end = INT64_MIN;
+    int64_t begin = INT64_MAX, end = INT64_MIN;
 
     for (size_t e = 0; e < d->entity_count; e++) {
-        int64_t t = d->entities[e].start + (int64_t)(d->entities[e].rows - 1) * d->schema.every;
+        int64_t t = tft_data_time(d, e, d->entities[e].first + d->entities[e].rows - 1);
+        begin = d->entities[e].start < begin ? d->entities[e].start : begin;
         end = t > end ? t : end;
     }
-    tft_time_print(d->encoding.origin, first, sizeof first);
-    tft_time_print(end, last, sizeof last);
-    printf("%-26s %s\n", "schema", d->schema.name);
-    printf("%-26s %zu\n", "files", s->files);
-    printf("%-26s %zu\n", "rows read", s->rows_read);
-    printf("%-26s %zu\n", "rows outside the span", s->rows_outside_span);
-    printf("%-26s %zu\n", "rows doubled, merged", s->rows_duplicated);
-    printf("%-26s %zu\n", "rows missing, added", s->rows_missing);
-    printf("%-26s %zu\n", "values filled", s->filled);
-    printf("%-26s %zu\n", "entities", d->entity_count);
-    printf("%-26s %zu\n", "rows", d->rows);
+    tft_schema_print_time(&d->schema, begin, first, sizeof first);
+    tft_schema_print_time(&d->schema, end, last, sizeof last);
     printf("%-26s %s to %s\n", "time", first, last);
-    for (int i = 0; i < TFT_SPLIT_COUNT; i++)
-        printf("windows %-18s %zu\n", tft_split_names[i], windows[i]);
+}
+
+static const char *source_of(const struct tft_input *input)
+{
+    return input->source == TFT_FROM_COLUMN     ? input->column
+           : input->source == TFT_FROM_CALENDAR ? tft_calendar_names[input->calendar]
+           : input->source == TFT_FROM_HOLIDAYS ? "holidays"
+                                                : "id";
+}
+
+/* One line an input: where it comes from, what it is, how many of its values were filled. */
+static void print_inputs(const struct tft_data *d, const struct tft_table *table)
+{
+    static const char *const scales[] = { "none", "standard", "minmax", "robust", "log1p-standard" };
+
+    printf("\n%-18s %-14s %-9s %-10s %-15s %10s\n", "input", "from", "role", "categories", "scale", "filled");
+    for (size_t i = 0; i < d->schema.input_count; i++) {
+        const struct tft_input *input = &d->schema.inputs[i];
+        char categories[24] = "";
+        if (input->is_category)
+            snprintf(categories, sizeof categories, "%zu", tft_encoding_categories(&d->schema, &d->encoding, i));
+        printf("%-18s %-14s %-9s %-10s %-15s", input->name, source_of(input), tft_role_names[input->role], categories,
+               input->is_category ? "" : scales[input->scale]);
+        if (input->source == TFT_FROM_COLUMN && input->derivation == TFT_PLAIN)
+            printf(" %10zu", table->filled[table->column_of[i]]);
+        putchar('\n');
+    }
+}
+
+static void print_summary(const struct tft_data *d, const struct tft_table *table, const size_t windows[],
+                          const size_t masked[])
+{
+    const struct tft_table_summary *s = &d->summary;
+
+    printf("%-26s %s\n", "schema", d->schema.name);
+    print_count("files", s->files);
+    if (s->columns_ignored)
+        printf("%-26s %zu (%s)\n", "columns ignored", s->columns_ignored, table->ignored);
+    print_count("rows read", s->rows_read);
+    print_count("rows outside the span", s->rows_outside_span);
+    print_count("rows doubled, merged", s->rows_duplicated);
+    print_if_any("rows resampled, merged", s->rows_resampled);
+    print_if_any("rows trimmed", s->rows_trimmed);
+    print_count("rows missing, added", s->rows_missing);
+    print_if_any("rows dropped", s->rows_dropped);
+    print_count("values filled", s->filled);
+    print_if_any("entities without target", s->entities_empty);
+    print_if_any("entities untrained", s->entities_untrained);
+    print_if_any("entities too short", s->entities_short);
+    print_count("entities", d->entity_count);
+    print_count("rows", d->rows);
+    print_time(d);
+    for (int i = 0; i < TFT_SPLIT_COUNT; i++) {
+        printf("windows %-18s %zu", tft_split_names[i], windows[i]);
+        if (masked[i])
+            printf(" (%zu of %zu targets masked)", masked[i], windows[i] * d->schema.horizon);
+        putchar('\n');
+    }
+    print_inputs(d, table);
+}
+
+/* Windows of each split, and how many targets in them were not measured. */
+static enum halay_status count_windows(struct halay_log *log, const struct tft_data *d, size_t windows[],
+                                       size_t masked[])
+{
+    for (int i = 0; i < TFT_SPLIT_COUNT; i++) {
+        struct tft_windows w;
+        enum halay_status status = tft_windows_init(log, d, (enum tft_split)i, d->schema.stride, &w);
+        if (status)
+            return status;
+        windows[i] = w.count;
+        masked[i] = w.count * d->schema.horizon - tft_windows_targets(&w);
+        tft_windows_fini(&w);
+    }
+    if (windows[TFT_TRAIN])
+        return HALAY_OK;
+    halay_error(log, "no entity is long enough for a training window of %zu + %zu steps", d->schema.encoder,
+                d->schema.horizon);
+    return HALAY_ERR_FORMAT;
 }
 
 static enum halay_status prepare(struct halay_log *log, const char *schema_path, const char *const *files, size_t count,
@@ -51,32 +131,23 @@ static enum halay_status prepare(struct halay_log *log, const char *schema_path,
     struct tft_table table = { 0 };
     struct tft_encoding encoding = { 0 };
     struct tft_data data = { 0 };
-    size_t windows[TFT_SPLIT_COUNT] = { 0 };
+    size_t windows[TFT_SPLIT_COUNT], masked[TFT_SPLIT_COUNT];
     enum halay_status status = tft_schema_load(log, schema_path, &schema);
 
     if (!status)
         status = tft_table_read(log, &schema, files, count, &table);
     if (!status)
+        tft_encoding_drop_untrained(log, &schema, &table);
+    if (!status)
         status = tft_encoding_fit(log, &schema, &table, &encoding);
     if (!status)
         status = tft_data_init(log, &schema, &encoding, &table, &data);
-    for (int i = 0; i < TFT_SPLIT_COUNT && !status; i++) {
-        struct tft_windows w;
-        status = tft_windows_init(log, &data, (enum tft_split)i, data.schema.stride, &w);
-        if (status)
-            break;
-        windows[i] = w.count;
-        tft_windows_fini(&w);
-    }
-    if (!status && !windows[TFT_TRAIN]) {
-        halay_error(log, "no entity is long enough for a training window of %zu + %zu steps", data.schema.encoder,
-                    data.schema.horizon);
-        status = HALAY_ERR_FORMAT;
-    }
+    if (!status)
+        status = count_windows(log, &data, windows, masked);
     if (!status)
         status = tft_htd_write(log, out, &data);
     if (!status)
-        print_summary(&data, windows);
+        print_summary(&data, &table, windows, masked);
     tft_data_fini(&data);
     tft_encoding_fini(&encoding);
     tft_table_fini(&table);

@@ -69,9 +69,9 @@ static size_t choose_positions(const struct tft_windows *w, uint64_t *numbers)
 
     for (size_t k = 0; k < FORECASTS_MAX; k++) {
         size_t e = entities > FORECASTS_MAX ? k * entities / FORECASTS_MAX : k % entities;
-        size_t count = w->before[e + 1] - w->before[e];
+        size_t before = tft_windows_before(w, e), count = tft_windows_before(w, e + 1) - before;
         if (count)
-            numbers[n++] = w->before[e] + (2 * k + 1) * count / (2 * FORECASTS_MAX);
+            numbers[n++] = before + (2 * k + 1) * count / (2 * FORECASTS_MAX);
     }
     return n;
 }
@@ -109,7 +109,7 @@ static enum halay_status draw(void *arg, size_t position, const struct tft_windo
         f->middle[h] = (double)p[h * q->count + median] * s->scale + s->shift;
         f->high[h] = (double)p[h * q->count + q->count - 1] * s->scale + s->shift;
     }
-    tft_time_print(e->start + (int64_t)(w->origin - e->first) * data->schema.every, moment, sizeof moment);
+    tft_schema_print_time(&data->schema, tft_data_time(data, w->entity, w->origin), moment, sizeof moment);
     snprintf(f->title, sizeof f->title, "%.100s, from %.16s", e->id, moment);
     d->report->forecast_count = position + 1;
     return HALAY_OK;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CSV: one pass over zlib's stream (which reads plain files as they are), a state machine for quotes, a buffer for one
- * row.
+ * CSV: one pass over zlib's stream (which reads plain files as they are), through one buffer that always holds a whole row.
  *
- * The row's text lies in one growing buffer; fields are offsets into it until the row is complete, pointers after.
- * zlib reports a truncated stream only by gzerror after the last byte: end_of_file checks it, so that no table is taken
- * for complete that is not. Cleanup: the object is zeroed first and close accepts it half-built.
+ * First the row's end is found, then the row is cut into fields where it lies: separators become zero bytes, quoted fields
+ * are moved together. A row without a quote, the common case, is found and cut by memchr. zlib reports a truncated stream
+ * only by gzerror after the last byte: check_end does, so that no table is taken for complete that is not. Cleanup: the
+ * object is zeroed first and close accepts it half-built.
  */
 #include "tft/csv.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-enum { CHUNK = 1 << 16, COLUMNS_MAX = 4096 };
+enum { COLUMNS_MAX = 4096 };
+#define CHUNK ((size_t)1 << 17)
 #define ROW_MAX ((size_t)1 << 20)
 
 struct tft_csv {
@@ -24,15 +25,12 @@ struct tft_csv {
     const char *path;      /* borrowed until close */
     gzFile file;           /* owned */
     char separator;
-    unsigned char *chunk; /* owned: CHUNK bytes, those from `at` to `length` not yet read */
-    size_t at, length;
-    int drained;       /* nothing more to come from the file */
-    size_t row, lines; /* row last read; line ends seen */
-    char *text;        /* owned: the current row */
-    size_t text_length, text_size;
-    size_t *starts; /* owned: where each field of the row begins in text */
+    char *data;              /* owned: bytes read, those from `at` to `length` not yet taken; a byte more than size */
+    size_t at, length, size; /* of them */
+    int drained;             /* nothing more to come from the file */
+    size_t row, lines;       /* row last read; line ends seen */
     size_t field_count;
-    char **fields; /* owned */
+    char **fields; /* owned: (COLUMNS_MAX) */
     char **names;  /* owned, with what they point to */
     size_t column_count;
 };
@@ -60,133 +58,175 @@ static enum halay_status check_end(struct tft_csv *csv, int got)
     return error == Z_ERRNO ? HALAY_ERR_SYSTEM : HALAY_ERR_FORMAT;
 }
 
-/* The next byte, or -1 at the end. */
-static enum halay_status next_byte(struct tft_csv *csv, int *byte)
+/* Read more behind what there is, which is moved to the front. */
+static enum halay_status refill(struct tft_csv *csv)
 {
-    if (csv->at == csv->length && !csv->drained) {
-        int got = gzread(csv->file, csv->chunk, CHUNK);
-        csv->at = 0;
-        csv->length = got > 0 ? (size_t)got : 0;
-        if (got < CHUNK) { /* a short read is the end, or an error that must not pass for one */
-            enum halay_status status = check_end(csv, got > 0 ? 0 : got);
-            if (status)
-                return status;
-            csv->drained = got <= 0;
-        }
-    }
-    *byte = csv->at < csv->length ? csv->chunk[csv->at++] : -1;
-    return HALAY_OK;
-}
+    size_t kept = csv->length - csv->at;
 
-static enum halay_status put_char(struct tft_csv *csv, char c)
-{
-    if (csv->text_length == csv->text_size) {
-        if (csv->text_size >= ROW_MAX)
-            return fail(csv, "longer than 1 MiB (a quote that is not closed?)");
-        char *more = realloc(csv->text, csv->text_size * 2);
+    memmove(csv->data, csv->data + csv->at, kept);
+    csv->at = 0;
+    csv->length = kept;
+    if (kept >= ROW_MAX)
+        return fail(csv, "longer than 1 MiB (a quote that is not closed?)");
+    if (csv->size - kept < CHUNK) {
+        char *more = realloc(csv->data, csv->size * 2 + 1);
         if (!more) {
             halay_error(csv->log, "no memory for a row of '%s'", csv->path);
             return HALAY_ERR_NO_MEMORY;
         }
-        csv->text = more;
-        csv->text_size *= 2;
+        csv->data = more;
+        csv->size *= 2;
     }
-    csv->text[csv->text_length++] = c;
+    int got = gzread(csv->file, csv->data + kept, CHUNK);
+    if (got < (int)CHUNK) { /* a short read is the end, or an error that must not pass for one */
+        enum halay_status status = check_end(csv, got > 0 ? 0 : got);
+        if (status)
+            return status;
+        csv->drained = got <= 0;
+    }
+    csv->length += got > 0 ? (size_t)got : 0;
     return HALAY_OK;
 }
 
-static enum halay_status begin_field(struct tft_csv *csv)
+/* How a row with quotes ends: the length of its text, SIZE_MAX if the end has not been read yet. */
+static size_t quoted_length(const struct tft_csv *csv, const char *row, size_t length, size_t *lines)
 {
-    if (csv->field_count == COLUMNS_MAX)
-        return fail(csv, "more than 4096 fields");
-    csv->starts[csv->field_count++] = csv->text_length;
-    return HALAY_OK;
+    enum { FIELD_BEGIN, PLAIN, QUOTED, QUOTE_SEEN } state = FIELD_BEGIN;
+
+    *lines = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = row[i];
+        *lines += c == '\n';
+        if (state == QUOTED)
+            state = c == '"' ? QUOTE_SEEN : QUOTED;
+        else if (c == '\n')
+            return i;
+        else if (c == '"' && state != PLAIN)
+            state = QUOTED;
+        else
+            state = c == csv->separator ? FIELD_BEGIN : PLAIN;
+    }
+    return SIZE_MAX;
 }
 
-/* What a byte does to a row that is being read. */
-enum state { FIELD_BEGIN, PLAIN, QUOTED, QUOTE_SEEN };
-
-/* Read the fields of one row into text. *any: 0 if the file had ended. */
-static enum halay_status read_row(struct tft_csv *csv, int *any)
+/* Length of the row that begins at `at`, without its line end; *taken is with it. *any: 0 if the file had ended. */
+static enum halay_status find_row(struct tft_csv *csv, size_t *length, size_t *taken, int *any)
 {
-    enum state state = FIELD_BEGIN;
-    enum halay_status status = HALAY_OK;
-
-    csv->text_length = csv->field_count = 0;
-    csv->row = csv->lines + 1;
-    *any = 0;
     for (;;) {
-        int c;
-        status = next_byte(csv, &c);
-        if (status)
-            return status;
-        if (c < 0 && state == QUOTED)
-            return fail(csv, "a quote is not closed");
-        if (c < 0 && !*any)
+        const char *row = csv->data + csv->at;
+        size_t there = csv->length - csv->at, lines = 1;
+        const char *end = memchr(row, '\n', there);
+        size_t n = end ? (size_t)(end - row) : SIZE_MAX;
+
+        if (memchr(row, '"', end ? n : there))
+            n = quoted_length(csv, row, there, &lines);
+        *any = there > 0;
+        if (n != SIZE_MAX || (csv->drained && !there)) {
+            *length = n == SIZE_MAX ? 0 : n;
+            *taken = n == SIZE_MAX ? 0 : n + 1;
+            csv->lines += *any ? lines : 0;
             return HALAY_OK;
-        if (c == 0)
-            return fail(csv, "a zero byte: not a text file");
-        csv->lines += c == '\n' || (c < 0 && *any);
-        if (!*any)
-            status = begin_field(csv);
-        *any = 1;
-        if (state == QUOTED) {
-            if (c == '"')
-                state = QUOTE_SEEN;
-            else
-                status = put_char(csv, (char)c);
-        } else if (state == QUOTE_SEEN && c == '"') {
-            status = put_char(csv, '"');
-            state = QUOTED;
-        } else if (state == FIELD_BEGIN && c == '"') {
-            state = QUOTED;
-        } else if (c < 0 || c == '\n') {
-            if (state == PLAIN && csv->text_length && csv->text[csv->text_length - 1] == '\r')
-                csv->text_length--;
-            return put_char(csv, 0);
-        } else if (c == csv->separator) {
-            status = put_char(csv, 0);
-            if (!status)
-                status = begin_field(csv);
-            state = FIELD_BEGIN;
-        } else if (state == QUOTE_SEEN) {
-            if (c != '\r')
-                return fail(csv, "text after a closing quote");
-        } else {
-            status = put_char(csv, (char)c);
-            state = PLAIN;
         }
+        if (csv->drained) { /* the last row has no line end */
+            *length = *taken = there;
+            csv->lines += 1;
+            return HALAY_OK;
+        }
+        enum halay_status status = refill(csv);
         if (status)
             return status;
     }
+}
+
+/* A quoted field that begins behind its quote: closed up in place. *next is behind its separator, or at the row's end. */
+static enum halay_status take_quoted(struct tft_csv *csv, char *field, char *end, char **next, int *more)
+{
+    char *to = field, *from = field;
+
+    for (; from < end && !(*from == '"' && (from + 1 == end || from[1] != '"')); from++) {
+        *to++ = *from;
+        from += *from == '"';
+    }
+    if (from == end)
+        return fail(csv, "a quote is not closed");
+    from++;
+    *to = 0;
+    if (from < end && *from == '\r' && from + 1 == end)
+        from++;
+    if (from < end && *from != csv->separator)
+        return fail(csv, "text after a closing quote");
+    *more = from < end;
+    *next = from < end ? from + 1 : end;
+    return HALAY_OK;
+}
+
+/* Cut a row into fields. */
+static enum halay_status cut_row(struct tft_csv *csv, char *row, size_t length)
+{
+    char *end = row + length, *next = row;
+    int more = 1;
+
+    *end = 0; /* the line end, or the byte behind all */
+    csv->field_count = 0;
+    if (memchr(row, 0, length))
+        return fail(csv, "a zero byte: not a text file");
+    while (more) {
+        char *field = next;
+        if (csv->field_count == COLUMNS_MAX)
+            return fail(csv, "more than 4096 fields");
+        csv->fields[csv->field_count++] = field;
+        if (*field == '"') {
+            csv->fields[csv->field_count - 1]++;
+            enum halay_status status = take_quoted(csv, field + 1, end, &next, &more);
+            if (status)
+                return status;
+            continue;
+        }
+        char *separator = memchr(field, csv->separator, (size_t)(end - field));
+        more = separator != NULL;
+        if (separator) {
+            *separator = 0;
+            next = separator + 1;
+        } else if (end > field && end[-1] == '\r') {
+            end[-1] = 0;
+        }
+    }
+    return HALAY_OK;
 }
 
 /* Read rows until one that is not empty. */
 static enum halay_status read_filled_row(struct tft_csv *csv, int *any)
 {
-    do {
-        enum halay_status status = read_row(csv, any);
-        if (status)
+    size_t length, taken;
+
+    for (;;) {
+        csv->row = csv->lines + 1;
+        enum halay_status status = find_row(csv, &length, &taken, any);
+        if (status || !*any)
             return status;
-    } while (*any && csv->field_count == 1 && !csv->text[0]);
-    for (size_t i = 0; i < csv->field_count; i++)
-        csv->fields[i] = csv->text + csv->starts[i];
-    return HALAY_OK;
+        char *text = csv->data + csv->at;
+        csv->at += taken;
+        if (!length || (length == 1 && *text == '\r'))
+            continue;
+        return cut_row(csv, text, length);
+    }
 }
 
 static enum halay_status read_header(struct tft_csv *csv)
 {
-    int any;
-    enum halay_status status = read_filled_row(csv, &any);
+    int any = 0;
+    enum halay_status status = refill(csv);
 
+    if (!status) {
+        csv->at = csv->length >= 3 && !memcmp(csv->data, "\xef\xbb\xbf", 3) ? 3 : 0;
+        status = read_filled_row(csv, &any);
+    }
     if (status)
         return status;
     if (!any) {
         halay_error(csv->log, "file '%s' is empty: a header with the columns' names is missing", csv->path);
         return HALAY_ERR_FORMAT;
     }
-    if (!strncmp(csv->fields[0], "\xef\xbb\xbf", 3))
-        csv->fields[0] += 3;
     csv->names = calloc(csv->field_count, sizeof *csv->names);
     if (!csv->names)
         return HALAY_ERR_NO_MEMORY;
@@ -223,12 +263,10 @@ enum halay_status tft_csv_open(struct halay_log *log, const char *path, char sep
 
     if (!csv)
         goto err_say;
-    *csv = (struct tft_csv){ .log = log, .path = path, .separator = separator, .text_size = 4096 };
-    csv->chunk = malloc(CHUNK);
-    csv->text = malloc(csv->text_size);
-    csv->starts = malloc(COLUMNS_MAX * sizeof *csv->starts);
+    *csv = (struct tft_csv){ .log = log, .path = path, .separator = separator, .size = 2 * CHUNK };
+    csv->data = malloc(csv->size + 1);
     csv->fields = malloc(COLUMNS_MAX * sizeof *csv->fields);
-    if (!csv->chunk || !csv->text || !csv->starts || !csv->fields)
+    if (!csv->data || !csv->fields)
         goto err_say;
     csv->file = gzopen(path, "rbe");
     if (!csv->file) {
@@ -236,6 +274,7 @@ enum halay_status tft_csv_open(struct halay_log *log, const char *path, char sep
         status = HALAY_ERR_SYSTEM;
         goto err_close;
     }
+    (void)gzbuffer(csv->file, CHUNK); /* a wish */
     status = check_kind(csv);
     if (!status)
         status = read_header(csv);
@@ -263,9 +302,7 @@ void tft_csv_close(struct tft_csv *csv)
         free(csv->names[i]);
     free(csv->names);
     free(csv->fields);
-    free(csv->starts);
-    free(csv->text);
-    free(csv->chunk);
+    free(csv->data);
     free(csv);
 }
 

@@ -2,34 +2,84 @@
  *
  * Data: from a table and an encoding to one block that the model's batches are gathered from.
  *
- * The block holds, in this order: target (double), values and static values (float), present (bytes). Cleanup: zeroed
- * first, fini accepts half-built.
+ * The block holds the arrays one behind the other, those with the largest elements first. Rows that have no value so many
+ * steps before as the longest lag asks for are left out. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/data.h"
 #include "base/memory.h"
-#include <float.h>
+#include "tft/view.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+/* ---- what lies where ---- */
+
+static void add_inputs(const struct tft_schema *s, enum tft_input_role role, int is_category, size_t *list,
+                       size_t *count)
+{
+    for (size_t i = 0; i < s->input_count; i++)
+        if (s->inputs[i].role == role && !s->inputs[i].is_category == !is_category)
+            list[(*count)++] = i;
+}
+
 void tft_data_order_inputs(struct tft_data *d)
 {
-    static const enum tft_input_role order[] = { TFT_INPUT_OBSERVED, TFT_INPUT_KNOWN, TFT_INPUT_TARGET };
+    const struct tft_schema *s = &d->schema;
 
-    d->real_count = d->known_count = d->static_count = 0;
-    d->has_id = 0;
-    for (size_t k = 0; k < sizeof order / sizeof *order; k++)
-        for (size_t i = 0; i < d->schema.input_count; i++)
-            if (d->schema.inputs[i].role == order[k]) {
-                d->reals[d->real_count++] = i;
-                d->known_count += order[k] == TFT_INPUT_KNOWN;
-            }
-    for (size_t i = 0; i < d->schema.input_count; i++) {
-        if (d->schema.inputs[i].role == TFT_INPUT_STATIC && !d->schema.inputs[i].is_category)
-            d->statics[d->static_count++] = i;
-        d->has_id |= d->schema.inputs[i].is_category;
-    }
+    d->real_count = d->known_count = d->cat_count = d->static_count = d->static_cat_count = 0;
+    add_inputs(s, TFT_INPUT_OBSERVED, 0, d->reals, &d->real_count);
+    d->known_count = d->real_count;
+    add_inputs(s, TFT_INPUT_KNOWN, 0, d->reals, &d->real_count);
+    d->known_count = d->real_count - d->known_count;
+    add_inputs(s, TFT_INPUT_TARGET, 0, d->reals, &d->real_count);
+    add_inputs(s, TFT_INPUT_OBSERVED, 1, d->cats, &d->cat_count);
+    add_inputs(s, TFT_INPUT_KNOWN, 1, d->cats, &d->cat_count);
+    add_inputs(s, TFT_INPUT_STATIC, 0, d->statics, &d->static_count);
+    add_inputs(s, TFT_INPUT_STATIC, 1, d->static_cats, &d->static_cat_count);
+}
+
+enum halay_status tft_data_array_bytes(const struct tft_data *d, size_t bytes[TFT_ARRAY_COUNT])
+{
+    const size_t sizes[TFT_ARRAY_COUNT][3] = {
+        [TFT_ARRAY_TARGET] = { d->rows, 1, sizeof(double) },
+        [TFT_ARRAY_GAPS] = { d->gap_count, 1, sizeof(struct tft_gap) },
+        [TFT_ARRAY_VALUES] = { d->rows, d->real_count, sizeof(float) },
+        [TFT_ARRAY_CATEGORIES] = { d->rows, d->cat_count, sizeof(int32_t) },
+        [TFT_ARRAY_STATIC_VALUES] = { d->entity_count, d->static_count, sizeof(float) },
+        [TFT_ARRAY_STATIC_CODES] = { d->entity_count, d->static_cat_count, sizeof(int32_t) },
+        [TFT_ARRAY_WEIGHTS] = { d->rows, (size_t)d->schema.has_weight, sizeof(float) },
+        [TFT_ARRAY_PRESENT] = { d->rows, 1, 1 },
+    };
+
+    for (int k = 0; k < TFT_ARRAY_COUNT; k++)
+        if (halay_mul_overflows(sizes[k][0], sizes[k][1] * sizes[k][2], &bytes[k]))
+            return HALAY_ERR_NO_MEMORY;
+    return HALAY_OK;
+}
+
+void tft_data_set_arrays(const void *const arrays[TFT_ARRAY_COUNT], struct tft_data *d)
+{
+    d->target = arrays[TFT_ARRAY_TARGET];
+    d->gaps = arrays[TFT_ARRAY_GAPS];
+    d->values = arrays[TFT_ARRAY_VALUES];
+    d->categories = arrays[TFT_ARRAY_CATEGORIES];
+    d->static_values = arrays[TFT_ARRAY_STATIC_VALUES];
+    d->static_codes = arrays[TFT_ARRAY_STATIC_CODES];
+    d->weights = d->schema.has_weight ? arrays[TFT_ARRAY_WEIGHTS] : NULL;
+    d->present = arrays[TFT_ARRAY_PRESENT];
+}
+
+void tft_data_get_arrays(const struct tft_data *d, const void *arrays[TFT_ARRAY_COUNT])
+{
+    arrays[TFT_ARRAY_TARGET] = d->target;
+    arrays[TFT_ARRAY_GAPS] = d->gaps;
+    arrays[TFT_ARRAY_VALUES] = d->values;
+    arrays[TFT_ARRAY_CATEGORIES] = d->categories;
+    arrays[TFT_ARRAY_STATIC_VALUES] = d->static_values;
+    arrays[TFT_ARRAY_STATIC_CODES] = d->static_codes;
+    arrays[TFT_ARRAY_WEIGHTS] = d->weights;
+    arrays[TFT_ARRAY_PRESENT] = d->present;
 }
 
 static const struct tft_scaler *scaler_of(const struct tft_data *d, size_t entity, size_t input)
@@ -42,19 +92,11 @@ const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, siz
     return scaler_of(data, entity, data->schema.target);
 }
 
-/* Infinite where a float cannot hold the result. */
-static float apply(const struct tft_scaler *s, double value)
+int64_t tft_data_time(const struct tft_data *data, size_t entity, size_t row)
 {
-    double scaled = (value - s->shift) / s->scale;
+    const struct tft_entity *e = &data->entities[entity];
 
-    return fabs(scaled) <= FLT_MAX ? (float)scaled : INFINITY;
-}
-
-float tft_data_calendar(const struct tft_data *d, size_t entity, const struct tft_input *input, int64_t time)
-{
-    double value = tft_calendar_value(input->calendar, time, d->encoding.origin, d->schema.every);
-
-    return apply(scaler_of(d, entity, (size_t)(input - d->schema.inputs)), value);
+    return tft_period_add(&data->schema.every, e->start, (int64_t)row - (int64_t)e->first);
 }
 
 size_t tft_data_rows_before(const struct tft_data *data, size_t entity, int64_t time)
@@ -63,163 +105,327 @@ size_t tft_data_rows_before(const struct tft_data *data, size_t entity, int64_t 
 
     if (time <= e->start)
         return 0;
-    /* The number of moments start, start + every, ... that are before `time`. */
-    uint64_t steps = ((uint64_t)time - (uint64_t)e->start - 1) / (uint64_t)data->schema.every + 1;
+    uint64_t steps = (uint64_t)tft_period_between(&data->schema.every, e->start, time - 1) + 1;
     return steps < e->rows ? (size_t)steps : e->rows;
 }
 
-static int find_code(const struct tft_encoding *encoding, const char *id, size_t *code)
-{
-    size_t low = 0, high = encoding->entity_count;
+/* ---- from a table ---- */
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(id, encoding->ids[middle]);
-        if (!order) {
-            *code = middle;
-            return 1;
-        }
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
+struct maker {
+    struct halay_log *log;
+    const struct tft_table *table;
+    struct tft_data *d;
+    struct tft_view view;
+    const struct tft_series **series; /* owned: (entities) of each */
+    size_t *codes[TFT_INPUTS_MAX];    /* owned: (texts) of a category's column: codes, SIZE_MAX not asked for yet */
+    /* the arrays, to be written */
+    double *target;
+    struct tft_gap *gaps;
+    float *values, *static_values, *weights;
+    int32_t *categories, *static_codes;
+    uint8_t *present;
+};
+
+static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
+{
+    struct tft_data *d = m->d;
+    size_t lag = d->schema.longest_lag, e = d->entity_count, code = tft_encoding_entity(&d->encoding, s->id);
+
+    if (code == d->encoding.entity_count && tft_encoding_needs_entity(&d->schema)) {
+        halay_error(m->log, "entity '%s' was not seen in training (%zu are known, the first is '%s')", s->id,
+                    d->encoding.entity_count, d->encoding.ids[0]);
+        return HALAY_ERR_FORMAT;
     }
-    return 0;
-}
-
-/* Entities of the table, and how many rows they have together. */
-static enum halay_status take_entities(struct halay_log *log, const struct tft_table *table, struct tft_data *d)
-{
-    d->entity_count = table->series_count;
-    d->entities = calloc(d->entity_count, sizeof *d->entities);
-    d->codes = calloc(d->entity_count, sizeof *d->codes);
-    if (!d->entities || !d->codes)
+    if (s->rows <= lag) {
+        d->summary.entities_short++;
+        return HALAY_OK;
+    }
+    d->names[e] = strdup(s->id);
+    if (!d->names[e])
         return HALAY_ERR_NO_MEMORY;
-    for (size_t e = 0; e < d->entity_count; e++) {
-        const struct tft_series *s = &table->series[e];
-        if (!find_code(&d->encoding, s->id, &d->codes[e])) {
-            halay_error(log, "entity '%s' was not seen in training (%zu are known, the first is '%s')", s->id,
-                        d->encoding.entity_count, d->encoding.ids[0]);
-            return HALAY_ERR_FORMAT;
-        }
-        d->entities[e] = (struct tft_entity){
-            .id = d->encoding.ids[d->codes[e]], .start = s->start, .first = d->rows, .rows = s->rows
-        };
-        d->rows += s->rows;
-    }
+    d->codes[e] = code;
+    d->entities[e] = (struct tft_entity){ .id = d->names[e],
+                                          .start = tft_period_add(&d->schema.every, s->start, (int64_t)lag),
+                                          .first = d->rows,
+                                          .rows = s->rows - lag };
+    d->rows += s->rows - lag;
+    m->series[d->entity_count++] = s;
     return HALAY_OK;
 }
 
-/* Take the block and cut it. The pointers are returned writable too. */
-static enum halay_status take_block(struct tft_data *d, double **target, float **values, float **statics,
-                                    uint8_t **present)
+/* Entities of the table that have rows, and how many these are together. */
+static enum halay_status take_entities(struct maker *m)
 {
-    size_t cells, of_row = sizeof(double) + d->real_count * sizeof(float) + 1, bytes, more;
+    struct tft_data *d = m->d;
+    size_t count = m->table->series_count + 1;
+    enum halay_status status = HALAY_OK;
 
-    if (halay_mul_overflows(d->rows, of_row, &bytes) ||
-        halay_mul_overflows(d->entity_count, d->static_count * sizeof(float), &more) ||
-        halay_add_overflows(bytes, more, &bytes))
+    d->entities = calloc(count, sizeof *d->entities);
+    d->names = calloc(count, sizeof *d->names);
+    d->codes = calloc(count, sizeof *d->codes);
+    m->series = calloc(count, sizeof *m->series);
+    if (!d->entities || !d->names || !d->codes || !m->series)
         return HALAY_ERR_NO_MEMORY;
-    d->block = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
-    if (!d->block)
-        return HALAY_ERR_NO_MEMORY;
-    cells = d->rows * d->real_count;
-    d->target = *target = d->block;
-    d->values = *values = (float *)(*target + d->rows);
-    d->static_values = *statics = *values + cells;
-    d->present = *present = (uint8_t *)(*statics + d->entity_count * d->static_count);
-    return HALAY_OK;
-}
-
-/* The column of the table that an input comes from. */
-static size_t table_column(const struct tft_table *table, size_t input)
-{
-    size_t column = 0;
-
-    while (table->columns[column] != input)
-        column++;
-    return column;
-}
-
-static enum halay_status too_large(struct halay_log *log, const char *id, const struct tft_input *input, int64_t time)
-{
-    char moment[32];
-
-    tft_time_print(time, moment, sizeof moment);
-    halay_error(
-        log,
-        "'%s': input '%s' (column '%s') at %s is out of a float's range once scaled; 'scale: none' takes it as it is",
-        id, input->name, input->column, moment);
+    for (size_t e = 0; e < m->table->series_count && !status; e++)
+        status = add_entity(m, &m->table->series[e]);
+    if (status || d->entity_count)
+        return status;
+    halay_error(m->log, "no entity has more rows than the longest lag, %zu", d->schema.longest_lag);
     return HALAY_ERR_FORMAT;
 }
 
-static enum halay_status fill_values(struct halay_log *log, const struct tft_table *table, struct tft_data *d, size_t k,
-                                     float *values)
+/* May no window hold this row of a series? A value that one of its lags asks for may be the one that is missing. */
+static int is_dropped(const struct tft_schema *s, const struct tft_series *series, size_t row)
 {
-    const struct tft_input *input = &d->schema.inputs[d->reals[k]];
-    size_t column = input->source == TFT_FROM_COLUMN ? table_column(table, d->reals[k]) : 0;
+    if (!series->dropped)
+        return 0;
+    if (series->dropped[row])
+        return 1;
+    for (size_t i = 0; s->longest_lag && i < s->input_count; i++)
+        if (s->inputs[i].derivation == TFT_LAG && series->dropped[row - s->inputs[i].lag])
+            return 1;
+    return 0;
+}
+
+/* Runs of rows that are dropped: counts them, and writes them if there is a list already. */
+static void find_gaps(struct maker *m)
+{
+    struct tft_data *d = m->d;
+    size_t lag = d->schema.longest_lag, n = 0;
 
     for (size_t e = 0; e < d->entity_count; e++) {
-        const struct tft_series *s = &table->series[e];
-        const struct tft_scaler *scaler = scaler_of(d, e, d->reals[k]);
-        float *out = values + d->entities[e].first * d->real_count + k;
-        for (size_t i = 0; i < s->rows; i++, out += d->real_count) {
-            int64_t time = s->start + (int64_t)i * d->schema.every;
-            *out = input->source == TFT_FROM_COLUMN ? apply(scaler, s->values[i * table->column_count + column])
-                                                    : tft_data_calendar(d, e, input, time);
-            if (!isfinite(*out))
-                return too_large(log, s->id, input, time);
+        int open = 0;
+        for (size_t i = 0; i < d->entities[e].rows; i++) {
+            int dropped = is_dropped(&d->schema, m->series[e], i + lag);
+            if (dropped && !open && m->gaps)
+                m->gaps[n] = (struct tft_gap){ .first = d->entities[e].first + i };
+            n += (size_t)(dropped && !open);
+            if (dropped && m->gaps)
+                m->gaps[n - 1].rows++;
+            open = dropped;
         }
+    }
+    d->gap_count = n;
+}
+
+/* Take the block and cut it. */
+static enum halay_status take_block(struct maker *m)
+{
+    size_t bytes[TFT_ARRAY_COUNT], all = 0;
+    const void *arrays[TFT_ARRAY_COUNT];
+    enum halay_status status = tft_data_array_bytes(m->d, bytes);
+
+    for (int k = 0; k < TFT_ARRAY_COUNT && !status; k++)
+        if (halay_add_overflows(all, bytes[k], &all))
+            status = HALAY_ERR_NO_MEMORY;
+    if (status)
+        return status;
+    char *at = m->d->block = halay_aligned_alloc(HALAY_CACHE_LINE, all);
+    if (!at)
+        return HALAY_ERR_NO_MEMORY;
+    char *places[TFT_ARRAY_COUNT];
+    for (int k = 0; k < TFT_ARRAY_COUNT; k++) {
+        arrays[k] = places[k] = at;
+        at += bytes[k];
+    }
+    tft_data_set_arrays(arrays, m->d);
+    m->target = (double *)(void *)places[TFT_ARRAY_TARGET];
+    m->gaps = (struct tft_gap *)(void *)places[TFT_ARRAY_GAPS];
+    m->values = (float *)(void *)places[TFT_ARRAY_VALUES];
+    m->categories = (int32_t *)(void *)places[TFT_ARRAY_CATEGORIES];
+    m->static_values = (float *)(void *)places[TFT_ARRAY_STATIC_VALUES];
+    m->static_codes = (int32_t *)(void *)places[TFT_ARRAY_STATIC_CODES];
+    m->weights = (float *)(void *)places[TFT_ARRAY_WEIGHTS];
+    m->present = (uint8_t *)places[TFT_ARRAY_PRESENT];
+    return HALAY_OK;
+}
+
+static const char *what_of(const struct tft_input *input)
+{
+    return input->column ? input->column : tft_calendar_names[input->calendar];
+}
+
+static enum halay_status too_large(const struct maker *m, size_t input, size_t row)
+{
+    const struct tft_series *s = m->view.series;
+    const struct tft_schema *schema = &m->d->schema;
+    char moment[32];
+
+    tft_schema_print_time(schema, tft_period_add(&schema->every, s->start, (int64_t)row), moment, sizeof moment);
+    halay_error(
+        m->log,
+        "'%s': input '%s' (column '%s') at %s is out of a float's range once scaled; 'scale: none' takes it as it "
+        "is",
+        s->id, schema->inputs[input].name, what_of(&schema->inputs[input]), moment);
+    return HALAY_ERR_FORMAT;
+}
+
+/* The code of a text that a column holds; asked for once. */
+static enum halay_status code_of_text(struct maker *m, size_t input, double value, size_t row, size_t *code)
+{
+    const struct tft_series *s = m->view.series;
+    const struct tft_schema *schema = &m->d->schema;
+    size_t k = m->table->column_of[input];
+    const struct tft_dictionary *texts = &m->table->dictionaries[k];
+    size_t number = isnan(value) ? texts->count : (size_t)value;
+    char moment[32];
+
+    if (m->codes[k][number] == SIZE_MAX) {
+        const char *text = number < texts->count ? texts->texts[number] : NULL;
+        if (!tft_encoding_code(schema, &m->d->encoding, input, text, &m->codes[k][number])) {
+            tft_schema_print_time(schema, tft_period_add(&schema->every, s->start, (int64_t)row), moment,
+                                  sizeof moment);
+            halay_error(
+                m->log,
+                "'%s': input '%s' (column '%s') is '%.64s' at %s, which the training span does not have; 'unknown: "
+                "true' makes room for such",
+                s->id, schema->inputs[input].name, schema->inputs[input].column, text ? text : "", moment);
+            return HALAY_ERR_FORMAT;
+        }
+    }
+    *code = m->codes[k][number];
+    return HALAY_OK;
+}
+
+static enum halay_status find_code(struct maker *m, size_t entity, size_t input, size_t row, size_t *code)
+{
+    const struct tft_input *in = &m->d->schema.inputs[input];
+    const struct tft_series *s = m->view.series;
+
+    if (in->source == TFT_FROM_CALENDAR || in->source == TFT_FROM_HOLIDAYS) {
+        *code = tft_view_code(&m->view, input, row);
+        return HALAY_OK;
+    }
+    if (in->source == TFT_FROM_COLUMN)
+        return code_of_text(m, input, s->values[row * m->table->column_count + m->table->column_of[input]], row, code);
+    *code = m->d->codes[entity];
+    if (!in->map || tft_encoding_code(&m->d->schema, &m->d->encoding, input, s->id, code))
+        return HALAY_OK;
+    halay_error(m->log, "'%s': the map of input '%s' has nothing for it; 'unknown: true' makes room for such", s->id,
+                in->name);
+    return HALAY_ERR_FORMAT;
+}
+
+/* One row of the block. */
+static enum halay_status fill_row(struct maker *m, size_t entity, size_t row, size_t at)
+{
+    struct tft_data *d = m->d;
+    const struct tft_series *s = m->view.series;
+    size_t columns = m->table->column_count, of_target = m->table->column_of[d->schema.target];
+    int dropped = s->dropped && s->dropped[row];
+    enum halay_status status = HALAY_OK;
+
+    for (size_t k = 0; k < d->real_count; k++) {
+        float x = tft_scaler_apply(scaler_of(d, entity, d->reals[k]), tft_view_real(&m->view, d->reals[k], row));
+        if (!isfinite(x) && !dropped)
+            return too_large(m, d->reals[k], row);
+        m->values[at * d->real_count + k] = isfinite(x) ? x : 0;
+    }
+    for (size_t k = 0; k < d->cat_count && !status; k++) {
+        size_t code = 0;
+        if (!dropped || d->schema.inputs[d->cats[k]].source != TFT_FROM_COLUMN)
+            status = find_code(m, entity, d->cats[k], row, &code);
+        m->categories[at * d->cat_count + k] = (int32_t)code;
+    }
+    m->target[at] = s->values[row * columns + of_target];
+    m->present[at] = s->measured[row * columns + of_target];
+    if (d->schema.has_weight)
+        m->weights[at] = (float)(s->values[row * columns + m->table->column_of[d->schema.weight]] / d->encoding.weight);
+    return status;
+}
+
+/* What an entity has one of. */
+static enum halay_status fill_statics(struct maker *m, size_t entity)
+{
+    struct tft_data *d = m->d;
+    enum halay_status status = HALAY_OK;
+    size_t code = 0;
+
+    for (size_t k = 0; k < d->static_count; k++) {
+        float x = tft_scaler_apply(scaler_of(d, entity, d->statics[k]),
+                                   tft_view_real(&m->view, d->statics[k], d->schema.longest_lag));
+        if (!isfinite(x))
+            return too_large(m, d->statics[k], 0);
+        m->static_values[entity * d->static_count + k] = x;
+    }
+    for (size_t k = 0; k < d->static_cat_count && !status; k++) {
+        status = find_code(m, entity, d->static_cats[k], 0, &code);
+        m->static_codes[entity * d->static_cat_count + k] = (int32_t)code;
+    }
+    return status;
+}
+
+static enum halay_status fill_block(struct maker *m)
+{
+    struct tft_data *d = m->d;
+    size_t lag = d->schema.longest_lag;
+    enum halay_status status = HALAY_OK;
+
+    if (d->gap_count)
+        memset(m->gaps, 0, d->gap_count * sizeof *m->gaps);
+    find_gaps(m);
+    for (size_t e = 0; e < d->entity_count && !status; e++) {
+        tft_view_choose(&m->view, m->series[e]);
+        status = fill_statics(m, e);
+        for (size_t i = 0; i < d->entities[e].rows && !status; i++)
+            status = fill_row(m, e, i + lag, d->entities[e].first + i);
+    }
+    return status;
+}
+
+/* Room for the codes of each column's texts, and one for no text. */
+static enum halay_status take_codes(struct maker *m)
+{
+    for (size_t k = 0; k < m->table->column_count; k++) {
+        size_t count = m->table->dictionaries[k].count + 1;
+        if (!m->d->schema.inputs[m->table->columns[k]].is_category)
+            continue;
+        m->codes[k] = malloc(count * sizeof *m->codes[k]);
+        if (!m->codes[k])
+            return HALAY_ERR_NO_MEMORY;
+        for (size_t i = 0; i < count; i++)
+            m->codes[k][i] = SIZE_MAX;
     }
     return HALAY_OK;
 }
 
-static enum halay_status fill_block(struct halay_log *log, const struct tft_table *table, struct tft_data *d)
+static enum halay_status make(struct maker *m)
 {
-    double *target;
-    float *values, *statics;
-    uint8_t *present;
-    size_t of_target = table_column(table, d->schema.target);
-    enum halay_status status = take_block(d, &target, &values, &statics, &present);
+    enum halay_status status = take_entities(m);
 
-    if (status)
-        return status;
-    for (size_t k = 0; k < d->real_count && !status; k++)
-        status = fill_values(log, table, d, k, values);
-    for (size_t e = 0; e < d->entity_count && !status; e++) {
-        const struct tft_series *s = &table->series[e];
-        for (size_t i = 0; i < s->rows; i++)
-            target[d->entities[e].first + i] = s->values[i * table->column_count + of_target];
-        memcpy(present + d->entities[e].first, s->present, s->rows);
-        for (size_t k = 0; k < d->static_count; k++)
-            statics[e * d->static_count + k] =
-                apply(scaler_of(d, e, d->statics[k]), s->values[table_column(table, d->statics[k])]);
-        for (size_t k = 0; k < d->static_count && !status; k++)
-            if (!isfinite(statics[e * d->static_count + k]))
-                status = too_large(log, s->id, &d->schema.inputs[d->statics[k]], s->start);
+    if (!status)
+        status = take_codes(m);
+    if (!status) {
+        find_gaps(m);
+        status = take_block(m);
     }
-    return status;
+    if (status == HALAY_ERR_NO_MEMORY)
+        halay_error(m->log, "no memory for %zu rows", m->d->rows);
+    if (!status)
+        status = tft_view_init(m->log, &m->d->schema, m->table, m->d->encoding.origin, &m->view);
+    return status ? status : fill_block(m);
 }
 
 enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema, struct tft_encoding *encoding,
                                 const struct tft_table *table, struct tft_data *data)
 {
     struct tft_data d = { .schema = *schema, .encoding = *encoding, .summary = table->summary };
+    struct maker m = { .log = log, .table = table, .d = &d };
     enum halay_status status;
 
     tft_data_order_inputs(&d);
-    status = take_entities(log, table, &d);
-    if (!status)
-        status = fill_block(log, table, &d);
-    if (status == HALAY_ERR_NO_MEMORY)
-        halay_error(log, "no memory for %zu rows", d.rows);
-    if (status) {
-        d.schema.document = NULL; /* both stay the caller's */
+    status = make(&m);
+    tft_view_fini(&m.view);
+    free(m.series);
+    for (size_t k = 0; k < table->column_count; k++)
+        free(m.codes[k]);
+    if (status) { /* both stay the caller's */
+        d.schema = (struct tft_schema){ 0 };
         d.encoding = (struct tft_encoding){ 0 };
         tft_data_fini(&d);
         return status;
     }
-    schema->document = NULL;
+    *schema = (struct tft_schema){ 0 };
     *encoding = (struct tft_encoding){ 0 };
     *data = d;
     return HALAY_OK;
@@ -229,6 +435,9 @@ void tft_data_fini(struct tft_data *data)
 {
     if (data->map)
         munmap(data->map, data->map_bytes);
+    for (size_t e = 0; data->names && e < data->entity_count; e++)
+        free(data->names[e]);
+    free(data->names);
     free(data->block);
     free(data->entities);
     free(data->codes);

@@ -28,7 +28,7 @@ static enum halay_status score_window(void *arg, size_t position, const struct t
             continue;
         for (size_t q = 0; q < Q; q++) {
             double scaled = p[h * Q + q];
-            unscaled[q] = scaled * scaler->scale + scaler->shift;
+            unscaled[q] = tft_scaler_undo(scaler, scaled);
             s->loss += tft_quantile_loss(y, scaled, scores->quantiles[q]);
         }
         tft_scores_add(scores, w->entity, h, d->target[row], unscaled, s->naive ? s->naive->mean_error[w->entity] : 0);

@@ -12,6 +12,7 @@
 #include "tft/paths.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,8 +20,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { META, TARGET, VALUES, STATICS, PRESENT, SECTIONS };
-enum { FORMAT_VERSION = 1, ENDIAN = 0x01020304, ALIGNMENT = 64 };
+enum { META, ARRAYS, SECTIONS = ARRAYS + TFT_ARRAY_COUNT }; /* section ARRAYS + k is the data's array k */
+enum { FORMAT_VERSION = 2, ENDIAN = 0x01020304, ALIGNMENT = 64 };
 
 static const char magic[8] = { 'H', 'A', 'L', 'A', 'Y', 'H', 'T', 'D' };
 
@@ -54,24 +55,49 @@ static uint32_t checksum(const void *data, size_t bytes)
 
 /* ---- write ---- */
 
+/* The numbers of a summary and their names. */
+#define SUMMARY_FIELD(name)                                                                                            \
+    {                                                                                                                  \
+#name, offsetof(struct tft_table_summary, name)                                                                \
+    }
+static const struct {
+    const char *name;
+    size_t at;
+} summary_fields[] = {
+    SUMMARY_FIELD(files),           SUMMARY_FIELD(rows_read),          SUMMARY_FIELD(rows_outside_span),
+    SUMMARY_FIELD(rows_duplicated), SUMMARY_FIELD(rows_resampled),     SUMMARY_FIELD(rows_trimmed),
+    SUMMARY_FIELD(rows_missing),    SUMMARY_FIELD(rows_dropped),       SUMMARY_FIELD(filled),
+    SUMMARY_FIELD(entities_empty),  SUMMARY_FIELD(entities_untrained), SUMMARY_FIELD(entities_short),
+    SUMMARY_FIELD(columns_ignored),
+};
+enum { SUMMARY_FIELDS = sizeof summary_fields / sizeof *summary_fields };
+
+static json_t *make_summary(const struct tft_table_summary *s)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < SUMMARY_FIELDS; i++) {
+        size_t value;
+        memcpy(&value, (const char *)s + summary_fields[i].at, sizeof value);
+        json_object_set_new(object, summary_fields[i].name, json_integer((json_int_t)value));
+    }
+    return object;
+}
+
 static json_t *make_meta(const struct tft_data *d)
 {
-    const struct tft_table_summary *s = &d->summary;
     json_t *entities = json_array();
 
     for (size_t e = 0; entities && e < d->entity_count; e++) {
         const struct tft_entity *x = &d->entities[e];
-        if (json_array_append_new(entities, json_pack("[IIII]", (json_int_t)d->codes[e], (json_int_t)x->start,
+        if (json_array_append_new(entities, json_pack("[sIIII]", x->id, (json_int_t)d->codes[e], (json_int_t)x->start,
                                                       (json_int_t)x->first, (json_int_t)x->rows))) {
             json_decref(entities);
             return NULL;
         }
     }
-    return json_pack("{sO sO so s{sI sI sI sI sI sI}}", "schema", d->schema.document, "encoding", d->encoding.document,
-                     "entities", entities, "summary", "files", (json_int_t)s->files, "rows_read",
-                     (json_int_t)s->rows_read, "rows_outside_span", (json_int_t)s->rows_outside_span, "rows_duplicated",
-                     (json_int_t)s->rows_duplicated, "rows_missing", (json_int_t)s->rows_missing, "filled",
-                     (json_int_t)s->filled);
+    return json_pack("{sO sO so so sI}", "schema", d->schema.document, "encoding", d->encoding.document, "entities",
+                     entities, "summary", make_summary(&d->summary), "gaps", (json_int_t)d->gap_count);
 }
 
 /* Lay the sections out one after the other. */
@@ -101,7 +127,8 @@ static void write_sections(FILE *file, const struct header *h, const void *const
 
     for (int k = 0; k < SECTIONS; k++) {
         fwrite(zeros, 1, h->table[k].offset - at, file);
-        fwrite(data[k], 1, h->table[k].bytes, file);
+        if (h->table[k].bytes)
+            fwrite(data[k], 1, h->table[k].bytes, file);
         at = h->table[k].offset + h->table[k].bytes;
     }
     fwrite(zeros, 1, h->file_bytes - at, file);
@@ -120,15 +147,19 @@ enum halay_status tft_htd_write(struct halay_log *log, const char *path, const s
         halay_error(log, "no memory to write '%s'", path);
         return status;
     }
-    const void *data[SECTIONS] = { text, d->target, d->values, d->static_values, d->present };
-    size_t bytes[SECTIONS] = { strlen(text), d->rows * sizeof(double), d->rows * d->real_count * sizeof(float),
-                               d->entity_count * d->static_count * sizeof(float), d->rows };
+    const void *data[SECTIONS] = { text };
+    size_t bytes[SECTIONS] = { strlen(text) };
+    tft_data_get_arrays(d, data + ARRAYS);
+    status = tft_data_array_bytes(d, bytes + ARRAYS);
+    if (status)
+        goto err_free;
     plan_sections(data, bytes, &h);
     status = tft_output_open(log, path, &out);
     if (!status) {
         write_sections(out.file, &h, data);
         status = tft_output_commit(&out);
     }
+err_free:
     free(text);
     return status;
 }
@@ -169,41 +200,61 @@ static enum halay_status check_header(struct halay_log *log, const char *path, c
     return HALAY_OK;
 }
 
-/* Entities: [code, start, first row, rows], contiguous, in order. */
+/* One entity: [id, code, start, first row, rows]. */
+static enum halay_status take_entity(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
+{
+    json_int_t code, start, first, rows;
+    const char *id;
+    size_t e = d->entity_count;
+
+    if (json_unpack((json_t *)list, "[sIIII!]", &id, &code, &start, &first, &rows) || code < 0 ||
+        (size_t)code > d->encoding.entity_count || (e && strcmp(d->names[e - 1], id) >= 0) ||
+        first != (json_int_t)d->rows || rows < 1 || rows > (json_int_t)1 << 40 || start > (json_int_t)1 << 40 ||
+        start < -((json_int_t)1 << 40))
+        return bad(log, path, "is damaged: an entity makes no sense");
+    d->names[e] = strdup(id);
+    if (!d->names[e])
+        return HALAY_ERR_NO_MEMORY;
+    d->codes[e] = (size_t)code;
+    d->entities[e] =
+        (struct tft_entity){ .id = d->names[e], .start = start, .first = (size_t)first, .rows = (size_t)rows };
+    d->entity_count++;
+    d->rows += (size_t)rows;
+    return d->rows > (size_t)1 << 44 ? bad(log, path, "is damaged: too many rows") : HALAY_OK;
+}
+
+/* Entities, contiguous, in order. */
 static enum halay_status take_entities(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
 {
-    d->entity_count = json_array_size(list);
-    if (!d->entity_count)
+    size_t count = json_array_size(list);
+    enum halay_status status = HALAY_OK;
+
+    if (!count)
         return bad(log, path, "is damaged: no entities");
-    d->entities = calloc(d->entity_count, sizeof *d->entities);
-    d->codes = calloc(d->entity_count, sizeof *d->codes);
-    if (!d->entities || !d->codes) {
+    d->entities = calloc(count, sizeof *d->entities);
+    d->names = calloc(count, sizeof *d->names);
+    d->codes = calloc(count, sizeof *d->codes);
+    if (!d->entities || !d->names || !d->codes)
+        status = HALAY_ERR_NO_MEMORY;
+    for (size_t e = 0; e < count && !status; e++)
+        status = take_entity(log, path, json_array_get(list, e), d);
+    if (status == HALAY_ERR_NO_MEMORY)
         halay_error(log, "no memory to open '%s'", path);
-        return HALAY_ERR_NO_MEMORY;
+    return status;
+}
+
+static void take_summary(const json_t *object, struct tft_table_summary *s)
+{
+    for (size_t i = 0; i < SUMMARY_FIELDS; i++) {
+        size_t value = (size_t)json_integer_value(json_object_get(object, summary_fields[i].name));
+        memcpy((char *)s + summary_fields[i].at, &value, sizeof value);
     }
-    for (size_t e = 0; e < d->entity_count; e++) {
-        json_int_t v[4];
-        if (json_unpack(json_array_get(list, e), "[IIII!]", &v[0], &v[1], &v[2], &v[3]) || v[0] < 0 ||
-            (size_t)v[0] >= d->encoding.entity_count || (e && (size_t)v[0] <= d->codes[e - 1]) ||
-            v[2] != (json_int_t)d->rows || v[3] < 1 || v[3] > (json_int_t)1 << 40 || v[1] > (json_int_t)1 << 40 ||
-            v[1] < -((json_int_t)1 << 40))
-            return bad(log, path, "is damaged: an entity makes no sense");
-        d->codes[e] = (size_t)v[0];
-        d->entities[e] = (struct tft_entity){
-            .id = d->encoding.ids[v[0]], .start = v[1], .first = (size_t)v[2], .rows = (size_t)v[3]
-        };
-        d->rows += (size_t)v[3];
-        if (d->rows > (size_t)1 << 44)
-            return bad(log, path, "is damaged: too many rows");
-    }
-    return HALAY_OK;
 }
 
 static enum halay_status take_meta(struct halay_log *log, const char *path, json_t *meta, struct tft_data *d)
 {
     char where[256];
-    struct tft_table_summary *s = &d->summary;
-    json_int_t n[6] = { 0 };
+    json_int_t gaps = json_integer_value(json_object_get(meta, "gaps"));
     enum halay_status status;
 
     snprintf(where, sizeof where, "schema in '%.200s'", path);
@@ -214,13 +265,42 @@ static enum halay_status take_meta(struct halay_log *log, const char *path, json
         status = take_entities(log, path, json_object_get(meta, "entities"), d);
     if (status)
         return status;
-    json_unpack(json_object_get(meta, "summary"), "{sI sI sI sI sI sI}", "files", &n[0], "rows_read", &n[1],
-                "rows_outside_span", &n[2], "rows_duplicated", &n[3], "rows_missing", &n[4], "filled", &n[5]);
-    *s = (struct tft_table_summary){
-        (size_t)n[0], (size_t)n[1], (size_t)n[2], (size_t)n[3], (size_t)n[4], (size_t)n[5]
-    };
+    if (gaps < 0 || (size_t)gaps > d->rows)
+        return bad(log, path, "is damaged: too many gaps");
+    d->gap_count = (size_t)gaps;
+    take_summary(json_object_get(meta, "summary"), &d->summary);
     tft_data_order_inputs(d);
     return HALAY_OK;
+}
+
+/* Gaps lie inside the block, one behind the other. */
+static int gaps_are_sound(const struct tft_data *d)
+{
+    uint64_t end = 0;
+
+    for (size_t i = 0; i < d->gap_count; i++) {
+        const struct tft_gap *g = &d->gaps[i];
+        if (g->first < end || g->first >= d->rows || !g->rows || g->rows > d->rows - g->first)
+            return 0;
+        end = g->first + g->rows;
+    }
+    return 1;
+}
+
+static enum halay_status take_arrays(struct halay_log *log, const char *path, const struct header *h,
+                                     struct tft_data *d)
+{
+    size_t bytes[TFT_ARRAY_COUNT];
+    const void *arrays[TFT_ARRAY_COUNT];
+    enum halay_status status = tft_data_array_bytes(d, bytes);
+
+    for (int k = 0; k < TFT_ARRAY_COUNT; k++) {
+        if (status || h->table[ARRAYS + k].bytes != bytes[k])
+            return bad(log, path, "is damaged: its sections do not fit its description");
+        arrays[k] = (const char *)h + h->table[ARRAYS + k].offset;
+    }
+    tft_data_set_arrays(arrays, d);
+    return gaps_are_sound(d) ? HALAY_OK : bad(log, path, "is damaged: its gaps make no sense");
 }
 
 static enum halay_status take_file(struct halay_log *log, const char *path, struct tft_data *d)
@@ -241,16 +321,7 @@ static enum halay_status take_file(struct halay_log *log, const char *path, stru
     json_decref(meta);
     if (status)
         return status;
-    if (h->table[TARGET].bytes != d->rows * sizeof(double) ||
-        h->table[VALUES].bytes != d->rows * d->real_count * sizeof(float) ||
-        h->table[STATICS].bytes != d->entity_count * d->static_count * sizeof(float) ||
-        h->table[PRESENT].bytes != d->rows)
-        return bad(log, path, "is damaged: its sections do not fit its description");
-    d->target = (const double *)((const char *)h + h->table[TARGET].offset);
-    d->values = (const float *)((const char *)h + h->table[VALUES].offset);
-    d->static_values = (const float *)((const char *)h + h->table[STATICS].offset);
-    d->present = (const uint8_t *)h + h->table[PRESENT].offset;
-    return HALAY_OK;
+    return take_arrays(log, path, h, d);
 }
 
 static enum halay_status map_file(struct halay_log *log, const char *path, struct tft_data *d)

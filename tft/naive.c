@@ -12,10 +12,11 @@
 
 static int hour_of(const struct tft_data *d, size_t entity, size_t row)
 {
-    const struct tft_entity *e = &d->entities[entity];
     struct tft_date date;
 
-    tft_time_to_date(e->start + (int64_t)(row - e->first) * d->schema.every, &date);
+    if (tft_schema_counts(&d->schema))
+        return 0;
+    tft_time_to_date(tft_data_time(d, entity, row), &date);
     return date.hour;
 }
 

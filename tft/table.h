@@ -3,34 +3,48 @@
  * Table: what the files hold, as one regular series an entity, in the units of the files.
  *
  * Rows may come in any order, from any number of files. They are collected by entity, sorted by time, doubled moments
- * are merged as the schema says, and the rest is laid on a grid from the entity's first moment to its last: a moment
- * without a row is a row of missing values. Then every input is filled as the schema says. What was measured and what
- * was filled stays known for the target, because a filled target is never scored.
+ * are merged and periods summed up as the schema says, and the rest is laid on a grid from the entity's first moment to
+ * its last: a moment without a row is a row of missing values. Then every input is filled as the schema says. What was
+ * measured and what was filled stays known, because a filled target is never scored.
  */
 #ifndef HALAY_TFT_TABLE_H
 #define HALAY_TFT_TABLE_H
 
+#include "tft/dictionary.h"
 #include "tft/schema.h"
 #include <stdint.h>
 
-/* What happened to the rows on the way. */
+/* What happened on the way. */
 struct tft_table_summary {
-    size_t files, rows_read, rows_outside_span, rows_duplicated, rows_missing; /* missing: added to complete the grid */
-    size_t filled; /* values of any input that were filled */
+    size_t files, rows_read, rows_outside_span, rows_duplicated;
+    size_t rows_resampled;     /* that went into others: of n rows of one period n - 1 */
+    size_t rows_trimmed;       /* before the first or after the last measured target */
+    size_t rows_missing;       /* added to complete the grid */
+    size_t rows_dropped;       /* left out of all windows, because a value with 'fill: drop' is missing */
+    size_t filled;             /* values of any input that were filled */
+    size_t entities_empty;     /* without a measured target, left out */
+    size_t entities_untrained; /* without one in the training span, left out (tft/encoding.h) */
+    size_t entities_short;     /* with no row behind the longest lag, left out (tft/data.h) */
+    size_t columns_ignored;    /* of the first file: no input comes from them */
 };
 
 struct tft_series {
     char *id;      /* owned */
     int64_t start; /* moment of the first row */
     size_t rows;
-    double *values;   /* owned: (rows, columns), filled */
-    uint8_t *present; /* owned: (rows), 1 where the target was measured */
+    double *values;    /* owned: (rows, columns), filled; of a category its number in the column's dictionary */
+    uint8_t *measured; /* owned: (rows, columns), 1 where the files had a value */
+    uint8_t *dropped;  /* owned: (rows), 1 where a value with 'fill: drop' is missing; NULL: nowhere */
 };
 
 struct tft_table {
     size_t column_count;
-    size_t
-        columns[TFT_INPUTS_MAX]; /* the schema's inputs that come from a column, by number; values are in this order */
+    size_t columns[TFT_INPUTS_MAX]; /* the schema's plain inputs that come from a column, by number; values are in this
+                                         order */
+    size_t column_of[TFT_INPUTS_MAX];    /* the place of an input's base among them */
+    struct tft_dictionary *dictionaries; /* owned: (columns), filled for categories */
+    size_t filled[TFT_INPUTS_MAX];       /* values of each column that were filled */
+    char ignored[512];                   /* names of the ignored columns, as far as there is room */
     size_t series_count;
     struct tft_series *series; /* owned, in order of id (by bytes) */
     struct tft_table_summary summary;
@@ -42,7 +56,7 @@ struct tft_table {
  */
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table);
-/* Add rows of the future to each series: columns have their last value, the target counts as not measured. */
+/* Add rows of the future to each series: columns have their last value, nothing counts as measured. */
 enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tft_table *table);
 void tft_table_fini(struct tft_table *table);
 

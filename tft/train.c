@@ -139,7 +139,7 @@ static enum halay_status set_up_model(struct trainer *t)
     size_t granules, most;
     enum halay_status status;
 
-    tft_batches_describe(&t->data->schema, t->data->encoding.entity_count, t->config, &model);
+    tft_batches_describe(&t->data->schema, &t->data->encoding, t->config, &model);
     status = tft_model_create(t->log, &model, &t->model);
     if (status)
         return status;

@@ -18,79 +18,138 @@ static void target_rows(const struct tft_data *d, size_t entity, enum tft_split 
     *low = begin > s->encoder ? begin : s->encoder;
 }
 
-static enum halay_status allocate(struct halay_log *log, const struct tft_data *d, struct tft_windows *w)
+/* A list of runs that grows. */
+struct list {
+    struct halay_log *log;
+    struct tft_windows *w;
+    size_t size;
+};
+
+static enum halay_status add_run(struct list *l, size_t entity, size_t origin, size_t count)
 {
-    w->before = calloc(d->entity_count + 1, sizeof *w->before);
-    w->first = calloc(d->entity_count, sizeof *w->first);
-    if (w->before && w->first)
-        return HALAY_OK;
-    halay_error(log, "no memory for the windows of %zu entities", d->entity_count);
-    tft_windows_fini(w);
-    return HALAY_ERR_NO_MEMORY;
+    struct tft_windows *w = l->w;
+
+    if (w->run_count + 1 >= l->size) { /* one more for the end */
+        size_t size = l->size ? l->size * 2 : w->data->entity_count + 2;
+        struct tft_window_run *runs = realloc(w->runs, size * sizeof *runs);
+        if (!runs) {
+            halay_error(l->log, "no memory for the windows of %zu entities", w->data->entity_count);
+            return HALAY_ERR_NO_MEMORY;
+        }
+        w->runs = runs;
+        l->size = size;
+    }
+    w->runs[w->run_count++] = (struct tft_window_run){ w->count, entity, origin };
+    w->count += count;
+    w->runs[w->run_count] = (struct tft_window_run){ w->count, entity, origin };
+    return HALAY_OK;
+}
+
+/*
+ * The windows of an entity whose first targets lie in rows low, low + stride ... to high, counted in the entity, without
+ * those that hold a row of a gap. *gap is the first gap that does not lie before the entity, and is moved on.
+ */
+static enum halay_status add_windows(struct list *l, size_t entity, size_t low, size_t high, size_t *gap)
+{
+    const struct tft_data *d = l->w->data;
+    const struct tft_entity *e = &d->entities[entity];
+    size_t E = d->schema.encoder, D = d->schema.horizon, stride = l->w->stride, at = low;
+    enum halay_status status = HALAY_OK;
+
+    while (*gap < d->gap_count && d->gaps[*gap].first < e->first)
+        ++*gap;
+    for (; !status; ++*gap) {
+        int is_last = *gap == d->gap_count || d->gaps[*gap].first >= e->first + e->rows;
+        size_t end = is_last ? e->rows : (size_t)d->gaps[*gap].first - e->first; /* targets must lie before */
+        size_t last = end >= D && end - D < high ? end - D : high;
+        if (end >= D && at <= last) {
+            size_t n = (last - at) / stride + 1;
+            status = add_run(l, entity, e->first + at, n);
+            at += n * stride;
+        }
+        if (is_last)
+            return status;
+        size_t clear = end + (size_t)d->gaps[*gap].rows + E; /* the first row with a whole encoder behind the gap */
+        if (at < clear)
+            at += (clear - at + stride - 1) / stride * stride;
+    }
+    return status;
 }
 
 enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
                                    size_t stride, struct tft_windows *windows)
 {
     struct tft_windows w = { .data = data, .stride = stride };
-    size_t D = data->schema.horizon;
-    enum halay_status status = allocate(log, data, &w);
+    struct list l = { .log = log, .w = &w };
+    size_t D = data->schema.horizon, gap = 0;
+    enum halay_status status = HALAY_OK;
 
-    if (status)
-        return status;
-    for (size_t e = 0; e < data->entity_count; e++) {
-        size_t low = 0, high = 0, n = 0;
-        if (data->schema.has_split[split])
-            target_rows(data, e, split, &low, &high);
+    for (size_t e = 0; e < data->entity_count && !status && data->schema.has_split[split]; e++) {
+        size_t low, high;
+        target_rows(data, e, split, &low, &high);
         if (high >= D && low <= high - D)
-            n = data->schema.has_split[split] ? (high - D - low) / stride + 1 : 0;
-        w.first[e] = low;
-        w.before[e + 1] = w.before[e] + n;
+            status = add_windows(&l, e, low, high - D, &gap);
     }
-    w.count = w.before[data->entity_count];
-    *windows = w;
-    return HALAY_OK;
+    if (status)
+        tft_windows_fini(&w);
+    else
+        *windows = w;
+    return status;
 }
 
 enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data, struct tft_windows *windows)
 {
     struct tft_windows w = { .data = data, .stride = 1 };
-    size_t E = data->schema.encoder, D = data->schema.horizon;
-    enum halay_status status = allocate(log, data, &w);
+    struct list l = { .log = log, .w = &w };
+    size_t E = data->schema.encoder, D = data->schema.horizon, gap = 0;
+    enum halay_status status = HALAY_OK;
 
-    if (status)
-        return status;
-    for (size_t e = 0; e < data->entity_count; e++) {
+    for (size_t e = 0; e < data->entity_count && !status; e++) {
         size_t rows = data->entities[e].rows;
-        w.first[e] = rows >= D ? rows - D : 0;
-        w.before[e + 1] = w.before[e] + (rows >= E + D);
+        if (rows >= E + D)
+            status = add_windows(&l, e, rows - D, rows - D, &gap);
     }
-    w.count = w.before[data->entity_count];
-    *windows = w;
-    return HALAY_OK;
+    if (status)
+        tft_windows_fini(&w);
+    else
+        *windows = w;
+    return status;
 }
 
 void tft_windows_fini(struct tft_windows *windows)
 {
-    free(windows->before);
-    free(windows->first);
+    free(windows->runs);
     *windows = (struct tft_windows){ 0 };
+}
+
+size_t tft_windows_before(const struct tft_windows *w, size_t entity)
+{
+    size_t low = 0, high = w->run_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (w->runs[middle].entity < entity)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < w->run_count ? w->runs[low].before : w->count;
 }
 
 struct tft_window tft_windows_get(const struct tft_windows *w, size_t number)
 {
-    size_t low = 0, high = w->data->entity_count;
+    size_t low = 0, high = w->run_count;
 
-    while (high - low > 1) { /* before[low] <= number < before[high] */
+    while (high - low > 1) { /* the run of `low` begins at or before the number, that of `high` behind it */
         size_t middle = low + (high - low) / 2;
-        if (w->before[middle] <= number)
+        if (w->runs[middle].before <= number)
             low = middle;
         else
             high = middle;
     }
     return (struct tft_window){
-        .entity = low,
-        .origin = w->data->entities[low].first + w->first[low] + (number - w->before[low]) * w->stride,
+        .entity = w->runs[low].entity,
+        .origin = w->runs[low].origin + (number - w->runs[low].before) * w->stride,
     };
 }
 
@@ -100,5 +159,23 @@ size_t tft_window_targets(const struct tft_data *data, const struct tft_window *
 
     for (size_t h = 0; h < data->schema.horizon; h++)
         n += data->present[window->origin + h] != 0;
+    return n;
+}
+
+/* In linear time for any number of windows: each row counts as often as windows of its run forecast it. */
+size_t tft_windows_targets(const struct tft_windows *w)
+{
+    size_t D = w->data->schema.horizon, n = 0;
+
+    for (size_t r = 0; r < w->run_count; r++) {
+        size_t count = w->runs[r + 1].before - w->runs[r].before, first = w->runs[r].origin, stride = w->stride;
+        size_t last = first + (count - 1) * stride;
+        for (size_t row = first; row < last + D; row++) {
+            /* windows first + k * stride <= row < first + k * stride + D */
+            size_t high = row < last ? (row - first) / stride : count - 1;
+            size_t low = row >= first + D ? (row - D - first) / stride + 1 : 0;
+            n += w->data->present[row] && high >= low ? high - low + 1 : 0;
+        }
+    }
     return n;
 }

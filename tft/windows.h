@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Windows: the samples of a split, as numbers. A window is `encoder` rows of the past and `horizon` rows to forecast;
- * it belongs to the split that holds all its targets, and to none if it straddles. Windows are never copied: number w
- * of a split is an entity and a row, found in the logarithm of the number of entities.
+ * it belongs to the split that holds all its targets, and to none if it straddles; none holds a row of a gap. Windows are
+ * never copied: number w of a split is an entity and a row, found in the logarithm of the number of runs of windows.
  */
 #ifndef HALAY_TFT_WINDOWS_H
 #define HALAY_TFT_WINDOWS_H
@@ -13,8 +13,15 @@ struct tft_windows {
     const struct tft_data *data; /* borrowed for as long as the windows live */
     size_t stride;
     size_t count;
-    size_t *before; /* owned: (entities + 1) windows of the entities before each */
-    size_t *first;  /* owned: (entities) row, counted in the entity, of the first window's first target */
+    size_t run_count;
+    struct tft_window_run *runs; /* owned, and one more that begins at count; in order of entity and row */
+};
+
+/* Windows of one entity, stride steps apart; an entity has one run, and one more for each gap in it. */
+struct tft_window_run {
+    size_t before; /* windows of the runs before */
+    size_t entity;
+    size_t origin; /* of the first window */
 };
 
 struct tft_window {
@@ -30,7 +37,13 @@ enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_
                                         struct tft_windows *windows);
 void tft_windows_fini(struct tft_windows *windows);
 
+/* Windows of the entities before one (which may be one behind the last). */
+size_t tft_windows_before(const struct tft_windows *windows, size_t entity);
+
 struct tft_window tft_windows_get(const struct tft_windows *windows, size_t number);
+
+/* Targets of all windows that were measured. */
+size_t tft_windows_targets(const struct tft_windows *windows);
 
 /* Targets of a window that were measured. */
 size_t tft_window_targets(const struct tft_data *data, const struct tft_window *window);

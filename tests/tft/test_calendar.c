@@ -52,7 +52,7 @@ static void iso_weeks(void)
 static void parsing(void)
 {
     static const char *const good[] = { "2016-02-29 05:06:07", "2018-3-1 4:5:6" };
-    static const char *const bad[] = { "2015-02-29 00:00:00", "2015-13-01 00:00:00", "2015-00-01 00:00:00", "2015-01-01 24:00:00",
+    static const char *const bad[] = { "2015-02-29 00:00:00", "2015-13-01 00:00:00", "2015-00-01 00:00:00", "2015-01-01 24:01:00",
                                        "2015-01-01 00:60:00", "2015-01-01 00:00",    "2015-01-01 00:00:00 ", " 2015-01-01 00:00:00",
                                        "15-01-01 00:00:00",   "2015-01-01T00:00:00", "", "nonsense", "2015-04-31 00:00:00" };
     int64_t t = 0;
@@ -71,30 +71,103 @@ static void parsing(void)
     CHECK(tft_time_parse_moment("yesterday", &t) == HALAY_ERR_FORMAT);
 }
 
-static void steps(void)
+static int64_t at(int year, int month, int day)
 {
-    int64_t s = 0;
+    return tft_time_from_date(year, month, day, 9, 30, 0);
+}
 
-    CHECK(!tft_time_parse_every("1h", &s) && s == 3600);
-    CHECK(!tft_time_parse_every("15min", &s) && s == 900);
-    CHECK(!tft_time_parse_every("2d", &s) && s == 172800);
-    CHECK(!tft_time_parse_every("1w", &s) && s == 604800);
-    CHECK(tft_time_parse_every("1M", &s) == HALAY_ERR_UNSUPPORTED && tft_time_parse_every("1B", &s) == HALAY_ERR_UNSUPPORTED);
-    CHECK(tft_time_parse_every("0h", &s) == HALAY_ERR_FORMAT && tft_time_parse_every("h", &s) == HALAY_ERR_FORMAT);
-    CHECK(tft_time_parse_every("1 h", &s) == HALAY_ERR_FORMAT && tft_time_parse_every("-1h", &s) == HALAY_ERR_FORMAT);
+static void more_formats(void)
+{
+    static const struct {
+        const char *text, *format;
+        int64_t time;
+    } cases[] = {
+        { "2017-08-01", NULL, 1501545600 },
+        { "2017-08-01 02:03", NULL, 1501552980 },
+        { "2017-08-01T02:03:04", NULL, 1501552984 },
+        { "2017-08-01T02:03:04.125Z", NULL, 1501552984 },
+        { "2017-08-01 02:03:04+02:00", NULL, 1501545784 },
+        { "2017-08-01 02:03:04-0130", NULL, 1501558384 },
+        { "2017-08-01 24:00:00", NULL, 1501632000 },
+        { "1 August 2017", "%e %b %Y", 1501545600 },
+        { " 1-aug-17", " %d-%b-%y", 1501545600 },
+        { "Tue, 01 Aug 2017 12:00 AM", "%a, %d %b %Y %I:%M %p", 1501545600 },
+        { "08/01/17 01:00 pm", "%D %I:%M %p", 1501592400 },
+        { "2017213", "%Y%j", 1501545600 },
+        { "1501545600", "%s", 1501545600 },
+        { "-60", "%s", -60 },
+        { "2017-08-01 00:00:00+01:00", "%F %T%Z", 1501545600 },
+        { "2017-08-01 00:00:00 CEST", "%F %T %Z", 1501545600 },
+        { "2017-08-01 00:00:00+01:00", "%F %T%z", 1501542000 },
+        { "31/12/1999 23:59:59.999", "%d/%m/%Y %T.%f", 946684799 },
+    };
+    static const struct {
+        const char *text, *format;
+    } bad[] = {
+        { "2017-08-01 13:00 pm", "%F %I:%M %p" }, { "2017-08-01 24:00:01", NULL }, { "2017366", "%Y%j" },
+        { "2017-08-01 ", NULL }, { "2017-08-01 02", NULL }, { "2017-08-01 02:03:04 Z", NULL }, { "2017-08-01 02:03:04.", NULL },
+        { "x", "%s" }, { "1 Mux 2017", "%d %b %Y" }, { "2017-08-01 00:00:00+1", "%F %T%z" },
+    };
+    int64_t t;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        t = 0;
+        CHECK(!tft_time_parse(cases[i].text, cases[i].format, &t) && t == cases[i].time, "'%s': %lld", cases[i].text, (long long)t);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(tft_time_parse(bad[i].text, bad[i].format, &t) == HALAY_ERR_FORMAT, "'%s'", bad[i].text);
+    CHECK(!tft_time_from_parts((const int[]){ 2017, 8, 1, 5 }, 4, &t) && t == 1501563600);
+    CHECK(tft_time_from_parts((const int[]){ 2017, 2, 29 }, 3, &t) == HALAY_ERR_FORMAT);
+    CHECK(!tft_time_parse_integer(" -12 ", &t) && t == -12 && tft_time_parse_integer("1.5", &t) && tft_time_parse_integer("", &t));
+}
+
+static void periods(void)
+{
+    struct tft_period p;
+    static const char *const bad[] = { "0h", "h", "1 h", "-1h", "", "1y", "0", "1hh" };
+
+    CHECK(!tft_period_parse("1h", &p) && p.kind == TFT_PERIOD_SECONDS && p.count == 3600);
+    CHECK(!tft_period_parse("15min", &p) && p.count == 900 && !tft_period_parse("1w", &p) && p.count == 604800);
+    CHECK(!tft_period_parse("10", &p) && p.kind == TFT_PERIOD_INTEGER && p.count == 10);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(tft_period_parse(bad[i], &p) == HALAY_ERR_FORMAT, "'%s'", bad[i]);
+
+    CHECK(!tft_period_parse("1M", &p));
+    CHECK(tft_period_add(&p, at(2020, 1, 31), 1) == at(2020, 2, 29) && tft_period_add(&p, at(2020, 1, 31), 2) == at(2020, 3, 31));
+    CHECK(tft_period_add(&p, at(2020, 2, 29), 12) == at(2021, 2, 28) && tft_period_add(&p, at(2020, 1, 15), -1) == at(2019, 12, 15));
+    CHECK(tft_period_between(&p, at(2020, 1, 15), at(2020, 3, 14)) == 1 && tft_period_between(&p, at(2020, 1, 15), at(2020, 3, 15)) == 2);
+    CHECK(tft_period_between(&p, at(2020, 1, 15), at(2020, 1, 14)) == -1);
+    CHECK(tft_period_floor(&p, at(2020, 5, 31)) == tft_time_from_date(2020, 5, 1, 0, 0, 0));
+    CHECK(!tft_period_parse("3M", &p) && tft_period_floor(&p, at(2020, 5, 31)) == tft_time_from_date(2020, 4, 1, 0, 0, 0));
+
+    CHECK(!tft_period_parse("1B", &p)); /* 2020-05-01 was a Friday */
+    CHECK(tft_period_add(&p, at(2020, 5, 1), 1) == at(2020, 5, 4) && tft_period_add(&p, at(2020, 5, 4), -1) == at(2020, 5, 1));
+    CHECK(tft_period_add(&p, at(2020, 5, 1), 10) == at(2020, 5, 15) && tft_period_between(&p, at(2020, 5, 1), at(2020, 5, 15)) == 10);
+    CHECK(tft_period_between(&p, at(2020, 5, 1), at(2020, 5, 3)) == 0);
+
+    CHECK(!tft_period_parse("1w", &p) && tft_period_floor(&p, at(2020, 5, 3)) == tft_time_from_date(2020, 4, 27, 0, 0, 0));
+    CHECK(!tft_period_parse("1h", &p) && tft_period_floor(&p, -1) == -3600 && tft_period_between(&p, 0, -1) == -1);
+    CHECK(tft_period_between(&p, INT64_MIN + 1, INT64_MAX - 1) > 0);
+    for (int64_t t = at(2019, 12, 20), i = 0; i < 1000; i++) { /* add and between undo each other */
+        static const char *const names[] = { "1M", "1B", "5B", "7M", "1d" };
+        for (size_t k = 0; k < 5; k++) {
+            REQUIRE(!tft_period_parse(names[k], &p));
+            CHECK(tft_period_between(&p, t, tft_period_add(&p, t, i - 500)) == i - 500, "%s %lld", names[k], (long long)i);
+        }
+    }
 }
 
 static void values(void)
 {
-    int64_t t = tft_time_from_date(2017, 12, 31, 17, 30, 0);
+    struct tft_date d;
+    int first, count;
 
-    CHECK(tft_calendar_value(TFT_CALENDAR_HOUR, t, 0, 3600) == 17);
-    CHECK(tft_calendar_value(TFT_CALENDAR_DAY_OF_WEEK, t, 0, 3600) == 6);
-    CHECK(tft_calendar_value(TFT_CALENDAR_DAY_OF_MONTH, t, 0, 3600) == 31);
-    CHECK(tft_calendar_value(TFT_CALENDAR_DAY_OF_YEAR, t, 0, 3600) == 365);
-    CHECK(tft_calendar_value(TFT_CALENDAR_WEEK, t, 0, 3600) == 52);
-    CHECK(tft_calendar_value(TFT_CALENDAR_MONTH, t, 0, 3600) == 12);
-    CHECK(tft_calendar_value(TFT_CALENDAR_STEPS, t, t - 5 * 900, 900) == 5);
+    tft_time_to_date(tft_time_from_date(2017, 12, 31, 17, 30, 0), &d);
+    CHECK(tft_calendar_value(TFT_CALENDAR_HOUR, &d) == 17 && tft_calendar_value(TFT_CALENDAR_DAY_OF_WEEK, &d) == 6);
+    CHECK(tft_calendar_value(TFT_CALENDAR_DAY_OF_MONTH, &d) == 31 && tft_calendar_value(TFT_CALENDAR_DAY_OF_YEAR, &d) == 365);
+    CHECK(tft_calendar_value(TFT_CALENDAR_WEEK, &d) == 52 && tft_calendar_value(TFT_CALENDAR_MONTH, &d) == 12);
+    tft_calendar_range(TFT_CALENDAR_MONTH, &first, &count);
+    CHECK(first == 1 && count == 12);
 }
 
 int main(void)
@@ -103,7 +176,8 @@ int main(void)
     round_trip();
     iso_weeks();
     parsing();
-    steps();
+    more_formats();
+    periods();
     values();
     return test_end();
 }

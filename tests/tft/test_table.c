@@ -61,13 +61,13 @@ static void table_values(void)
     CHECK(t.column_count == 3 && t.series[1].rows == 6 && t.series[1].start == tft_time_from_date(2020, 1, 1, 0, 0, 0));
     for (size_t i = 0; i < 6; i++) {
         CHECK(fabs(t.series[1].values[i * 3] - b[i]) < 1e-12, "row %zu: %g", i, t.series[1].values[i * 3]);
-        CHECK(t.series[1].present[i] == present[i]);
+        CHECK(t.series[1].measured[i * 3] == present[i]);
     }
     CHECK(t.series[1].values[1 * 3 + 2] == 3 && t.series[1].values[2 * 3 + 2] == -1); /* mean of doubled; constant */
     CHECK(t.series[1].values[2 * 3 + 1] == 7); /* static, where the row was missing */
     CHECK(t.summary.rows_read == 12 && t.summary.rows_duplicated == 1 && t.summary.rows_missing == 1 && t.summary.filled == 3, "%zu",
           t.summary.filled);
-    CHECK(!tft_table_extend(&test_log, 2, &t) && t.series[1].rows == 8 && t.series[1].values[7 * 3] == 60 && !t.series[1].present[7]);
+    CHECK(!tft_table_extend(&test_log, 2, &t) && t.series[1].rows == 8 && t.series[1].values[7 * 3] == 60 && !t.series[1].measured[7 * 3]);
     tft_table_fini(&t);
     tft_schema_fini(&s);
 
@@ -91,9 +91,9 @@ static void table_errors(void)
     CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
           error_says("row 2: 'b' has no value for input 'load' (column 'v') at 2020-01-01 00:00:00"));
     CHECK(read_table(SCHEMA("mean", "forward"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
-          error_says("finds none before it"));
+          error_says("nor anywhere else"));
     CHECK(read_table(SCHEMA("mean", "interpolate"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
-          error_says("finds none at all"));
+          error_says("nor anywhere else"));
     CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;12x;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
           error_says("row 2, column 'v': '12x' is not a number"));
     CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;nan;1;1\n", &s, &t) == HALAY_ERR_FORMAT);
@@ -101,8 +101,8 @@ static void table_errors(void)
           error_says("row 2, column 'v': '1e999' is not within what a model can hold"));
     CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;-1e39;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
           error_says("row 2, column 'v': '-1e39' is not within what a model can hold"));
-    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01;b;1;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
-          error_says("column 't': '2020-01-01' is not a time"));
+    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01x;b;1;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
+          error_says("column 't': '2020-01-01x' is not a time"));
     CHECK(read_table(SCHEMA("mean", "none"), "t;zone;area;temp\n", &s, &t) == HALAY_ERR_FORMAT && error_says("no column 'v'"));
     CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n", &s, &t) == HALAY_ERR_FORMAT && error_says("hold no row"));
     CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;;1;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
@@ -121,7 +121,7 @@ static void scaled_values(void)
     struct tft_data d;
 
     make_data(&d);
-    CHECK(d.real_count == 4 && d.known_count == 2 && d.static_count == 1 && d.has_id && d.rows == 12);
+    CHECK(d.real_count == 4 && d.known_count == 2 && d.static_count == 1 && d.static_cat_count == 1 && d.rows == 12);
     CHECK(d.reals[0] == 5 && d.reals[1] == 1 && d.reals[2] == 2 && d.reals[3] == 0); /* observed, known, target */
     const struct tft_scaler *a = tft_data_target_scaler(&d, 0), *b = tft_data_target_scaler(&d, 1);
     CHECK(a->shift == 2 && a->scale == 1); /* 1 3 1 3 */
@@ -180,7 +180,7 @@ static void file_round_trip(void)
     make_data(&d);
     REQUIRE(!tft_htd_write(&test_log, path, &d));
     REQUIRE(!tft_htd_open(&test_log, path, &m));
-    CHECK(m.rows == d.rows && m.entity_count == 2 && m.real_count == d.real_count && m.has_id && m.summary.rows_read == 12);
+    CHECK(m.rows == d.rows && m.entity_count == 2 && m.real_count == d.real_count && m.static_cat_count == 1 && m.summary.rows_read == 12);
     CHECK(!memcmp(m.values, d.values, d.rows * d.real_count * sizeof(float)) && !memcmp(m.target, d.target, d.rows * sizeof(double)));
     CHECK(!memcmp(m.present, d.present, d.rows) && !memcmp(m.static_values, d.static_values, 2 * sizeof(float)));
     CHECK(json_equal(m.encoding.document, d.encoding.document) && json_equal(m.schema.document, d.schema.document));

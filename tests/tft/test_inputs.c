@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a schema can say of tables: shapes of files, ways to give the time, periods, categories, lags, cyclic and holiday
+ * inputs, indicators, weights, scales, rows that are dropped; each against numbers worked out by hand.
+ */
+#include "tests/tft/files.h"
+#include "tft/batches.h"
+#include "tft/htd.h"
+#include "tft/windows.h"
+#include <math.h>
+
+#define WINDOW "window: {encoder: 2, horizon: 1}\n"
+#define STEPS "  steps: {calendar: steps, role: known, scale: none}\n"
+
+static enum halay_status prepare_files(const char *schema_text, const char *const *paths, size_t count, struct tft_data *data)
+{
+    struct tft_schema schema = { 0 };
+    struct tft_table table = { 0 };
+    struct tft_encoding encoding = { 0 };
+    enum halay_status status = tft_schema_load(&test_log, write_text("s.yaml", schema_text), &schema);
+
+    if (!status)
+        status = tft_table_read(&test_log, &schema, paths, count, &table);
+    if (!status)
+        tft_encoding_drop_untrained(&test_log, &schema, &table);
+    if (!status)
+        status = tft_encoding_fit(&test_log, &schema, &table, &encoding);
+    if (!status)
+        status = tft_data_init(&test_log, &schema, &encoding, &table, data);
+    tft_encoding_fini(&encoding);
+    tft_table_fini(&table);
+    tft_schema_fini(&schema);
+    return status;
+}
+
+static enum halay_status prepare(const char *schema_text, const char *csv, struct tft_data *data)
+{
+    const char *path = write_text("rows.csv", csv);
+
+    return prepare_files(schema_text, &path, 1, data);
+}
+
+/* The target of an entity, as text: "1 2 3*", a star where it was not measured. */
+static const char *targets(const struct tft_data *d, size_t entity)
+{
+    static char text[512];
+    const struct tft_entity *e = &d->entities[entity];
+
+    text[0] = 0;
+    for (size_t i = 0; i < e->rows; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%g%s", i ? " " : "", d->target[e->first + i],
+                 d->present[e->first + i] ? "" : "*");
+    return text;
+}
+
+/* A temporal real of an entity. */
+static const char *reals(const struct tft_data *d, size_t entity, const char *name)
+{
+    static char text[512];
+    const struct tft_entity *e = &d->entities[entity];
+
+    text[0] = 0;
+    for (size_t k = 0; k < d->real_count; k++)
+        for (size_t i = 0; i < e->rows && !strcmp(d->schema.inputs[d->reals[k]].name, name); i++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.4g", i ? " " : "",
+                     (double)d->values[(e->first + i) * d->real_count + k]);
+    return text;
+}
+
+static const char *codes(const struct tft_data *d, size_t entity, const char *name)
+{
+    static char text[512];
+    const struct tft_entity *e = &d->entities[entity];
+
+    text[0] = 0;
+    for (size_t k = 0; k < d->cat_count; k++)
+        for (size_t i = 0; i < e->rows && !strcmp(d->schema.inputs[d->cats[k]].name, name); i++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? " " : "",
+                     d->categories[(e->first + i) * d->cat_count + k]);
+    return text;
+}
+
+#define SAME(got, want)                                            \
+    do {                                                           \
+        const char *got_ = (got);                                  \
+        CHECK(!strcmp(got_, (want)), "'%s', not '%s'", got_, want); \
+    } while (0)
+
+/* ---- shapes and times ---- */
+
+static void wide(void)
+{
+    static const char schema[] = "id: {columns: header}\ntime: {column: \"\"}\nevery: 1h\n"
+                                 "csv: {separator: \";\", decimal: \",\"}\n"
+                                 "inputs:\n  y: {column: \"MT_*\", role: target, scale: none, fill: {constant: 0}}\n" STEPS
+                                 "  temp: {column: temp, role: observed, scale: none, fill: forward}\n" WINDOW
+                                 "split: {train: \"< 2020-01-02\"}\n";
+    struct tft_data d;
+
+    REQUIRE(!prepare(schema,
+                     "\"\";\"MT_002\";\"MT_001\";note;temp\n\"2020-01-01 00:00:00\";1,5;2;x;7\n"
+                     "\"2020-01-01 01:00:00\";3;;x;8\n\"2020-01-01 03:00:00\";5;6;x;\n",
+                     &d));
+    CHECK(d.entity_count == 2 && !strcmp(d.entities[0].id, "MT_001") && d.summary.columns_ignored == 1 && d.summary.rows_read == 3);
+    SAME(targets(&d, 0), "2 0* 0* 6");
+    SAME(targets(&d, 1), "1.5 3 0* 5");
+    SAME(reals(&d, 1, "temp"), "7 8 8 8");
+    tft_data_fini(&d);
+    CHECK(prepare(schema, ";a;temp\n2020-01-01;1;2\n", &d) == HALAY_ERR_FORMAT && error_says("no column 'MT_*' that could be an entity"));
+}
+
+static void times(void)
+{
+#define TIMED(time, every, split) \
+    "id: {column: id}\n" time every "inputs:\n  y: {column: y, role: target, scale: none, fill: forward}\n" STEPS WINDOW "split: {train: \"" split "\"}\n"
+    static const struct {
+        const char *schema, *csv, *targets, *steps;
+    } cases[] = {
+        { TIMED("time: {columns: [y4, mo, d, h]}\n", "every: 1h\n", "< 2021-01-01"),
+          "id,y4,mo,d,h,y\na,2020,1,31,23,1\na,2020,02,01,1,3\n", "1 1* 3", "0 1 2" },
+        { TIMED("time: {columns: [d, h], format: \"%d.%m.%Y %H:%M\"}\n", "every: 30min\n", "< 2021-01-01"),
+          "id,d,h,y\na,31.1.2020,23:30,1\na,01.02.2020,00:00,3\n", "1 3", "0 1" },
+        { TIMED("time: {column: t, integer: true}\n", "every: 5\n", "< 100"), "id,t,y\na,20,3\na,10,1\na,15,2\n", "1 2 3", "0 1 2" },
+        { TIMED("", "", "< 100"), "id,y\na,5\na,3\na,4\n", "5 3 4", "0 1 2" },
+        { TIMED("time: {column: t}\n", "every: 1M\n", "< 2021-01-01"), "id,t,y\na,2020-01-31,1\na,2020-02-29,2\na,2020-04-30,4\n",
+          "1 2 2* 4", "0 1 2 3" },
+        { TIMED("time: {column: t}\n", "every: 1B\n", "< 2021-01-01"), "id,t,y\na,2020-04-30,1\na,2020-05-05,4\n", "1 1* 1* 4", "0 1 2 3" },
+        { TIMED("time: {column: t}\n", "every: 1w\n", "< 2021-01-01"), "id,t,y\na,2020-04-30,1\na,2020-05-14T00:00Z,4\n", "1 1* 4", "0 1 2" },
+        { TIMED("time: {column: t, format: \"%s\"}\n", "every: 1h\n", "< 2021-01-01"), "id,t,y\na,1577836800,1\na,1577840400,2\n", "1 2", "0 1" },
+    };
+    struct tft_data d;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK(!prepare(cases[i].schema, cases[i].csv, &d), "case %zu", i);
+        SAME(targets(&d, 0), cases[i].targets);
+        SAME(reals(&d, 0, "steps"), cases[i].steps);
+        tft_data_fini(&d);
+    }
+    CHECK(prepare(cases[0].schema, "id,y4,mo,d,h,y\na,2020,2,30,23,1\n", &d) && error_says("row 2, column 'h': '23' is not the end of a date"));
+    CHECK(prepare(cases[0].schema, "id,y4,mo,d,h,y\na,2020,x,30,23,1\n", &d) && error_says("column 'mo': 'x' is not a part of a date"));
+    CHECK(prepare(cases[2].schema, "id,t,y\na,1.5,1\n", &d) && error_says("'1.5' is not a whole number"));
+    CHECK(prepare(cases[2].schema, "id,t,y\na,10,1\na,12,1\n", &d) && error_says("12 is not a whole number of steps after the first moment of 'a', 10"));
+    CHECK(prepare(cases[4].schema, "id,t,y\na,2020-01-31,1\na,2020-02-28,2\n", &d) && error_says("not a whole number of steps"));
+    CHECK(prepare(cases[5].schema, "id,t,y\na,2020-05-01,1\na,2020-05-02,2\n", &d) && error_says("not a whole number of steps"));
+}
+
+static void resampled(void)
+{
+#define RESAMPLED(how) \
+    "id: {column: id}\ntime: {column: t}\nevery: 15min\nresample: {every: 1h, how: " how "}\nduplicates: mean\n" \
+    "inputs:\n  y: {column: y, role: target, scale: none, missing_number: 0, fill: forward}\n" STEPS \
+    "  c: {column: c, role: observed, type: category, fill: forward}\n" WINDOW "split: {train: \"< 2021-01-01\"}\n"
+    static const char rows[] = "id,t,y,c\na,2020-01-01 00:15,2,x\na,2020-01-01 00:30,4,w\na,2020-01-01 00:30,8,y\na,2020-01-01 01:45,,\n"
+                               "a,2020-01-01 01:00,10,x\na,2020-01-01 02:00,0,x\na,2020-01-01 02:45,0,w\na,2020-01-01 03:00,7,w\n";
+    struct tft_data d;
+
+    REQUIRE(!prepare(RESAMPLED("mean"), rows, &d));
+    SAME(targets(&d, 0), "4 10 10* 7");
+    SAME(codes(&d, 0, "c"), "2 1 0 0"); /* the last one of each hour, among w x y */
+    CHECK(d.summary.rows_duplicated == 1 && d.summary.rows_resampled == 3 && d.entities[0].start == tft_time_from_date(2020, 1, 1, 0, 0, 0));
+    tft_data_fini(&d);
+    REQUIRE(!prepare(RESAMPLED("sum"), rows, &d));
+    SAME(targets(&d, 0), "8 10 10* 7");
+    tft_data_fini(&d);
+    REQUIRE(!prepare(RESAMPLED("last"), rows, &d));
+    SAME(targets(&d, 0), "6 10 10* 7");
+    tft_data_fini(&d);
+}
+
+static void trimmed(void)
+{
+    static const char schema[] = "id: {column: id}\ntime: {column: t, integer: true}\nspan: [2, 6]\nactive: trim\n"
+                                 "inputs:\n  y: {column: y, role: target, scale: none, fill: {constant: -1}}\n" STEPS WINDOW "split: {train: \"< 9\"}\n";
+    struct tft_data d;
+
+    /* a has values before and after the span: holes at its ends are filled; b begins and ends inside; c has none */
+    REQUIRE(!prepare(schema, "id,t,y\na,1,5\na,2,\na,3,6\na,6,\na,7,1\nb,2,\nb,3,4\nb,5,6\nb,6,\nc,2,\nc,3,\n", &d));
+    CHECK(d.entity_count == 2 && d.summary.entities_empty == 1 && d.summary.rows_trimmed == 4 && d.summary.rows_outside_span == 2);
+    SAME(targets(&d, 0), "-1* 6 -1* -1* -1*");
+    SAME(targets(&d, 1), "4 -1* 6");
+    tft_data_fini(&d);
+    CHECK(prepare(schema, "id,t,y\nc,2,\nc,3,\n", &d) && error_says("hold no value of the target inside the schema's span"));
+}
+
+/* ---- inputs ---- */
+
+static void categories(void)
+{
+#define CATEGORIES(more)                                                                                                     \
+    "id: {column: id}\ntime: {column: t, integer: true}\ninputs:\n  y: {column: y, role: target, scale: none}\n" STEPS        \
+    "  wind: {column: wind, role: observed, type: category" more "}\n"                                                        \
+    "  kind: {column: kind, role: static, type: category}\n"                                                                  \
+    "  land: {from: id, role: static, type: category, map: {a: North, b: South}}\n" WINDOW "split: {train: \"< 4\", valid: \"< 9\"}\n"
+    static const char rows[] = "id,t,y,wind,kind\na,1,1,NW,p\na,2,1,E,p\na,3,1,,p\na,4,1,S,p\nb,1,1,E,q\nb,2,1,NW,q\nb,3,1,E,q\nb,4,1,E,q\n";
+    struct tft_data d;
+    struct tft_run_config run;
+    struct tft_model_config model;
+
+    REQUIRE(!prepare(CATEGORIES(", unknown: true"), rows, &d));
+    SAME(codes(&d, 0, "wind"), "1 0 2 2"); /* E, NW; what is missing and what training has not seen is the third */
+    SAME(codes(&d, 1, "wind"), "0 1 0 0");
+    CHECK(d.static_cat_count == 2 && d.static_codes[0] == 0 && d.static_codes[1] == 0 && d.static_codes[2] == 1 && d.static_codes[3] == 1);
+    CHECK(tft_encoding_categories(&d.schema, &d.encoding, 2) == 3 && tft_encoding_categories(&d.schema, &d.encoding, 3) == 2);
+    tft_run_config_defaults(&run);
+    tft_batches_describe(&d.schema, &d.encoding, &run, &model);
+    CHECK(model.variable_count == 5 && !strcmp(model.variables[2].name, "wind") && model.variables[2].categories == 3 &&
+          model.variables[2].role == TFT_OBSERVED);
+
+    /* Through a file, and to a batch. */
+    const char *path = in_scratch("c.htd");
+    struct tft_data m;
+    REQUIRE(!tft_htd_write(&test_log, path, &d) && !tft_htd_open(&test_log, path, &m));
+    SAME(codes(&m, 0, "wind"), "1 0 2 2");
+    struct tft_windows w;
+    REQUIRE(!tft_windows_init(&test_log, &m, TFT_TRAIN, 1, &w));
+    CHECK(w.count == 2);
+    float r[6], sr[1], target[1], weight[1];
+    int32_t c[3], sc[2];
+    struct tft_batch batch = { .B = 1, .position = 1, .reals = r, .cats = c, .static_reals = sr, .static_cats = sc, .targets = target, .weights = weight };
+    struct tft_gather gather = { .windows = &w };
+    CHECK(!tft_gather_fill(&gather, 0, &batch) && c[0] == 0 && c[1] == 1 && c[2] == 0 && sc[0] == 1 && sc[1] == 1 && weight[0] == 1);
+    tft_windows_fini(&w);
+    tft_data_fini(&m);
+    tft_data_fini(&d);
+
+    CHECK(prepare(CATEGORIES(""), rows, &d) && error_says("'a' has no value for input 'wind'"));
+    CHECK(prepare(CATEGORIES(", fill: forward"), rows, &d) && error_says("input 'wind' (column 'wind') is 'S' at 4, which the training span does not have"));
+    REQUIRE(!prepare(CATEGORIES(", fill: {constant: S}"), rows, &d));
+    SAME(codes(&d, 0, "wind"), "1 0 2 2");
+    tft_data_fini(&d);
+    CHECK(prepare(CATEGORIES(", unknown: true"), "id,t,y,wind,kind\nx,1,1,E,p\nx,2,1,E,p\n", &d) && error_says("the map of input 'land' has nothing"));
+    CHECK(prepare(CATEGORIES(", unknown: true"), "id,t,y,wind,kind\na,1,1,E,p\na,2,1,E,q\n", &d) && error_says("changes from p to q"));
+}
+
+static void derived(void)
+{
+    static const char schema[] = "id: {column: id}\ntime: {column: t}\nevery: 6h\ninputs:\n"
+                                 "  y: {column: y, role: target, scale: none, fill: forward, lags: [1, 2], missing_indicator: true}\n"
+                                 "  hour: {calendar: hour, role: known, cyclic: true}\n"
+                                 "  day: {holiday: days.csv, role: known, scale: none}\n"
+                                 "  feast: {calendar: {holiday: days.csv}, role: known, type: category}\n"
+                                 "  dow: {calendar: day_of_week, role: known, type: category}\n"
+                                 "window: {encoder: 2, horizon: 2}\nsplit: {train: \"< 2021-01-01\"}\n";
+    struct tft_data d;
+
+    write_text("days.csv", "date,name\n2020-01-02,Berchtold\n2020-01-01,New Year\n2020-12-25,Christmas\n");
+    REQUIRE(!prepare(schema,
+                     "id,t,y\na,2020-01-01 06:00,1\na,2020-01-01 12:00,2\na,2020-01-01 18:00,3\na,2020-01-02,\na,2020-01-02 06:00,5\na,2020-01-03 00:00,6\n",
+                     &d));
+    SAME(targets(&d, 0), "3 3* 5 5* 5* 6"); /* the first two rows have no value two steps before */
+    SAME(reals(&d, 0, "y_lag1"), "2 3 3 5 5 5");
+    SAME(reals(&d, 0, "y_lag2"), "1 2 3 3 5 5");
+    SAME(reals(&d, 0, "y_missing"), "0 1 0 1 1 0");
+    SAME(reals(&d, 0, "hour_sin"), "-1 0 1 1.225e-16 -1 0");
+    SAME(reals(&d, 0, "hour_cos"), "-1.837e-16 1 6.123e-17 -1 -1.837e-16 1");
+    SAME(reals(&d, 0, "day"), "1 1 1 1 1 0");
+    SAME(codes(&d, 0, "feast"), "3 1 1 1 1 0"); /* Berchtold, Christmas, New Year */
+    SAME(codes(&d, 0, "dow"), "2 3 3 3 3 4");
+    CHECK(d.schema.inputs[1].role == TFT_INPUT_OBSERVED && d.schema.inputs[2].role == TFT_INPUT_OBSERVED && d.schema.inputs[3].role == TFT_INPUT_KNOWN);
+    CHECK(tft_encoding_categories(&d.schema, &d.encoding, 7) == 4 && tft_encoding_categories(&d.schema, &d.encoding, 8) == 7);
+    CHECK(json_is_object(json_object_get(json_object_get(json_object_get(d.schema.document, "inputs"), "day"), "holiday")));
+    CHECK(d.schema.longest_lag == 2 && d.entities[0].start == tft_time_from_date(2020, 1, 1, 18, 0, 0));
+    tft_data_fini(&d);
+    CHECK(prepare(schema, "id,t,y\na,2020-01-01 06:00,1\na,2020-01-01 12:00,2\n", &d) && error_says("no entity has more rows than the longest lag, 2"));
+    write_text("days.csv", "date,name\n2020-13-02,x\n");
+    CHECK(prepare(schema, "id,t,y\n", &d) && error_says("row 2, column 'date': '2020-13-02' is not a day"));
+}
+
+static void scales(void)
+{
+    static const struct {
+        const char *scale, *values;
+    } cases[] = {
+        { "none", "1 2 3 4 90" }, { "robust", "-1 -0.3333 0.3333 1 58.33" }, { "minmax", "0 0.3333 0.6667 1 29.67" },
+        { "standard", "-1.342 -0.4472 0.4472 1.342 78.26" }, { "log1p-standard", "-1.47 -0.2868 0.5529 1.204 9.673" },
+    };
+    char schema[600];
+    struct tft_data d;
+
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        snprintf(schema, sizeof schema, "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: %s, per: %s}\n" STEPS WINDOW "split: {train: \"< 4\"}\n",
+                 cases[i / 2].scale, i % 2 ? "all" : "entity");
+        REQUIRE(!prepare(schema, "id,y\na,1\na,2\na,3\na,4\na,90\n", &d));
+        SAME(reals(&d, 0, "y"), cases[i / 2].values);
+        double back = tft_scaler_undo(tft_data_target_scaler(&d, 0), (double)d.values[4 * d.real_count + d.real_count - 1]);
+        CHECK(fabs(back - 90) < 1e-4, "%s: %g", cases[i / 2].scale, back);
+        tft_data_fini(&d);
+    }
+    CHECK(prepare("id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: log1p-standard}\n" STEPS WINDOW "split: {train: \"< 4\"}\n",
+                  "id,y\na,1\na,-1\na,3\n", &d) && error_says("has a value of -1 or less"));
+    REQUIRE(!prepare("id: {column: id}\ninputs:\n  y: {column: y, role: target, transform: log, fill: forward, scale: none}\n" STEPS WINDOW "split: {train: \"< 4\"}\n",
+                     "id,y\na,1\na,0\na,-2\na,2.718281828459045\n", &d));
+    SAME(targets(&d, 0), "0 0* 0* 1");
+    tft_data_fini(&d);
+}
+
+static void weights(void)
+{
+    static const char schema[] = "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: none, fill: forward}\n" STEPS
+                                 "  w: {column: w, role: weight}\n" WINDOW "split: {train: \"< 4\"}\n";
+    struct tft_data d;
+    struct tft_windows w;
+
+    REQUIRE(!prepare(schema, "id,y,w\na,1,1\na,2,3\na,,0\na,4,4\na,5,8\n", &d));
+    CHECK(d.real_count == 2 && d.weights && d.weights[0] == 0.5f && d.weights[4] == 4);
+    REQUIRE(!tft_windows_init(&test_log, &d, TFT_TRAIN, 1, &w));
+    CHECK(w.count == 2 && tft_windows_targets(&w) == 1);
+    tft_windows_fini(&w);
+    tft_data_fini(&d);
+    CHECK(prepare(schema, "id,y,w\na,1,1\na,2,-3\n", &d) && error_says("'-3' is not a weight"));
+    CHECK(prepare(schema, "id,y,w\na,1,0\na,2,0\na,2,0\n", &d) && error_says("all weights in the training span are zero"));
+    CHECK(prepare(schema, "id,y,w\na,1,\n", &d) && error_says("no value for input 'w'"));
+}
+
+/* Rows 3 and 9 of twelve are dropped: windows of 2 + 1 lie between. */
+static void dropped(void)
+{
+    static const char schema[] = "id: {column: id}\ninputs:\n  y: {column: y, role: target, fill: drop}\n" STEPS WINDOW "split: {train: \"< 100\"}\n";
+    static const size_t origins[] = { 2, 6, 7, 8, 14, 15, 16, 17 };
+    struct tft_data d, m;
+    struct tft_windows w;
+
+    REQUIRE(!prepare(schema, "id,y\na,0\na,1\na,2\na,\na,4\na,5\na,6\na,7\na,8\na,\na,10\na,11\nb,12\nb,13\nb,14\nb,15\nb,16\nb,17\n", &d));
+    CHECK(d.gap_count == 2 && d.summary.rows_dropped == 2 && d.gaps[1].first == 9 && d.gaps[1].rows == 1);
+    const char *path = in_scratch("g.htd");
+    REQUIRE(!tft_htd_write(&test_log, path, &d) && !tft_htd_open(&test_log, path, &m));
+    for (size_t stride = 1; stride < 5; stride++) {
+        size_t n = 0;
+        REQUIRE(!tft_windows_init(&test_log, &m, TFT_TRAIN, stride, &w));
+        for (size_t i = 0; i < 8; i++) {
+            size_t phase = origins[i] < 12 ? 2 : 14;
+            if ((origins[i] - phase) % stride)
+                continue;
+            CHECK(n < w.count && tft_windows_get(&w, n).origin == origins[i] && tft_windows_get(&w, n).entity == origins[i] / 12, "stride %zu, %zu", stride, i);
+            n++;
+        }
+        CHECK(w.count == n && tft_windows_targets(&w) == n && tft_windows_before(&w, 2) == n);
+        if (stride == 1)
+            CHECK(tft_windows_before(&w, 1) == 4);
+        tft_windows_fini(&w);
+    }
+    tft_data_fini(&m);
+    tft_data_fini(&d);
+}
+
+/* Masked targets of all windows, counted in one go, are as many as counted one by one. */
+static void counted(void)
+{
+    static const char schema[] = "id: {column: id}\ninputs:\n  y: {column: y, role: target, fill: interpolate}\n" STEPS
+                                 "window: {encoder: 3, horizon: 5}\nsplit: {train: \"< 60\", valid: \"< 100\"}\n";
+    char text[4000] = "id,y\n";
+    struct tft_data d;
+    struct tft_windows w;
+
+    for (int i = 0; i < 200; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), i * i % 7 == 2 ? "%c,\n" : "%c,%d\n", 'a' + i / 100, i * 31 % 17);
+    REQUIRE(!prepare(schema, text, &d));
+    for (size_t stride = 1; stride < 8; stride++) {
+        size_t n = 0;
+        REQUIRE(!tft_windows_init(&test_log, &d, TFT_VALID, stride, &w));
+        for (size_t i = 0; i < w.count; i++) {
+            struct tft_window x = tft_windows_get(&w, i);
+            n += tft_window_targets(&d, &x);
+        }
+        CHECK(n == tft_windows_targets(&w) && n < w.count * 5, "stride %zu: %zu, %zu", stride, n, tft_windows_targets(&w));
+        tft_windows_fini(&w);
+    }
+    tft_data_fini(&d);
+}
+
+/* Entities that training has not seen: left out, or, where nothing depends on it, kept. */
+static void unseen(void)
+{
+#define UNSEEN(y, id) "id: {column: id}\ntime: {column: t, integer: true}\ninputs:\n  y: {column: y, role: target, " y "}\n" STEPS id WINDOW "split: {train: \"< 3\", test: \"< 9\"}\n"
+    static const char rows[] = "id,t,y\na,1,1\na,2,2\na,3,3\nb,3,7\nb,4,8\nb,5,9\n";
+    struct tft_data d;
+
+    REQUIRE(!prepare(UNSEEN("per: entity", ""), rows, &d));
+    CHECK(d.entity_count == 1 && d.summary.entities_untrained == 1);
+    tft_data_fini(&d);
+    REQUIRE(!prepare(UNSEEN("per: all", "  id: {from: id, role: static, type: category, unknown: true}\n"), rows, &d));
+    CHECK(d.entity_count == 2 && d.summary.entities_untrained == 0 && d.static_codes[0] == 0 && d.static_codes[1] == 1);
+    tft_data_fini(&d);
+    CHECK(prepare(UNSEEN("per: entity", ""), "id,t,y\nb,3,7\nb,4,8\n", &d) && error_says("no entity has a measured target in the training span"));
+}
+
+int main(void)
+{
+    begin_scratch();
+    wide();
+    times();
+    resampled();
+    trimmed();
+    categories();
+    derived();
+    scales();
+    weights();
+    dropped();
+    counted();
+    unseen();
+    end_scratch();
+    return test_end();
+}

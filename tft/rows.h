@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows: what was collected from files, entity by entity, before it is a table; and the two steps that it goes through,
+ * each in a file of its own: collect (rows.c), and complete (grid.c). Used by table.c only.
+ */
+#ifndef HALAY_TFT_ROWS_H
+#define HALAY_TFT_ROWS_H
+
+#include "tft/paths.h"
+#include "tft/table.h"
+
+/* Where a row came from is kept until the end, because errors name it. */
+struct tft_row {
+    int64_t time;
+    uint32_t file, line;
+};
+
+/* The rows of one entity, in the order in which they were read. */
+struct tft_rows {
+    size_t count, size;
+    struct tft_row *rows; /* owned: (size) */
+    double *values;       /* owned: (size, columns) */
+    int64_t first, last;  /* moments of the first and last measured target, also outside the span; first > last: none */
+    int64_t number;       /* rows seen */
+};
+
+struct tft_collector {
+    struct halay_log *log;
+    const struct tft_schema *schema;
+    const struct tft_paths *paths;
+    struct tft_table *table;
+    struct tft_dictionary ids;
+    struct tft_rows *entities; /* owned: (size), by number of the id */
+    size_t size;
+};
+
+/* Read one file of the list into the collector. */
+enum halay_status tft_rows_collect(struct tft_collector *c, size_t file);
+
+/* Make a series of an entity's rows, and free them. A series without rows is left out by the caller. */
+enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, struct tft_series *series);
+
+#endif
