@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define MAGIC UINT64_C(0x6472636579616c68) /* "hlayecrd" */
-enum { FORMAT_VERSION = 1, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
+enum { FORMAT_VERSION = 2, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
 _Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_HEAD, "the head fits");
 _Static_assert(offsetof(struct halay_ring_head, begun) == 8 * BEGUN_WORD, "begun is where the writers count");
 

@@ -11,7 +11,8 @@
  *             56 boot id, 40 bytes | 96 host, 64 bytes
  *
  *     record   0 number u64, from 1 on, 0 while it is written | 8 time i64 ns | 16 begin i64 ns | 24 start i64 ns |
- *             32 collective u64 | 40 ordinal u64 | 48 bytes u64 | 56 hash u64 | 64 count u32 | 68 kind u8 | 69 operation u8 |
+ *             32 collective u64 | 40 ordinal u64 | 48 bytes u64 | 56 hash u64 | 64 count u16 | 66 set u16 | 68 kind u8 |
+ *             69 operation u8 |
  *             70 dtype u8 | 71 op u8 | 72 status u8 | 73 name length u8 | 74 name, 54 bytes
  */
 #ifndef HALAY_BASE_RECORD_H
@@ -35,6 +36,7 @@ enum halay_record_kind {
     HALAY_RECORD_SLEPT,    /* the engine slept: begin */
     HALAY_RECORD_FAILED,   /* the engine is over: status, name (the beginning of the cause) */
     HALAY_RECORD_LEFT,     /* the program called halay_fini */
+    HALAY_RECORD_SET,      /* a process set was made, with this rank in it: set, name (its ranks) */
     HALAY_RECORD_KINDS
 };
 
@@ -43,11 +45,12 @@ struct halay_record {
     int64_t time_ns;  /* CLOCK_MONOTONIC */
     int64_t begin_ns; /* the same clock; 0: unknown */
     int64_t start_ns;
-    uint64_t collective; /* which one of this rank's, from 1; the same on all ranks */
+    uint64_t collective; /* which one of its process set's, from 1; the same on all ranks */
     uint64_t ordinal;    /* which submission of that name on this rank, from 1 */
     uint64_t bytes;
     uint64_t hash;  /* of the names of all tensors of the collective, in order; of the tensor's name */
-    uint32_t count; /* tensors */
+    uint16_t count; /* tensors */
+    uint16_t set;   /* number of the process set that it is about; 0: all ranks */
     uint8_t kind;   /* enum halay_record_kind */
     uint8_t operation, dtype, op, status;
     uint8_t name_length;

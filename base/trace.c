@@ -94,6 +94,8 @@ static void put_kind_args(struct writer *w, const struct halay_record *r)
 
     fprintf(w->out, "\"operation\":\"%s\",\"bytes\":%" PRIu64 ",\"collective\":%" PRIu64, operation, r->bytes,
             r->collective);
+    if (r->set)
+        fprintf(w->out, ",\"set\":%d", r->set);
     if (strcmp(operation, "barrier") != 0)
         fprintf(w->out, ",\"dtype\":\"%s\"", halay_dtype_name((enum halay_dtype)r->dtype));
     if (strstr(operation, "reduce"))
@@ -135,8 +137,8 @@ static void put_spell(struct writer *w, const struct halay_record *r, int row)
         fputs(",\"cat\":\"collective\",\"name\":\"", w->out);
         put_name(w->out, r);
         if (r->count > 1)
-            fprintf(w->out, " and %" PRIu32 " more", r->count - 1);
-        fprintf(w->out, "\",\"args\":{\"tensors\":%" PRIu32 ",", r->count);
+            fprintf(w->out, " and %d more", r->count - 1);
+        fprintf(w->out, "\",\"args\":{\"tensors\":%d,", r->count);
         put_kind_args(w, r);
         fputs("}}", w->out);
     } else if (r->kind == HALAY_RECORD_WAITED) {

@@ -329,8 +329,8 @@ void halay_process_sets_fini(struct halay_context *ctx);
 int halay_process_set_rank_of(const struct halay_process_set *set, int rank);
 /* The one of that number, if it lives, or NULL. lock held, or driver. */
 struct halay_process_set *halay_process_set_by_number(struct halay_context *ctx, int number);
-/* "process set 2 [0,3]". */
-void halay_process_set_print(const struct halay_process_set *set, char *text, size_t size);
+/* Its ranks, for people: "[0,3]". Cut to size. */
+void halay_process_set_print_ranks(const struct halay_process_set *set, char *text, size_t size);
 /* Those that halay_init makes: the program's, and the configuration's. Blocks until all ranks have asked for the same, at most
  * HALAY_START_TIMEOUT; nothing if there are none. */
 enum halay_status halay_process_sets_create_static(struct halay_context *ctx, const struct halay_rank_list *lists,

@@ -86,9 +86,9 @@ struct halay_process_set *halay_process_set_by_number(struct halay_context *ctx,
     return set;
 }
 
-void halay_process_set_print(const struct halay_process_set *set, char *text, size_t size)
+void halay_process_set_print_ranks(const struct halay_process_set *set, char *text, size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "process set %d [", set->number);
+    size_t used = (size_t)snprintf(text, size, "[");
 
     for (int r = 0; r < set->size && used < size; r++)
         used += (size_t)snprintf(text + used, size - used, "%s%d", r ? "," : "", set->ranks ? set->ranks[r] : r);
@@ -299,9 +299,13 @@ static enum halay_status make_groups(struct halay_context *ctx, struct halay_req
         halay_request_end(request, HALAY_ERR_UNSUPPORTED, text);
         return HALAY_OK;
     }
-    for (struct halay_process_set *set = ctx->all.next; set && status == HALAY_OK; set = set->next)
-        if (set->number >= request->set_number)
-            status = halay_group_subset(ctx->all.group, set->ranks, set->size, &set->group);
+    for (struct halay_process_set *set = ctx->all.next; set && status == HALAY_OK; set = set->next) {
+        if (set->number < request->set_number)
+            continue;
+        status = halay_group_subset(ctx->all.group, set->ranks, set->size, &set->group);
+        if (set->group && halay_recording(&ctx->recorder))
+            halay_record_set(ctx, set);
+    }
     return status;
 }
 

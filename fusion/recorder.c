@@ -28,6 +28,7 @@ static void describe(struct halay_record *record, const struct halay_request *r)
     record->operation = r->signature.operation;
     record->dtype = r->signature.dtype;
     record->op = r->signature.op;
+    record->set = (uint16_t)r->set->number;
     record->bytes = r->bytes;
     record->ordinal = r->ordinal;
     record->count = 1;
@@ -59,7 +60,7 @@ void halay_record_started(struct halay_context *ctx, struct halay_request *const
         bytes += requests[i]->bytes;
         hash = hash * 31 + requests[i]->hash;
     }
-    record->count = (uint32_t)count;
+    record->count = (uint16_t)count;
     record->dtype = (uint8_t)dtype;
     record->bytes = bytes;
     record->hash = hash;
@@ -122,6 +123,16 @@ void halay_record_event(struct halay_context *ctx, enum halay_record_kind kind, 
 
     if (text)
         halay_record_set_name(&record, text, strlen(text));
+    add(ctx, &record);
+}
+
+void halay_record_set(struct halay_context *ctx, const struct halay_process_set *set)
+{
+    struct halay_record record = { .kind = HALAY_RECORD_SET, .time_ns = halay_now_ns(), .set = (uint16_t)set->number };
+    char ranks[200];
+
+    halay_process_set_print_ranks(set, ranks, sizeof ranks);
+    halay_record_set_name(&record, ranks, strlen(ranks));
     add(ctx, &record);
 }
 

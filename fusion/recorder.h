@@ -30,6 +30,7 @@ static inline int halay_recording(const struct halay_recorder *recorder)
     return atomic_load_explicit(&((struct halay_recorder *)recorder)->is_on, memory_order_relaxed);
 }
 
+struct halay_process_set;
 struct halay_request;
 
 /* By the configuration; a file that cannot be made is an error. */
@@ -52,6 +53,8 @@ void halay_record_waits(struct halay_context *ctx, struct halay_request *request
 void halay_record_waited(struct halay_context *ctx, struct halay_record *record);
 /* It has slept since, with the driver's role all the while. */
 void halay_record_slept(struct halay_context *ctx, int64_t since_ns);
+/* A process set was made with this rank in it. */
+void halay_record_set(struct halay_context *ctx, const struct halay_process_set *set);
 /* JOINED, FAILED, LEFT. text may be NULL. */
 void halay_record_event(struct halay_context *ctx, enum halay_record_kind kind, enum halay_status status,
                         const char *text);

@@ -186,8 +186,8 @@ static void say_fault(struct halay_context *ctx, const struct halay_process_set 
         halay_error(ctx->log, "tensor '%s': %s", name, why);
         return;
     }
-    halay_process_set_print(set, text, sizeof text);
-    halay_error(ctx->log, "tensor '%s' of %s: %s", name, text, why);
+    halay_process_set_print_ranks(set, text, sizeof text);
+    halay_error(ctx->log, "tensor '%s' of process set %d %s: %s", name, set->number, text, why);
 }
 
 /* Check what the caller describes; says what is wrong. */

@@ -2,9 +2,11 @@
  *
  * Flight: reading records and comparing ranks.
  *
- * Collectives have the same numbers on all ranks, because the coordinator gives them out in one order: so they are compared
- * number by number, from the first one that every rank's records reach. Submissions are compared by name and by how many of
- * that name there were before. A submission that ended well on one rank was made by all, whatever their records say.
+ * Collectives of a process set have the same numbers on all its ranks, because the coordinator gives them out in one order: so
+ * they are compared set by set and number by number, from the first one that every rank's records reach. Submissions are
+ * compared by set, name and by how many of that name there were before. A submission that ended well on one rank was made by
+ * all, whatever their records say. Who is in a set is seen in the records: each member has one of its making, and who has
+ * none of the set at all counts as no member.
  */
 #include "perf/flight.h"
 #include <inttypes.h>
@@ -88,6 +90,12 @@ static int print_ranks(struct text *text, const struct perf_flight *flights, con
     return 1;
 }
 
+static void print_set(struct text *text, const struct halay_record *r)
+{
+    if (r->set)
+        print(text, " of process set %d", r->set);
+}
+
 static void print_kind(struct text *text, const struct halay_record *r)
 {
     print(text, "%s of %s", halay_record_operation(r), halay_dtype_name((enum halay_dtype)r->dtype));
@@ -127,7 +135,7 @@ static int compare_time(const void *a, const void *b)
     return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-enum { MISSING = 0, STARTED, FINISHED, OTHER };
+enum { MISSING = 0, STARTED, FINISHED, OTHER, FOREIGN }; /* FOREIGN: no member of the set */
 
 /* ---- collectives ---- */
 
@@ -136,22 +144,31 @@ struct collective {
 };
 
 /* One more than the collectives that a rank's records may have lost, and the last one that they have. */
-static uint64_t first_known(const struct perf_flight *flight)
+static uint64_t first_known(const struct perf_flight *flight, int set)
 {
     if (flight->is_whole)
         return 1;
     for (size_t i = 0; i < flight->count; i++)
-        if (flight->records[i].kind == HALAY_RECORD_STARTED)
+        if (flight->records[i].kind == HALAY_RECORD_STARTED && flight->records[i].set == set)
             return flight->records[i].collective;
     return UINT64_MAX;
 }
 
-static uint64_t last_known(const struct perf_flight *flight)
+static uint64_t last_known(const struct perf_flight *flight, int set)
 {
     for (size_t i = flight->count; i > 0; i--)
-        if (flight->records[i - 1].kind == HALAY_RECORD_STARTED)
+        if (flight->records[i - 1].kind == HALAY_RECORD_STARTED && flight->records[i - 1].set == set)
             return flight->records[i - 1].collective;
     return 0;
+}
+
+/* As far as the records tell. */
+static int is_member(const struct perf_flight *flight, int set)
+{
+    for (size_t i = 0; set && i < flight->count; i++)
+        if (flight->records[i].set == set)
+            return 1;
+    return !set;
 }
 
 static int is_same_collective(const struct halay_record *a, const struct halay_record *b)
@@ -182,16 +199,19 @@ static void print_collective(struct text *text, const struct halay_record *r)
 {
     print(text, "'%.*s'", r->name_length, r->name);
     if (r->count > 1)
-        print(text, " and %" PRIu32 " more", r->count - 1);
+        print(text, " and %d more", r->count - 1);
+    print_set(text, r);
     print(text, " (");
     print_kind(text, r);
     print(text, ")");
 }
 
-/* Compare the collective of one number; states is scratch for a byte a rank. */
+/* Compare the collective of one number; states is scratch for a byte a rank, members says who takes part. */
 static void compare_collective(const struct perf_flight *flights, const struct collective *of, size_t ranks,
-                               uint64_t number, unsigned char *states, struct findings *findings)
+                               uint64_t number, const unsigned char *members, unsigned char *states,
+                               struct findings *findings)
 {
+    int first_state = -1;
     const struct halay_record *common = most_common(of, ranks);
     int64_t first_ns = INT64_MAX;
     int differ = 0, others = 0;
@@ -206,7 +226,11 @@ static void compare_collective(const struct perf_flight *flights, const struct c
         }
         if (of[f].started && of[f].started->time_ns < first_ns)
             first_ns = of[f].started->time_ns;
-        differ |= states[f] != states[0] || states[f] == OTHER;
+        if (!members[f])
+            states[f] = FOREIGN;
+        else if (first_state < 0)
+            first_state = states[f];
+        differ |= members[f] && (states[f] != first_state || states[f] == OTHER);
     }
     if (!differ)
         return;
@@ -229,12 +253,17 @@ static void compare_collective(const struct perf_flight *flights, const struct c
         }
 }
 
-static enum halay_status compare_collectives(const struct perf_flight *flights, size_t ranks, struct findings *findings)
+/* The collectives of one set. members, states: scratch for a byte a rank. */
+static enum halay_status compare_set(const struct perf_flight *flights, size_t ranks, int set, unsigned char *members,
+                                     unsigned char *states, struct findings *findings)
 {
     uint64_t first = 1, last = 0;
 
     for (size_t f = 0; f < ranks; f++) {
-        uint64_t begin = first_known(&flights[f]), end = last_known(&flights[f]);
+        members[f] = (unsigned char)is_member(&flights[f], set);
+        if (!members[f])
+            continue;
+        uint64_t begin = first_known(&flights[f], set), end = last_known(&flights[f], set);
         first = begin > first ? begin : first;
         last = end > last ? end : last;
     }
@@ -242,16 +271,12 @@ static enum halay_status compare_collectives(const struct perf_flight *flights, 
         return HALAY_OK;
     size_t numbers = (size_t)(last - first + 1);
     struct collective *all = calloc(numbers * ranks, sizeof *all);
-    unsigned char *states = malloc(ranks);
-    if (!all || !states) {
-        free(all);
-        free(states);
+    if (!all)
         return HALAY_ERR_NO_MEMORY;
-    }
     for (size_t f = 0; f < ranks; f++)
         for (size_t i = 0; i < flights[f].count; i++) {
             const struct halay_record *r = &flights[f].records[i];
-            if (r->collective < first || r->collective > last)
+            if (r->set != set || r->collective < first || r->collective > last)
                 continue;
             struct collective *c = &all[(r->collective - first) * ranks + f];
             if (r->kind == HALAY_RECORD_STARTED)
@@ -260,10 +285,34 @@ static enum halay_status compare_collectives(const struct perf_flight *flights, 
                 c->finished = r;
         }
     for (size_t n = 0; n < numbers; n++)
-        compare_collective(flights, &all[n * ranks], ranks, first + n, states, findings);
-    free(states);
+        compare_collective(flights, &all[n * ranks], ranks, first + n, members, states, findings);
     free(all);
     return HALAY_OK;
+}
+
+/* The lowest number of a set above `after` in any rank's records; -1: none. */
+static int next_set(const struct perf_flight *flights, size_t ranks, int after)
+{
+    int next = -1;
+
+    for (size_t f = 0; f < ranks; f++)
+        for (size_t i = 0; i < flights[f].count; i++) {
+            int set = flights[f].records[i].set;
+            if (set > after && (next < 0 || set < next))
+                next = set;
+        }
+    return next;
+}
+
+static enum halay_status compare_collectives(const struct perf_flight *flights, size_t ranks, struct findings *findings)
+{
+    unsigned char *members = malloc(2 * ranks);
+    enum halay_status status = members ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    for (int set = 0; set >= 0 && status == HALAY_OK; set = next_set(flights, ranks, set))
+        status = compare_set(flights, ranks, set, members, members + ranks, findings);
+    free(members);
+    return status;
 }
 
 /* ---- submissions ---- */
@@ -277,6 +326,8 @@ static int compare_submissions(const void *a, const void *b)
 {
     const struct submission *x = a, *y = b;
 
+    if (x->record->set != y->record->set)
+        return x->record->set < y->record->set ? -1 : 1;
     if (x->record->hash != y->record->hash)
         return x->record->hash < y->record->hash ? -1 : 1;
     if (x->record->ordinal != y->record->ordinal)
@@ -326,7 +377,7 @@ static void compare_submission(const struct perf_flight *flights, const struct s
     }
     for (size_t f = 0; f < ranks; f++)
         if (states[f] == MISSING) {
-            if (latest[f] > first->ordinal || may_be_lost(&flights[f], first_ns))
+            if (latest[f] > first->ordinal || may_be_lost(&flights[f], first_ns) || !is_member(&flights[f], first->set))
                 states[f] = FINISHED; /* it was there, or nobody can know */
             else
                 missing = 1;
@@ -334,7 +385,9 @@ static void compare_submission(const struct perf_flight *flights, const struct s
     if (!missing && !others)
         return;
     struct text text = begin_finding(findings, first_ns);
-    print(&text, "tensor '%.*s', submission %" PRIu64 ": submitted", first->name_length, first->name, first->ordinal);
+    print(&text, "tensor '%.*s'", first->name_length, first->name);
+    print_set(&text, first);
+    print(&text, ", submission %" PRIu64 ": submitted", first->ordinal);
     if (others) {
         print(&text, " as ");
         print_kind(&text, first);
@@ -381,7 +434,9 @@ static enum halay_status compare_all_submissions(const struct perf_flight *fligh
         for (size_t i = 0, name_end = 0, end; i < count; i = end) {
             if (i == name_end) { /* the next name */
                 memset(latest, 0, ranks * sizeof *latest);
-                for (; name_end < count && all[name_end].record->hash == all[i].record->hash; name_end++)
+                for (; name_end < count && all[name_end].record->hash == all[i].record->hash &&
+                       all[name_end].record->set == all[i].record->set;
+                     name_end++)
                     latest[all[name_end].flight] = all[name_end].record->ordinal;
             }
             for (end = i; end < name_end && all[end].record->ordinal == all[i].record->ordinal;)
@@ -455,8 +510,13 @@ void perf_flight_last(const struct perf_flight *flight, char *out, size_t size)
         print(&text, "waits for '%.*s'", wait->name_length, wait->name);
     else
         print(&text, wait ? "waits" : "waits for nothing");
-    if (submitted)
-        print(&text, ", submitted '%.*s' last", submitted->name_length, submitted->name);
+    if (wait)
+        print_set(&text, wait);
+    if (submitted) {
+        print(&text, ", submitted '%.*s'", submitted->name_length, submitted->name);
+        print_set(&text, submitted);
+        print(&text, " last");
+    }
     if (failed)
         print(&text, "; failed: %.*s", failed->name_length, failed->name);
 }
@@ -465,13 +525,15 @@ void perf_flight_print(const struct halay_record *r, int64_t origin_ns, FILE *ou
 {
     static const char *const kinds[HALAY_RECORD_KINDS] = { "?",        "joined", "submitted", "started",
                                                            "finished", "ended",  "waits",     "waited",
-                                                           "slept",    "failed", "left" };
+                                                           "slept",    "failed", "left",      "set" };
 
     fprintf(out, "%12.6f %-9s", (double)(r->time_ns - origin_ns) / 1e9, kinds[r->kind]);
     if (r->name_length)
         fprintf(out, " '%.*s'", r->name_length, r->name);
     if (r->count > 1)
-        fprintf(out, " and %" PRIu32 " more", r->count - 1);
+        fprintf(out, " and %d more", r->count - 1);
+    if (r->set)
+        fprintf(out, " of process set %d", r->set);
     if (r->ordinal)
         fprintf(out, " submission %" PRIu64, r->ordinal);
     if (r->collective)

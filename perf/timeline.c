@@ -66,7 +66,8 @@ static int is_common(json_t *event)
 
     return category && json_is_string(category) && !strcmp(json_string_value(category), "collective") && operation &&
            strcmp(operation, "broadcast") != 0 && json_integer_value(json_object_get(args, "bytes")) > 0 &&
-           json_is_integer(json_object_get(args, "collective")) && !json_object_get(args, "error");
+           json_is_integer(json_object_get(args, "collective")) && !json_object_get(args, "set") &&
+           !json_object_get(args, "error");
 }
 
 static int compare_numbers(const void *a, const void *b)

@@ -182,6 +182,41 @@ static void check_collectives(void)
     EXPECT("wrapped", "tensor 'late', submission 1: submitted by ranks 0, 1; not by rank 2");
 }
 
+static void in_set(int rank, enum halay_record_kind kind, const char *name, uint64_t number)
+{
+    struct halay_record r = tensor(kind, name, kind == HALAY_RECORD_SUBMITTED, 400);
+
+    r.set = 3;
+    r.collective = number;
+    halay_ring_add(rings[rank], &r);
+}
+
+/* Ranks 0 and 2 are process set 3; its collectives and names have nothing to do with those of all ranks. */
+static void check_sets(void)
+{
+    begin_job();
+    in_set(0, HALAY_RECORD_SET, "[0,2]", 0);
+    in_set(2, HALAY_RECORD_SET, "[0,2]", 0);
+    step("a", 1, 1);
+    step("a", 2, 2);
+    in_set(0, HALAY_RECORD_SUBMITTED, "a", 0);
+    in_set(2, HALAY_RECORD_SUBMITTED, "a", 0);
+    in_set(0, HALAY_RECORD_STARTED, "a", 1);
+    in_set(2, HALAY_RECORD_STARTED, "a", 1);
+    EXPECT("a set", NULL);
+
+    begin_job();
+    in_set(0, HALAY_RECORD_SET, "[0,2]", 0);
+    in_set(2, HALAY_RECORD_SET, "[0,2]", 0);
+    step("a", 1, 1);
+    in_set(2, HALAY_RECORD_STARTED, "b", 1);
+    in_set(0, HALAY_RECORD_SUBMITTED, "c", 0);
+    EXPECT("a set differs",
+           "collective 1, 'b' of process set 3 (allreduce of f32): started and not finished by rank 2; not started by "
+           "rank 0",
+           "tensor 'c' of process set 3, submission 1: submitted by rank 0; not by rank 2");
+}
+
 static void check_last(void)
 {
     struct perf_flight flight;
@@ -263,6 +298,7 @@ int main(void)
     REQUIRE(mkdtemp(folder));
     check_differences();
     check_collectives();
+    check_sets();
     check_last();
     check_bounds();
     check_trace();
