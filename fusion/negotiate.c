@@ -142,7 +142,7 @@ static void tell_flush(struct halay_context *ctx)
         !atomic_exchange_explicit(&ctx->flush_wanted, 0, memory_order_relaxed))
         return;
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
-        if (set->running)
+        if (set->running && (!set->ranks || set->ranks[0] == 0)) /* else nothing accumulates */
             to_coordinator(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
 }
 

@@ -238,8 +238,8 @@ struct halay_tensor_info {
     enum halay_wire wire;
     /* -32768 to 32767, equal on all ranks: of what is ready at a time, the higher goes first. */
     int priority;
-    struct halay_process_set
-        *set; /* NULL: all ranks. Where this header says "all ranks", those of the set are meant. */
+    /* NULL: all ranks. Where this header says "all ranks", those of the set are meant. */
+    struct halay_process_set *set;
 };
 
 /* Rows of the part that a rank gets of a reduce-scatter: rows / size, the first rows % size ranks one more. *first (NULL: not

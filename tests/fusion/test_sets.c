@@ -379,6 +379,29 @@ static void body_coordinated(struct rank_run *run)
     CHECK(halay_process_set_remove(set) == HALAY_OK);
 }
 
+/* ---- a rank leaves ---- */
+
+/* While a set waits for it; rank 0 is in no set. It is the end for all, and all are told why. */
+static void body_left(struct rank_run *run)
+{
+    int last = run->size - 1, ranks[] = { last, last - 1 };
+    struct halay_process_set *set = create(run->ctx, ranks, 2);
+    struct halay_request *request;
+    float x = 1, y = 1;
+    char want[40], text[100];
+
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    run->expected_lines = 0;
+    if (run->rank == last)
+        return;
+    struct halay_tensor_info info = info_of(set, "x", HALAY_ALLREDUCE, 1, NULL, &x);
+    if (run->rank == last - 1 && halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_OK)
+        CHECK(wait_and_free(request) == HALAY_ERR_PEER);
+    CHECK(halay_allreduce(run->ctx, "y", NULL, &y, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+    snprintf(want, sizeof want, "rank %d has left", last);
+    CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && !strcmp(text, want), "'%s'", text);
+}
+
 /* ---- joins ---- */
 
 /* The last rank has joined: it takes part in its sets, and refuses what needs its data. */
@@ -557,8 +580,10 @@ int main(void)
                 check(size, delay * 8, body_join, NULL, "", NULL);
                 check(size, delay * 9, body_static, delay ? &done : NULL, NULL, set_text);
             }
-            if (size > 2)
+            if (size > 2) {
                 check(size, delay * 10, body_coordinated, &done, NULL, NULL);
+                check(size, delay * 11, body_left, NULL, "", NULL);
+            }
         }
     return test_end();
 }
