@@ -7,6 +7,7 @@
  * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
  * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank is
  * killed while the others wait for a tensor 'w' that it never submits. observe: counters, a stall report, who comes last.
+ * endless, idle: all-reduces without end, or none, until a peer is lost.
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names
  * by a character each (all on one without it), with a store of its own; without it the environment (mpirun, halayrun) says
  * who this is.
@@ -99,6 +100,30 @@ static void wait_for_one(struct halay_context *ctx)
     CHECK(status == HALAY_OK || status == HALAY_ERR_PEER); /* the victim may be gone before the others have heard */
     CHECK(halay_wait(request, 20000) == HALAY_ERR_PEER);
     halay_request_free(request);
+}
+
+/* Until something happens to a peer, which every rank then says on a line of its own. Rank 0 says when they are under way: all
+ * the time, or, idle, once and then nothing. */
+static void run_endless(struct halay_context *ctx, int is_idle)
+{
+    static float data[COUNT];
+    enum halay_status status = HALAY_OK;
+    char text[200];
+
+    wants_log = 0;
+    for (int i = 0; status == HALAY_OK; i++) {
+        if (!is_idle || i < 3)
+            status = halay_allreduce(ctx, "endless", NULL, data, COUNT, HALAY_F32, HALAY_SUM);
+        else
+            poll(NULL, 0, 10);
+        if (i == 3 && halay_rank(ctx) == 0)
+            printf("under way\n");
+        if (status == HALAY_OK)
+            status = halay_context_status(ctx, NULL, 0);
+    }
+    CHECK(halay_context_status(ctx, text, sizeof text) == HALAY_ERR_PEER && status == HALAY_ERR_PEER, "%s", text);
+    CHECK(halay_allreduce(ctx, "later", NULL, data, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+    printf("rank %d: %s\n", halay_rank(ctx), text);
 }
 
 static _Atomic int saw_stall;
@@ -348,6 +373,8 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
             CHECK(schedule_bits(ctx, seed, i, 0) == first, "seed %llu: other bits", (unsigned long long)seed);
     } else if (!strcmp(what, "fork")) {
         run_fork(ctx);
+    } else if (!strcmp(what, "endless") || !strcmp(what, "idle")) {
+        run_endless(ctx, *what == 'i');
     } else if (!strcmp(what, "flight")) {
         wait_for_one(ctx);
     } else {
@@ -426,7 +453,7 @@ int main(int argc, char **argv)
     if (argc <= at || n < 0 || n > RANKS_MAX || (layout && strlen(layout) != (size_t)n)) {
         fprintf(stderr, "usage: job [--spawn N [--nodes LAYOUT]] schedules | deterministic | die | leave | again | "
                         "often | two | fork | "
-                        "flight | observe [SEED]\n");
+                        "flight | observe | endless | idle [SEED]\n");
         return 99;
     }
     /* Ranks that mpirun starts are given the seed: they must have the same. */
