@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "tft/document.h"
 #include "tft/paths.h"
+#include "tft/resume.h"
 #include "tft/safetensors.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -15,60 +16,79 @@
 
 enum { FORMAT_VERSION = 1 };
 
-static json_t *make_run(const struct tft_run_config *config, const struct tft_data *data)
+json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_config *config, const struct tft_data *data)
 {
-    json_t *keys = tft_run_config_json(config);
+    json_t *run =
+        json_pack("{si ss so sO sO}", "format", FORMAT_VERSION, "halay", halay_version(), "config",
+                  tft_run_config_json(config), "schema", data->schema.document, "encoding", data->encoding.document);
 
-    return json_pack("{si ss so sO sO}", "format", FORMAT_VERSION, "halay", halay_version(), "config", keys, "schema",
-                     data->schema.document, "encoding", data->encoding.document);
+    if (!run)
+        halay_error(log, "no memory for the run's description");
+    return run;
 }
 
-/* What identifies a run: its description without the number of threads, which changes no bit of the result. */
+/* Of a run's description without what it may change when it goes on. */
 static uint32_t crc_of(const json_t *run)
 {
-    json_t *copy = json_deep_copy(run);
+    json_t *copy = json_copy((json_t *)run);
     uLong crc = crc32(0, NULL, 0);
 
-    json_object_del(json_object_get(copy, "config"), "threads");
+    json_object_set_new(copy, "config", tft_run_config_identity(json_object_get(run, "config")));
+    json_object_del(copy, "halay");
     char *text = copy ? json_dumps(copy, JSON_COMPACT) : NULL;
     json_decref(copy);
-
     if (text)
         crc = crc32(crc, (const unsigned char *)text, (uInt)strlen(text));
     free(text);
     return (uint32_t)crc;
 }
 
-enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder, const struct tft_run_config *config,
-                                       const struct tft_data *data, uint32_t *crc)
+enum halay_status tft_checkpoint_check_resume(struct halay_log *log, const char *where, const json_t *before,
+                                              const struct tft_run_config *config, const struct tft_data *data)
+{
+    const char *halay = json_string_value(json_object_get(before, "halay"));
+    enum halay_status status = tft_run_config_check_resume(log, where, json_object_get(before, "config"), config);
+
+    if (status)
+        return status;
+    if (!json_equal(json_object_get(before, "schema"), data->schema.document) ||
+        !json_equal(json_object_get(before, "encoding"), data->encoding.document)) {
+        halay_error(log, "%s: the run began with data of another schema, other entities or other scalers", where);
+        return HALAY_ERR_FORMAT;
+    }
+    if (halay && strcmp(halay, halay_version()))
+        halay_warning(log, "%s: it was written by halay %s, this is %s: the bits may differ from now on", where, halay,
+                      halay_version());
+    return HALAY_OK;
+}
+
+static enum halay_status write_run(struct halay_log *log, const char *path, const json_t *run)
 {
     struct tft_output out;
-    json_t *run = NULL;
-    char *path = NULL, *model = NULL;
+    enum halay_status status = tft_output_open(log, path, &out);
+
+    if (status)
+        return status;
+    json_dumpf(run, out.file, JSON_INDENT(1));
+    fputc('\n', out.file);
+    return tft_output_commit(&out);
+}
+
+enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder, const json_t *run, int goes_on)
+{
     enum halay_status status = tft_make_folder(log, folder);
 
     if (status)
         return status;
-    status = HALAY_ERR_NO_MEMORY;
-    path = tft_path_join(log, folder, "run.json");
-    model = tft_path_join(log, folder, "model.safetensors");
-    run = make_run(config, data);
-    if (!path || !model || !run)
-        goto err_free;
-    if (!access(model, F_OK)) {
+    char *path = tft_path_join(log, folder, "run.json"), *model = tft_path_join(log, folder, "model.safetensors");
+    if (!path || !model) {
+        status = HALAY_ERR_NO_MEMORY;
+    } else if (!goes_on && !access(model, F_OK)) {
         halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
         status = HALAY_ERR_ARGUMENT;
-        goto err_free;
+    } else {
+        status = write_run(log, path, run);
     }
-    status = tft_output_open(log, path, &out);
-    if (status)
-        goto err_free;
-    json_dumpf(run, out.file, JSON_INDENT(1));
-    fputc('\n', out.file);
-    status = tft_output_commit(&out);
-    *crc = crc_of(run);
-err_free:
-    json_decref(run);
     free(model);
     free(path);
     return status;
@@ -84,16 +104,20 @@ void tft_checkpoint_discard(const char *folder)
             unlink(path); /* what stays does no harm: a folder without a model may be trained into */
         free(path);
     }
+    char *checkpoints = tft_path_join(NULL, folder, "checkpoints");
+    if (checkpoints)
+        rmdir(checkpoints); /* only if it is empty */
+    free(checkpoints);
 }
 
-enum halay_status tft_checkpoint_save(struct halay_log *log, const char *folder, uint32_t crc, long long step,
+enum halay_status tft_checkpoint_save(struct halay_log *log, const char *folder, const json_t *run, long long step,
                                       const struct tft_param_table *table, const float *params)
 {
     char of_run[16], of_step[32];
     char *path = tft_path_join(log, folder, "model.safetensors");
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-    snprintf(of_run, sizeof of_run, "%08x", crc);
+    snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
     snprintf(of_step, sizeof of_step, "%lld", step);
     json_t *metadata = json_pack("{ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step);
     if (path && metadata)
@@ -130,24 +154,28 @@ static enum halay_status take_run(struct halay_log *log, const char *path, const
     return status;
 }
 
-static enum halay_status take_params(struct halay_log *log, const char *path, uint32_t crc, struct tft_checkpoint *c)
+static enum halay_status make_model(struct halay_log *log, const char *path, struct tft_checkpoint *c)
 {
     struct tft_model_config config;
-    char of_run[16];
-    json_t *metadata;
-    enum halay_status status;
 
     tft_batches_describe(&c->schema, &c->encoding, &c->config, &config);
-    status = tft_model_create(log, &config, &c->model);
+    enum halay_status status = tft_model_create(log, &config, &c->model);
     if (status)
         return status;
-    const struct tft_param_table *table = tft_model_params(c->model);
-    c->params = halay_aligned_alloc(HALAY_CACHE_LINE, table->reals * sizeof *c->params);
+    c->params = halay_aligned_alloc(HALAY_CACHE_LINE, tft_model_params(c->model)->reals * sizeof *c->params);
     if (!c->params) {
         halay_error(log, "no memory for the parameters of '%s'", path);
         return HALAY_ERR_NO_MEMORY;
     }
-    status = tft_safetensors_read(log, path, table, c->params, &metadata);
+    return HALAY_OK;
+}
+
+static enum halay_status take_params(struct halay_log *log, const char *path, uint32_t crc, struct tft_checkpoint *c)
+{
+    char of_run[16];
+    json_t *metadata;
+
+    enum halay_status status = tft_safetensors_read(log, path, tft_model_params(c->model), c->params, &metadata);
     if (status)
         return status;
     snprintf(of_run, sizeof of_run, "%08x", crc);
@@ -162,25 +190,77 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
     return status;
 }
 
+/* A folder of checkpoints: the best parameters of the newest good one, or those it stands at. */
+static enum halay_status load_newest(struct halay_log *log, const char *folder, struct tft_checkpoint *c)
+{
+    struct tft_resume_state state;
+    struct tft_resume resume;
+    json_t *manifest = NULL;
+    const json_t *run;
+
+    enum halay_status status = tft_resume_init(log, folder, 0, &resume);
+    if (status)
+        return status;
+    status = tft_resume_find(&resume, &manifest);
+    if (!status)
+        status = tft_resume_state_of(&resume, manifest, &run, &state);
+    if (!status)
+        status = take_run(log, folder, run, c);
+    if (!status)
+        status = make_model(log, folder, c);
+    if (!status)
+        status = tft_resume_take_over(&resume, manifest, tft_model_params(c->model), c->params, &c->step);
+    if (!status && c->step < 0) {
+        c->step = (long long)state.step;
+        status = tft_resume_read(&resume, manifest, TFT_RESUME_PARAMS, tft_model_params(c->model), c->params);
+    }
+    json_decref(manifest);
+    tft_resume_fini(&resume);
+    return status;
+}
+
+static enum halay_status load_run(struct halay_log *log, const char *folder, const char *run_path,
+                                  const char *model_path, struct tft_checkpoint *c)
+{
+    json_t *run = NULL;
+
+    if (access(model_path, F_OK)) {
+        halay_error(log, "'%s' holds no trained model: '%s': %s", folder, model_path, strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    enum halay_status status = tft_document_load(log, run_path, &run);
+    if (!status)
+        status = take_run(log, run_path, run, c);
+    if (!status)
+        status = make_model(log, model_path, c);
+    if (!status)
+        status = take_params(log, model_path, crc_of(run), c);
+    json_decref(run);
+    return status;
+}
+
+static int has_checkpoints(struct halay_log *log, const char *folder)
+{
+    struct tft_resume resume;
+
+    if (tft_resume_init(log, folder, 0, &resume))
+        return 0;
+    int has_any = tft_resume_has_any(&resume);
+    tft_resume_fini(&resume);
+    return has_any;
+}
+
 enum halay_status tft_checkpoint_load(struct halay_log *log, const char *folder, struct tft_checkpoint *checkpoint)
 {
     struct tft_checkpoint c = { 0 };
     char *run_path = tft_path_join(log, folder, "run.json"),
          *model_path = tft_path_join(log, folder, "model.safetensors");
-    json_t *run = NULL;
-    enum halay_status status = run_path && model_path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-    if (!status && access(model_path, F_OK)) {
-        halay_error(log, "'%s' holds no trained model: '%s': %s", folder, model_path, strerror(errno));
-        status = HALAY_ERR_SYSTEM;
-    }
-    if (!status)
-        status = tft_document_load(log, run_path, &run);
-    if (!status)
-        status = take_run(log, run_path, run, &c);
-    if (!status)
-        status = take_params(log, model_path, crc_of(run), &c);
-    json_decref(run);
+    if (run_path && model_path)
+        status = access(run_path, F_OK) && has_checkpoints(log, folder)
+                     ? load_newest(log, folder, &c)
+                     : load_run(log, folder, run_path, model_path, &c);
     free(run_path);
     free(model_path);
     if (status)

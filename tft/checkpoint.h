@@ -6,6 +6,7 @@
  *   model.safetensors   the parameters of the best evaluation so far; its metadata carry the step, and the CRC-32 of
  *                       run.json, so that the parameters of another run are not taken for this one's
  *   metrics.jsonl       a line an evaluation
+ *   checkpoints/        what training goes on from (tft/resume.h), unless that is elsewhere
  *
  * Each is written beside its name, synced and renamed.
  */
@@ -24,16 +25,21 @@ struct tft_checkpoint {
     long long step;               /* that the parameters are of */
 };
 
-/* Begin a run's folder: made if it is not there; one that holds a model already is refused. *crc identifies the run. */
-enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder, const struct tft_run_config *config,
-                                       const struct tft_data *data, uint32_t *crc);
+/* What identifies a run, and describes it whole: a new reference; NULL if there is no memory (logged). */
+json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_config *config, const struct tft_data *data);
+/* Could the run that `before` describes (where: for messages) go on with this configuration and these data? */
+enum halay_status tft_checkpoint_check_resume(struct halay_log *log, const char *where, const json_t *before,
+                                              const struct tft_run_config *config, const struct tft_data *data);
+
+/* Begin a run's folder: made if it is not there; one that holds a model already is refused unless the run goes on. */
+enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder, const json_t *run, int goes_on);
 /* Take away what was written of a run that saved no parameters; the folder stays. */
 void tft_checkpoint_discard(const char *folder);
-/* Write the parameters. */
-enum halay_status tft_checkpoint_save(struct halay_log *log, const char *folder, uint32_t crc, long long step,
+/* Write the parameters of the run. */
+enum halay_status tft_checkpoint_save(struct halay_log *log, const char *folder, const json_t *run, long long step,
                                       const struct tft_param_table *table, const float *params);
 
-/* Read a run's folder. On error nothing is held. */
+/* Read a run's folder, or the newest good one of a folder of checkpoints. On error nothing is held. */
 enum halay_status tft_checkpoint_load(struct halay_log *log, const char *folder, struct tft_checkpoint *checkpoint);
 void tft_checkpoint_fini(struct tft_checkpoint *checkpoint);
 

@@ -8,8 +8,10 @@
 #include "tft/document.h"
 #include "tft/htd.h"
 #include "tft/options.h"
+#include "tft/paths.h"
 #include "tft/train.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char help[] = "usage: halay-tft train --data DATA.htd --out RUN [--config FILE] [--KEY VALUE...]\n"
@@ -21,6 +23,11 @@ static const char help[] = "usage: halay-tft train --data DATA.htd --out RUN [--
                            "  --data FILE     prepared data\n"
                            "  --out FOLDER    the run's folder; must not hold a trained model yet\n"
                            "  --config FILE   keys and values, YAML or JSON\n"
+                           "  --resume        go on from the newest good checkpoint; without one, begin\n"
+                           "  --checkpoint-dir FOLDER\n"
+                           "                  where checkpoints are kept (RUN/checkpoints)\n"
+                           "\n"
+                           "SIGTERM and SIGINT end it after a step, with a checkpoint; a second one at once.\n"
                            "\n"
                            "Keys of the configuration, also as HALAY_TFT_KEY in the environment. The command line wins "
                            "over the environment, that\n"
@@ -73,7 +80,7 @@ static enum halay_status resolve(struct halay_log *log, const char *path, const 
 }
 
 static enum halay_status train(struct halay_log *log, const struct tft_run_config *config, const char *data_path,
-                               const char *out)
+                               const struct tft_train_options *options)
 {
     struct halay_context *ctx = NULL;
     struct tft_data data = { 0 };
@@ -86,7 +93,7 @@ static enum halay_status train(struct halay_log *log, const struct tft_run_confi
     if (!status) {
         if (halay_size(ctx) > 1)
             log->rank = halay_rank(ctx);
-        status = tft_train(log, ctx, config, &data, out);
+        status = tft_train(log, ctx, config, &data, options);
     }
     halay_fini(ctx);
     tft_data_fini(&data);
@@ -95,13 +102,14 @@ static enum halay_status train(struct halay_log *log, const struct tft_run_confi
 
 int tft_cmd_train(struct halay_log *log, int argc, char **argv)
 {
-    const char *data = NULL, *out = NULL, *file = NULL;
+    const char *data = NULL, *out = NULL, *file = NULL, *checkpoints = NULL;
     struct given given = { 0 };
     struct tft_run_config config;
     int resume = 0;
     const struct tft_option list[] = { { "data", 0, &data, NULL },
                                        { "out", 'o', &out, NULL },
                                        { "config", 0, &file, NULL },
+                                       { "checkpoint-dir", 0, &checkpoints, NULL },
                                        { "resume", 0, NULL, &resume },
                                        { NULL, 0, NULL, NULL } };
     const struct tft_options options = { .log = log,
@@ -115,10 +123,6 @@ int tft_cmd_train(struct halay_log *log, int argc, char **argv)
 
     if (status >= 0)
         return status;
-    if (resume) {
-        halay_error(log, "'--resume' is not offered by this version");
-        return TFT_EXIT_USAGE;
-    }
     enum halay_status resolved = resolve(log, file, &given, &config);
     if (resolved)
         return tft_exit_status(resolved);
@@ -126,5 +130,11 @@ int tft_cmd_train(struct halay_log *log, int argc, char **argv)
         return tft_options_missing(&options, "--data");
     if (!out)
         return tft_options_missing(&options, "--out");
-    return train(log, &config, data, out) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    char *beside = checkpoints ? NULL : tft_path_join(log, out, "checkpoints");
+    if (!checkpoints && !beside)
+        return TFT_EXIT_FAILED;
+    const struct tft_train_options how = { .folder = out, .checkpoints = beside ? beside : checkpoints, .resume = resume };
+    status = train(log, &config, data, &how) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    free(beside);
+    return status;
 }

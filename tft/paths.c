@@ -14,6 +14,7 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,6 +112,24 @@ char *tft_path_join(struct halay_log *log, const char *folder, const char *name)
 
 enum halay_status tft_output_open(struct halay_log *log, const char *path, struct tft_output *out)
 {
+    return tft_output_open_staged(log, "", path, out);
+}
+
+/* The name that an output has until it is complete; NULL without memory. */
+static char *name_beside(const char *stage, const char *path)
+{
+    char *copy = *stage ? strdup(path) : NULL, *beside = NULL;
+
+    if (!*stage ? asprintf(&beside, "%s.tmp.%ld", path, (long)getpid()) < 0
+                : !copy || asprintf(&beside, "%s/%s.tmp.%ld", stage, basename(copy), (long)getpid()) < 0)
+        beside = NULL;
+    free(copy);
+    return beside;
+}
+
+enum halay_status tft_output_open_staged(struct halay_log *log, const char *stage, const char *path,
+                                         struct tft_output *out)
+{
     struct tft_output o = { .log = log };
 
     if (!strcmp(path, "-")) {
@@ -121,9 +140,11 @@ enum halay_status tft_output_open(struct halay_log *log, const char *path, struc
     struct stat st;
     int in_place = !stat(path, &st) && !S_ISREG(st.st_mode); /* a device or a pipe is written to, not replaced */
     o.path = strdup(path);
-    if (!o.path || asprintf(&o.beside, "%s.tmp.%ld", path, (long)getpid()) < 0) {
+    o.beside = name_beside(stage, path);
+    if (!o.path || !o.beside) {
         halay_error(log, "no memory to write '%s'", path);
         free(o.path);
+        free(o.beside);
         return HALAY_ERR_NO_MEMORY;
     }
     o.file = fopen(in_place ? path : o.beside, "wbe");
@@ -199,4 +220,24 @@ enum halay_status tft_make_folder(struct halay_log *log, const char *path)
         return HALAY_OK;
     halay_error(log, "cannot make folder '%s': %s", path, strerror(errno));
     return HALAY_ERR_SYSTEM;
+}
+
+enum halay_status tft_lock_folder(struct halay_log *log, const char *path, const char *what, int *lock)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    *lock = -1;
+    if (fd < 0) {
+        halay_error(log, "cannot open folder '%s': %s", path, strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        *lock = fd;
+        return HALAY_OK;
+    }
+    int taken = errno == EWOULDBLOCK;
+    close(fd);
+    if (taken)
+        halay_error(log, "another process is %s '%s'", what, path);
+    return taken ? HALAY_ERR_ARGUMENT : HALAY_OK;
 }

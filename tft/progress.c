@@ -38,15 +38,50 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,
-                                    struct tft_progress *progress)
+/* Is this line of an evaluation before the start? One that was cut off in the middle is none. */
+static int is_before(const char *line, const struct tft_progress_start *start)
 {
-    struct tft_progress p = { .log = log, .out = stderr, .total_steps = total_steps };
+    json_t *object = json_loads(line, 0, NULL);
+    json_t *number = json_object_get(object, "step");
+    json_int_t step = json_integer_value(number), end = (json_int_t)start->step;
+    int before = json_is_integer(number) && (start->pending ? step < end : step <= end);
+
+    json_decref(object);
+    return before;
+}
+
+/* Write the file anew with the lines that stay. */
+static enum halay_status cut_metrics(struct halay_log *log, const char *path, const struct tft_progress_start *start)
+{
+    struct tft_output out;
+    char *line = NULL;
+    size_t room = 0;
+    FILE *old = start->step ? fopen(path, "re") : NULL;
+    enum halay_status status = tft_output_open(log, path, &out);
+
+    while (!status && old && getline(&line, &room, old) > 0)
+        if (is_before(line, start))
+            fputs(line, out.file);
+    free(line);
+    if (old)
+        fclose(old);
+    return status ? status : tft_output_commit(&out);
+}
+
+enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,
+                                    const struct tft_progress_start *start, struct tft_progress *progress)
+{
+    struct tft_progress p = { .log = log, .out = stderr, .total_steps = total_steps, .start = *start };
     char *path = tft_path_join(log, folder, "metrics.jsonl");
 
     if (!path)
         return HALAY_ERR_NO_MEMORY;
-    p.metrics = fopen(path, "we");
+    enum halay_status status = cut_metrics(log, path, start);
+    if (status) {
+        free(path);
+        return status;
+    }
+    p.metrics = fopen(path, "ae");
     if (!p.metrics)
         halay_error(log, "cannot write '%s': %s", path, strerror(errno));
     free(path);
@@ -68,7 +103,7 @@ void tft_progress_fini(struct tft_progress *progress)
 
 double tft_progress_seconds(const struct tft_progress *progress)
 {
-    return (double)(halay_now_us() - progress->began_us) / 1e6;
+    return progress->start.seconds + (double)(halay_now_us() - progress->began_us) / 1e6;
 }
 
 void tft_progress_say(struct tft_progress *p, const char *format, ...)
@@ -93,12 +128,12 @@ void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s
     if (!p->out || now - p->said_us < (p->terminal ? TERMINAL_PACE_US : PLAIN_PACE_US))
         return;
     p->said_us = now;
-    double left = seconds / (double)s->step * (double)(p->total_steps - s->step);
+    double left = seconds / (double)(s->step - p->start.step) * (double)(p->total_steps - s->step);
     fprintf(p->out,
             "%sstep %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
             "  loss %.4f  %.0f samples/s  %.0f s, at most %.0f s left%s",
-            p->terminal ? "\r\033[K" : "", s->step, p->total_steps, s->epoch, s->loss, (double)s->samples / seconds,
-            seconds, left, p->terminal ? "" : "\n");
+            p->terminal ? "\r\033[K" : "", s->step, p->total_steps, s->epoch, s->loss,
+            (double)(s->samples - p->start.samples) / seconds, seconds, left, p->terminal ? "" : "\n");
     fflush(p->out);
 }
 

@@ -11,6 +11,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Where a training begins: all zero, or where it was left. */
+struct tft_progress_start {
+    uint64_t step, samples;
+    double seconds;
+    int pending; /* the evaluation of that step is still to come */
+};
+
 struct tft_progress {
     struct halay_log *log; /* borrowed */
     FILE *out;             /* standard error; NULL: say nothing */
@@ -18,6 +25,7 @@ struct tft_progress {
     int terminal;
     int64_t began_us, said_us;
     uint64_t total_steps;
+    struct tft_progress_start start;
     double cpu_before; /* processor seconds at the last evaluation */
     int64_t before_us;
 };
@@ -36,10 +44,11 @@ struct tft_progress_evaluation {
     int best;
 };
 
-/* Open folder/metrics.jsonl and begin. quiet: no text. */
+/* Open folder/metrics.jsonl, cut to what was said before the start, and begin. */
 enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,
-                                    struct tft_progress *progress);
+                                    const struct tft_progress_start *start, struct tft_progress *progress);
 void tft_progress_fini(struct tft_progress *progress);
+/* Of training, that before the start included. */
 double tft_progress_seconds(const struct tft_progress *progress);
 
 void tft_progress_step(struct tft_progress *progress, const struct tft_progress_step *step);

@@ -13,13 +13,13 @@
 
 extern char **environ;
 
-enum kind { WHOLE, REAL, WORD, LIST, LATER };
+enum kind { WHOLE, REAL, WORD, LIST, TEXT };
 
 #define AT(member) offsetof(struct tft_run_config, member)
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 /* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none, and is the preset. WORD: the first `offered` of
- * the words are, all others are refused. LATER: the whole key is not offered yet. */
+ * the words are, all others are refused. */
 static const struct key {
     const char *name;
     enum kind kind;
@@ -67,13 +67,29 @@ static const struct key {
       "allreduce" },
     { "device", WORD, AT(device), 0, 0, 0, 0, WORDS("cpu", "cuda"), 1, "cpu" },
     { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
-    { "ema", REAL, AT(ema), 0, 0, 0, 0, NULL, 0, "0: a moving average of the weights is not offered by this version" },
-    { "checkpoint_every", LATER, 0, 0, 0, 0, 0, NULL, 0, NULL },
-    { "keep", LATER, 0, 0, 0, 0, 0, NULL, 0, NULL },
-    { "init_from", LATER, 0, 0, 0, 0, 0, NULL, 0, NULL },
+    { "ema", REAL, AT(ema), 0, 0, 0.99999, 0, NULL, 0,
+      "decay of a moving average of the weights, which is then what is evaluated and kept; 0: none" },
+    { "sampling", WORD, AT(sampling), 0, 0, 0, 0, WORDS("uniform", "scale"), 2,
+      "which windows train_samples takes: any, or rather those of entities with large values" },
+    { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
+      "steps between checkpoints; there is one before each evaluation anyway" },
+    { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "newest checkpoints that are kept; 0: none is made" },
+    { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to begin with" },
 };
 
 enum { KEYS = sizeof keys / sizeof *keys };
+
+/* What a run may change when it goes on. */
+static const char *const free_keys[] = { "epochs",   "max_steps",        "max_time", "patience",
+                                         "threads",  "checkpoint_every", "keep",     "init_from" };
+
+static int is_free(const char *name)
+{
+    for (size_t i = 0; i < sizeof free_keys / sizeof *free_keys; i++)
+        if (!strcmp(name, free_keys[i]))
+            return 1;
+    return 0;
+}
 
 static int64_t *whole_at(const struct key *key, struct tft_run_config *config)
 {
@@ -154,12 +170,8 @@ static enum halay_status take_number(struct halay_log *log, const char *where, c
 
     if (!get_number(value, &number) || (key->kind == WHOLE && number != floor(number)) || number < least ||
         number > key->most) {
-        if (key->most == key->least)
-            halay_error(log, "%s: '%s' must be %g: anything else is not offered by this version", where, key->name,
-                        key->least);
-        else
-            halay_error(log, "%s: '%s' must be a %snumber from %g to %.10g", where, key->name,
-                        key->kind == WHOLE ? "whole " : "", least, key->most);
+        halay_error(log, "%s: '%s' must be a %snumber from %g to %.10g", where, key->name,
+                    key->kind == WHOLE ? "whole " : "", least, key->most);
         return HALAY_ERR_CONFIG;
     }
     if (key->kind == WHOLE)
@@ -247,6 +259,20 @@ static enum halay_status take_list(struct halay_log *log, const char *where, con
     return HALAY_OK;
 }
 
+static enum halay_status take_string(struct halay_log *log, const char *where, const struct key *key,
+                                     const json_t *value, struct tft_run_config *config)
+{
+    const char *text = json_string_value(value);
+
+    if (!text || strlen(text) > TFT_RUN_TEXT_MAX) {
+        halay_error(log, "%s: '%s' must be a text of at most %d bytes", where, key->name, TFT_RUN_TEXT_MAX);
+        return HALAY_ERR_CONFIG;
+    }
+    memset((char *)config + key->at, 0, TFT_RUN_TEXT_MAX + 1);
+    memcpy((char *)config + key->at, text, strlen(text));
+    return HALAY_OK;
+}
+
 static enum halay_status take_key(struct halay_log *log, const char *where, const char *name, const json_t *value,
                                   struct tft_run_config *config)
 {
@@ -255,9 +281,8 @@ static enum halay_status take_key(struct halay_log *log, const char *where, cons
     if (!key)
         return unknown_key(log, where, name);
     switch (key->kind) {
-    case LATER:
-        halay_error(log, "%s: key '%s' is not offered by this version", where, key->name);
-        return HALAY_ERR_UNSUPPORTED;
+    case TEXT:
+        return take_string(log, where, key, value, config);
     case WORD:
         return take_word(log, where, key, value, config);
     case LIST:
@@ -350,6 +375,10 @@ enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_r
         halay_error(log, "'clip' must be above 0; 'clip_mode: none' turns it off");
         return HALAY_ERR_CONFIG;
     }
+    if (config->sampling == TFT_SAMPLING_SCALE && !config->train_samples) {
+        halay_error(log, "'sampling: scale' is about which windows an epoch takes: set 'train_samples' too");
+        return HALAY_ERR_CONFIG;
+    }
     return HALAY_OK;
 }
 
@@ -361,8 +390,8 @@ json_t *tft_run_config_json(const struct tft_run_config *config)
     for (size_t i = 0; object && i < KEYS; i++) {
         const struct key *key = &keys[i];
         json_t *value = NULL;
-        if (key->kind == LATER)
-            continue;
+        if (key->kind == TEXT && ((const char *)&copy + key->at)[0])
+            value = json_string((const char *)&copy + key->at);
         if (key->kind == REAL && !(key->absent_zero && *real_at(key, &copy) == 0))
             value = json_real(*real_at(key, &copy));
         else if (key->kind == WHOLE && !(key->absent_zero && *whole_at(key, &copy) == 0))
@@ -380,19 +409,56 @@ json_t *tft_run_config_json(const struct tft_run_config *config)
     return object;
 }
 
+json_t *tft_run_config_identity(const json_t *config)
+{
+    json_t *copy = json_deep_copy(config);
+
+    for (size_t i = 0; copy && i < sizeof free_keys / sizeof *free_keys; i++)
+        json_object_del(copy, free_keys[i]);
+    return copy;
+}
+
+enum halay_status tft_run_config_check_resume(struct halay_log *log, const char *where, const json_t *before,
+                                              const struct tft_run_config *config)
+{
+    struct tft_run_config began;
+    enum halay_status status;
+
+    tft_run_config_defaults(&began);
+    status = tft_run_config_take(log, where, before, &began);
+    if (status)
+        return status;
+    json_t *then = tft_run_config_json(&began), *now = tft_run_config_json(config);
+    for (size_t i = 0; i < KEYS && !status; i++) {
+        json_t *was = json_object_get(then, keys[i].name), *is = json_object_get(now, keys[i].name);
+        if (is_free(keys[i].name) || was == is || (was && is && json_equal(was, is)))
+            continue;
+        char *old = was ? json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+        char *new = is ? json_dumps(is, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+        halay_error(log, "%s: '%s' was %s when the run began and is %s now; a run goes on with the keys that it began with",
+                    where, keys[i].name, old ? old : "absent", new ? new : "absent");
+        free(old);
+        free(new);
+        status = HALAY_ERR_CONFIG;
+    }
+    if (!then || !now)
+        status = HALAY_ERR_NO_MEMORY;
+    json_decref(then);
+    json_decref(now);
+    return status;
+}
+
 void tft_run_config_help(FILE *out)
 {
     for (size_t i = 0; i < KEYS; i++) {
         const struct key *key = &keys[i];
         char option[40], preset[40] = "";
-        if (key->kind == LATER)
-            continue;
         snprintf(option, sizeof option, "--%s", key->name);
         for (char *c = option; *c; c++)
             *c = *c == '_' ? '-' : *c;
         if (key->kind == WORD)
             snprintf(preset, sizeof preset, "%s", key->words[(int)key->preset]);
-        else if (key->kind != LIST)
+        else if (key->kind != LIST && key->kind != TEXT)
             snprintf(preset, sizeof preset, "%g", key->preset);
         fprintf(out, "  %-22s %-10s %s", option, preset, key->help);
         if (key->kind == WORD && key->offered > 1) {

@@ -3,8 +3,8 @@
  * Configuration of a run: one table of keys, each with type, default and help, read from a file (YAML or JSON), from
  * HALAY_TFT_* and from the command line, each over the one before.
  *
- * In a file a number may also be written as a text (all values of a hyperparameters.json are). Keys that the format
- * knows and this version does not offer are refused, as are values that it does not offer; a key that nobody knows is
+ * In a file a number may also be written as a text (all values of a hyperparameters.json are). Values that the format
+ * knows and this version does not offer are refused; a key that nobody knows is
  * an error that names the nearest known one. The environment is read in run_config.c only.
  */
 #ifndef HALAY_TFT_RUN_CONFIG_H
@@ -16,11 +16,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { TFT_RUN_QUANTILES_MAX = 16 };
+enum { TFT_RUN_QUANTILES_MAX = 16, TFT_RUN_TEXT_MAX = 1023 };
 
 enum tft_schedule { TFT_SCHEDULE_CONSTANT, TFT_SCHEDULE_WARMUP, TFT_SCHEDULE_COSINE, TFT_SCHEDULE_PLATEAU };
 enum tft_clip_word { TFT_CLIP_BY_TENSOR, TFT_CLIP_BY_GLOBAL, TFT_CLIP_BY_NONE };
 enum tft_optimizer { TFT_OPTIMIZER_ADAM, TFT_OPTIMIZER_ADAMW };
+enum tft_sampling { TFT_SAMPLING_UNIFORM, TFT_SAMPLING_SCALE };
 enum tft_lr_scaling { TFT_LR_UNSCALED, TFT_LR_LINEAR, TFT_LR_SQRT };
 
 struct tft_list {
@@ -44,6 +45,8 @@ struct tft_run_config {
     double min_delta;
     int64_t accumulate, seed, dtype, deterministic, granule, conformance, strategy, device, threads;
     double ema;
+    int64_t sampling, checkpoint_every, keep;
+    char init_from[TFT_RUN_TEXT_MAX + 1]; /* "": none */
 };
 
 void tft_run_config_defaults(struct tft_run_config *config);
@@ -61,6 +64,13 @@ enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_r
 
 /* All keys with their values; NULL if there is no memory. A document that take reads. */
 json_t *tft_run_config_json(const struct tft_run_config *config);
+
+/* The keys that make a run what it is: a new reference without those that it may change when it goes on (how long it lasts,
+ * threads, checkpoints). NULL if there is no memory. */
+json_t *tft_run_config_identity(const json_t *config);
+/* Can a run that began with the keys of before (where: for messages) go on with config? HALAY_ERR_CONFIG names the key. */
+enum halay_status tft_run_config_check_resume(struct halay_log *log, const char *where, const json_t *before,
+                                              const struct tft_run_config *config);
 
 /* One line a key: name, default, help; for --help. */
 void tft_run_config_help(FILE *out);

@@ -43,6 +43,13 @@ static json_t *make_header(const struct tft_param_table *table, const json_t *me
 enum halay_status tft_safetensors_write(struct halay_log *log, const char *path, const struct tft_param_table *table,
                                         const float *block, const json_t *metadata)
 {
+    return tft_safetensors_write_staged(log, "", path, table, block, metadata);
+}
+
+enum halay_status tft_safetensors_write_staged(struct halay_log *log, const char *stage, const char *path,
+                                               const struct tft_param_table *table, const float *block,
+                                               const json_t *metadata)
+{
     struct tft_output out;
     json_t *header = make_header(table, metadata);
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
@@ -53,7 +60,7 @@ enum halay_status tft_safetensors_write(struct halay_log *log, const char *path,
         halay_error(log, "no memory to write '%s'", path);
         return HALAY_ERR_NO_MEMORY;
     }
-    status = tft_output_open(log, path, &out);
+    status = tft_output_open_staged(log, stage, path, &out);
     if (!status) {
         uint64_t length = strlen(text), padded = (length + 7) / 8 * 8;
         fwrite(&padded, sizeof padded, 1, out.file);

@@ -21,6 +21,11 @@
 enum halay_status tft_safetensors_write(struct halay_log *log, const char *path, const struct tft_param_table *table,
                                         const float *block, const json_t *metadata);
 
+/* The same by way of the folder stage, as tft_output_open_staged has it. */
+enum halay_status tft_safetensors_write_staged(struct halay_log *log, const char *stage, const char *path,
+                                               const struct tft_param_table *table, const float *block,
+                                               const json_t *metadata);
+
 /* Fill the block; metadata (may be NULL) is owned by the caller. HALAY_ERR_FORMAT. On error the block's contents are
  * undefined. */
 enum halay_status tft_safetensors_read(struct halay_log *log, const char *path, const struct tft_param_table *table,

@@ -9,7 +9,8 @@
 #ifndef HALAY_TFT_SAMPLER_H
 #define HALAY_TFT_SAMPLER_H
 
-#include "halay_types.h"
+#include "base/log.h"
+#include <stddef.h>
 #include <stdint.h>
 
 /* An epoch's number that no training epoch has: the windows of a validation that takes only some. */
@@ -17,5 +18,13 @@
 
 /* Fill order (room for `total`): order[0 .. count) are the windows, the rest is scratch. count <= total. */
 void tft_sampler_draw(uint32_t seed, uint32_t epoch, uint64_t total, uint64_t count, uint64_t *order);
+
+/*
+ * The same with groups of unlike weight: windows [before[g], before[g + 1]) weigh weights[g] (above 0) each, and are drawn
+ * without replacement in proportion to it (Efraimidis and Spirakis 2006). count <= before[groups]; order has room for all.
+ * Errors: HALAY_ERR_NO_MEMORY.
+ */
+enum halay_status tft_sampler_draw_weighted(struct halay_log *log, uint32_t seed, uint32_t epoch, const size_t *before,
+                                            const double *weights, size_t groups, uint64_t count, uint64_t *order);
 
 #endif

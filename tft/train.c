@@ -4,200 +4,33 @@
  *
  * One step: the batch's windows follow from (seed, epoch, step), the same on every rank; loss is divided by the number
  * of measured targets in the whole batch, which every rank counts from the windows' numbers; the rank's granules are
- * computed and submitted as they become final; the loss and rank 0's wish to stop are summed in one small tensor; the
- * optimizer waits for each gradient and updates. Whatever decides about going on (loss, validation, time) is the same
- * number on every rank, so that no rank is left waiting.
+ * computed and submitted as they become final; the loss, rank 0's wish to stop and whether a rank was interrupted are
+ * summed in one small tensor; the optimizer waits for each gradient and updates. Whatever decides about going on (loss,
+ * validation, time, signals) is the same number on every rank, so that no rank is left waiting.
+ *
+ * Checkpoints are made before an evaluation, every checkpoint_every steps, and at an interruption; one that is made before
+ * an evaluation says that it is due, so that whoever goes on from it makes it (the same bits again). An interruption
+ * makes no evaluation that was not due: the run is then as if it had never been stopped.
  *
  * The best parameters are the file's: rank 0 writes it at each validation loss below all before. A training that fails
- * before it wrote one takes its other files away. Cleanup: the trainer is zeroed first, fini accepts it half-built.
+ * before it wrote one, or a checkpoint, takes its other files away.
  */
 #include "tft/train.h"
 #include "base/clock.h"
-#include "base/memory.h"
-#include "tft/adam.h"
 #include "tft/checkpoint.h"
 #include "tft/evaluate.h"
-#include "tft/exchange.h"
-#include "tft/progress.h"
+#include "tft/interrupt.h"
 #include "tft/sampler.h"
 #include "tft/schedule.h"
+#include "tft/trainer.h"
+#include "tft/vector.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { LOSS, STOP, STEP_NUMBERS };
-
-struct trainer {
-    struct halay_log *log; /* borrowed, as the next four */
-    struct halay_context *ctx;
-    const struct tft_run_config *config;
-    const struct tft_data *data;
-    const char *folder;
-    int rank, ranks;
-    uint32_t crc; /* of run.json; rank 0 */
-
-    struct tft_model *model;
-    const struct tft_param_table *table; /* the model's */
-    struct tft_pool *pool;
-    struct tft_workers *workers;
-    struct tft_exchange exchange;
-    struct tft_adam adam;
-    float *blocks, *params; /* blocks is owned: parameters, both moments */
-
-    struct tft_windows train, valid;
-    uint64_t *order, *valid_order; /* owned: windows of this epoch; of each validation, in order */
-    size_t epoch_samples, valid_samples, batch;
-    uint64_t epoch_steps, total_steps;
-    double numbers[STEP_NUMBERS]; /* summed over the ranks with each step */
-    struct halay_tensor *numbers_tensor;
-
-    struct tft_progress progress;
-    uint64_t step, samples;        /* done */
-    double lowest, mark;           /* validation losses: the lowest, and the last that counted as an improvement */
-    int judged, in_vain, halvings; /* in_vain: evaluations without improvement */
-    int begun, saved;              /* rank 0: the folder has this run's description, its parameters */
-    double loss_sum;               /* since the last evaluation, of so many steps */
-    uint64_t loss_steps, said_samples;
-    int64_t said_us;
-    long long said_waited_us;
-    int stop;
-};
-
-/* ---- set up ---- */
-
-static int threads_of_rank(const struct trainer *t)
-{
-    return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
-}
-
-static enum halay_status set_up_windows(struct trainer *t)
-{
-    const struct tft_run_config *c = t->config;
-    enum halay_status status = tft_windows_init(t->log, t->data, TFT_TRAIN, t->data->schema.stride, &t->train);
-
-    if (!status)
-        status = tft_windows_init(t->log, t->data, TFT_VALID, t->data->schema.stride, &t->valid);
-    if (status)
-        return status;
-    if (!t->train.count) {
-        halay_error(t->log, "the data hold no training window: a window has %zu + %zu steps before the split's end",
-                    t->data->schema.encoder, t->data->schema.horizon);
-        return HALAY_ERR_FORMAT;
-    }
-    t->epoch_samples =
-        c->train_samples && (size_t)c->train_samples < t->train.count ? (size_t)c->train_samples : t->train.count;
-    t->valid_samples =
-        c->valid_samples && (size_t)c->valid_samples < t->valid.count ? (size_t)c->valid_samples : t->valid.count;
-    t->batch = (size_t)(c->batch_size * c->accumulate);
-    t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
-    t->total_steps = t->epoch_steps * (uint64_t)c->epochs;
-    if (c->max_steps && (uint64_t)c->max_steps < t->total_steps)
-        t->total_steps = (uint64_t)c->max_steps;
-    t->order = calloc(t->train.count, sizeof *t->order);
-    t->valid_order = calloc(t->valid.count + 1, sizeof *t->valid_order);
-    if (!t->order || !t->valid_order) {
-        halay_error(t->log, "no memory for the order of %zu windows", t->train.count);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    tft_sampler_draw((uint32_t)c->seed, TFT_SAMPLER_VALIDATION, t->valid.count, t->valid_samples, t->valid_order);
-    return HALAY_OK;
-}
-
-/* One block for parameters and moments. */
-static enum halay_status set_up_blocks(struct trainer *t)
-{
-    size_t n = t->table->reals, bytes;
-
-    if (!halay_mul_overflows(n, 3 * sizeof *t->blocks, &bytes))
-        t->blocks = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
-    if (!t->blocks) {
-        halay_error(t->log, "no memory for %zu parameters", n);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    memset(t->blocks, 0, bytes);
-    t->params = t->blocks;
-    t->adam.m = t->blocks + n;
-    t->adam.v = t->blocks + 2 * n;
-    return tft_params_init(t->table, (uint32_t)t->config->seed, t->params);
-}
-
-static void set_up_adam(struct trainer *t)
-{
-    static const enum tft_clip modes[] = { [TFT_CLIP_BY_TENSOR] = TFT_CLIP_TENSOR,
-                                           [TFT_CLIP_BY_GLOBAL] = TFT_CLIP_GLOBAL,
-                                           [TFT_CLIP_BY_NONE] = TFT_CLIP_NONE };
-
-    tft_adam_defaults(&t->adam);
-    t->adam.weight_decay = t->config->weight_decay;
-    t->adam.clip = t->config->clip;
-    t->adam.clip_mode = modes[t->config->clip_mode];
-}
-
-static enum halay_status set_up_model(struct trainer *t)
-{
-    struct tft_model_config model;
-    size_t granules, most;
-    enum halay_status status;
-
-    tft_batches_describe(&t->data->schema, &t->data->encoding, t->config, &model);
-    status = tft_model_create(t->log, &model, &t->model);
-    if (status)
-        return status;
-    t->table = tft_model_params(t->model);
-    status = tft_pool_create(t->log, threads_of_rank(t), &t->pool);
-    if (status)
-        return status;
-    granules = (t->batch + model.granule - 1) / model.granule;
-    most = tft_forecast_granules(t->model);
-    status = tft_workers_create(t->log, t->model, t->pool, granules > most ? granules : most, &t->workers);
-    set_up_adam(t);
-    return status ? status : set_up_blocks(t);
-}
-
-static enum halay_status set_up_exchange(struct trainer *t)
-{
-    struct halay_tensor_info info = { .struct_size = sizeof info,
-                                      .name = "step",
-                                      .operation = HALAY_ALLREDUCE,
-                                      .dtype = HALAY_F64,
-                                      .dimensions = 1,
-                                      .shape = { STEP_NUMBERS },
-                                      .out = t->numbers,
-                                      .op = HALAY_SUM };
-    enum halay_status status = tft_exchange_init(t->log, t->ctx, t->table, &t->exchange);
-
-    if (!status)
-        status = halay_register(t->ctx, &info, &t->numbers_tensor);
-    /* All ranks drew the same numbers; the broadcast makes sure that they also computed the same bits with them. */
-    if (!status && t->ranks > 1)
-        status = halay_broadcast(t->ctx, "parameters", t->params, t->table->reals, HALAY_F32, 0);
-    return status;
-}
-
-/* Rank 0 owns the folder; the others hear whether it could begin. */
-static enum halay_status set_up_folder(struct trainer *t)
-{
-    enum halay_status status = HALAY_OK, shared;
-    int failed;
-
-    if (t->rank == 0) {
-        status = tft_checkpoint_begin(t->log, t->folder, t->config, t->data, &t->crc);
-        t->begun = !status;
-        if (!status)
-            status = tft_progress_init(t->log, t->folder, t->total_steps, &t->progress);
-    }
-    if (t->ranks == 1)
-        return status;
-    failed = status != HALAY_OK;
-    shared = halay_broadcast(t->ctx, "folder", &failed, 1, HALAY_I32, 0);
-    if (shared)
-        return shared;
-    return failed && !status ? HALAY_ERR_PEER : status;
-}
+#include <zlib.h>
 
 /* ---- one step ---- */
 
-static enum halay_status local_step(struct trainer *t, const struct tft_gather *gather, size_t samples)
+static enum halay_status local_step(struct tft_trainer *t, const struct tft_gather *gather, size_t samples)
 {
     size_t granule = (size_t)t->config->granule, granules = (samples + granule - 1) / granule;
     size_t targets = tft_gather_targets(gather, 0, samples);
@@ -205,7 +38,7 @@ static enum halay_status local_step(struct trainer *t, const struct tft_gather *
         .params = t->params,
         .gradients = t->exchange.gradients,
         .seed = (uint32_t)t->config->seed,
-        .step = (uint32_t)t->step,
+        .step = (uint32_t)t->state.step,
         .samples = samples,
         .loss_scale = targets ? 1.0 / (double)targets : 0,
         .fill = tft_gather_fill,
@@ -217,31 +50,53 @@ static enum halay_status local_step(struct trainer *t, const struct tft_gather *
     enum halay_status status = tft_granules_of_rank(granules, t->rank, t->ranks, exact, &step.first, &step.count);
 
     if (!status)
-        status = tft_step_run(t->workers, &step, &t->numbers[LOSS]);
+        status = tft_step_run(t->workers, &step, &t->numbers[TFT_STEP_LOSS]);
     return status ? status : tft_exchange_status(&t->exchange);
 }
 
-static enum halay_status update(struct trainer *t)
+/* average = decay average + (1 - decay) params; in the first steps less of what it began with: decay is at most
+ * (1 + step) / (10 + step), as TensorFlow has it. */
+TFT_VECTOR static void average_block(float *restrict average, const float *restrict params, size_t n, float decay)
+{
+    for (size_t i = 0; i < n; i++)
+        average[i] += (1 - decay) * (params[i] - average[i]);
+}
+
+static void average_share(void *arg, int thread)
+{
+    struct tft_trainer *t = arg;
+    size_t threads = (size_t)tft_pool_threads(t->pool), n = t->table->reals;
+    size_t first = n * (size_t)thread / threads, end = n * ((size_t)thread + 1) / threads;
+    double step = (double)t->state.step, decay = fmin(t->config->ema, (1 + step) / (10 + step));
+
+    average_block(t->average + first, t->params + first, end - first, (float)decay);
+}
+
+static enum halay_status update(struct tft_trainer *t)
 {
     double highest =
         tft_schedule_scale((enum tft_lr_scaling)t->config->scale_learning_rate, t->config->learning_rate, t->ranks);
 
-    t->adam.learning_rate =
-        tft_schedule_rate((enum tft_schedule)t->config->schedule, highest, t->step, t->total_steps, t->halvings);
-    return tft_adam_step(&t->adam, t->pool, t->table, t->params, t->exchange.gradients, tft_exchange_wait, &t->exchange,
-                         NULL);
+    t->adam.learning_rate = tft_schedule_rate((enum tft_schedule)t->config->schedule, highest, t->state.step,
+                                              t->total_steps, t->state.halvings);
+    enum halay_status status = tft_adam_step(&t->adam, t->pool, t->table, t->params, t->exchange.gradients,
+                                             tft_exchange_wait, &t->exchange, NULL);
+    if (!status && t->average)
+        tft_pool_run(t->pool, average_share, t);
+    return status;
 }
 
-/* A step on positions [first, first + samples) of the epoch. */
-static enum halay_status train_step(struct trainer *t, uint64_t epoch, size_t first, size_t samples)
+/* A step on the next samples of the epoch. */
+static enum halay_status train_step(struct tft_trainer *t, size_t samples)
 {
-    const struct tft_gather gather = { .windows = &t->train, .numbers = t->order, .base = first };
+    const struct tft_gather gather = { .windows = &t->train, .numbers = t->order, .base = t->state.position };
     struct halay_request *request;
     enum halay_status status = local_step(t, &gather, samples);
 
     if (status)
         return status;
-    t->numbers[STOP] =
+    t->numbers[TFT_STEP_INTERRUPT] = tft_interrupt_seen() != 0;
+    t->numbers[TFT_STEP_STOP] =
         t->rank == 0 && t->config->max_time > 0 && tft_progress_seconds(&t->progress) >= t->config->max_time;
     status = halay_submit(t->numbers_tensor, NULL, NULL, &request);
     if (status)
@@ -251,34 +106,36 @@ static enum halay_status train_step(struct trainer *t, uint64_t epoch, size_t fi
     halay_request_free(request);
     if (status || summed)
         return status ? status : summed;
-    if (!isfinite(t->numbers[LOSS])) {
+    if (!isfinite(t->numbers[TFT_STEP_LOSS])) {
         halay_error(t->log, "the loss of step %llu is not finite: a lower learning_rate or clip_mode: global may help",
-                    (unsigned long long)t->step + 1);
+                    (unsigned long long)t->state.step + 1);
         return HALAY_ERR_FORMAT;
     }
-    t->step++;
-    t->samples += samples;
-    t->loss_sum += t->numbers[LOSS];
-    t->loss_steps++;
-    t->stop |= t->numbers[STOP] > 0 || t->step >= t->total_steps;
+    t->state.step++;
+    t->state.samples += samples;
+    t->state.position += samples;
+    t->state.loss_sum += t->numbers[TFT_STEP_LOSS];
+    t->state.loss_steps++;
+    t->stop |= t->numbers[TFT_STEP_STOP] > 0 || t->state.step >= t->total_steps;
+    t->interrupted |= t->numbers[TFT_STEP_INTERRUPT] > 0;
     if (t->rank == 0)
-        tft_progress_step(&t->progress,
-                          &(struct tft_progress_step){ t->step, epoch + 1, t->samples, t->numbers[LOSS] });
+        tft_progress_step(&t->progress, &(struct tft_progress_step){ t->state.step, t->state.epoch + 1,
+                                                                     t->state.samples, t->numbers[TFT_STEP_LOSS] });
     return HALAY_OK;
 }
 
 /* ---- evaluation ---- */
 
-static enum halay_status report(struct trainer *t, uint64_t epoch, const struct tft_evaluation_result *result, int best)
+static enum halay_status report(struct tft_trainer *t, const struct tft_evaluation_result *result, int best)
 {
     int64_t now = halay_now_us();
     long long waited = atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed);
     struct tft_progress_evaluation e = {
-        .at = { t->step, epoch + 1, t->samples, 0 },
-        .train_loss = t->loss_steps ? t->loss_sum / (double)t->loss_steps : 0,
+        .at = { t->state.step, t->state.epoch + 1, t->state.samples, 0 },
+        .train_loss = t->state.loss_steps ? t->state.loss_sum / (double)t->state.loss_steps : 0,
         .valid_loss = result ? result->loss : 0,
         .learning_rate = t->adam.learning_rate,
-        .samples_per_second = (double)(t->samples - t->said_samples) / ((double)(now - t->said_us + 1) / 1e6),
+        .samples_per_second = (double)(t->state.samples - t->said_samples) / ((double)(now - t->said_us + 1) / 1e6),
         .comm_seconds = (double)(waited - t->said_waited_us) / 1e6 / tft_pool_threads(t->pool),
         .scores = result ? &result->scores : NULL,
         .best = best,
@@ -288,133 +145,153 @@ static enum halay_status report(struct trainer *t, uint64_t epoch, const struct 
     return t->rank == 0 ? tft_progress_evaluation(&t->progress, &e) : HALAY_OK;
 }
 
-static enum halay_status keep_best(struct trainer *t)
-{
-    enum halay_status status;
-
-    if (t->rank != 0)
-        return HALAY_OK;
-    status = tft_checkpoint_save(t->log, t->folder, t->crc, (long long)t->step, t->table, t->params);
-    t->saved |= !status;
-    return status;
-}
-
 /* Is this validation the best so far? Any lower loss is; only patience asks for min_delta. The same on every rank. */
-static int judge(struct trainer *t, double loss)
+static int judge(struct tft_trainer *t, double loss)
 {
-    int first = !t->judged, best = first || loss < t->lowest;
+    int first = !t->state.judged, best = first || loss < t->state.lowest;
 
-    t->judged = 1;
+    t->state.judged = 1;
     if (best)
-        t->lowest = loss;
-    if (first || loss < t->mark - t->config->min_delta) {
-        t->mark = loss;
-        t->in_vain = 0;
+        t->state.lowest = loss;
+    if (first || loss < t->state.mark - t->config->min_delta) {
+        t->state.mark = loss;
+        t->state.in_vain = 0;
         return best;
     }
-    t->in_vain++;
-    t->halvings += t->in_vain % 2 == 0;
-    t->stop |= t->in_vain >= t->config->patience;
+    t->state.in_vain++;
+    t->state.halvings += t->state.in_vain % 2 == 0;
+    t->stop |= t->state.in_vain >= t->config->patience;
     return best;
 }
 
-static enum halay_status validate(struct trainer *t, struct tft_evaluation_result *result)
+static enum halay_status validate(struct tft_trainer *t, struct tft_evaluation_result *result)
 {
     struct tft_forecaster f = { .log = t->log,
                                 .ctx = t->ctx,
                                 .model = t->model,
                                 .workers = t->workers,
                                 .gather = { .windows = &t->valid, .numbers = t->valid_order },
-                                .params = t->params };
+                                .params = tft_trainer_best_params(t) };
     enum halay_status status = tft_forecaster_init(&f);
 
     if (!status)
         status = tft_evaluate(&f, t->valid_samples, NULL, result);
     tft_forecaster_fini(&f);
     if (!status && !isfinite(result->loss)) {
-        halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->step);
+        halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);
         tft_evaluation_result_fini(result);
         status = HALAY_ERR_FORMAT;
     }
     return status;
 }
 
+/* All ranks have computed the same parameters, or something is wrong with one of them. */
+static enum halay_status check_agreement(struct tft_trainer *t)
+{
+    size_t bytes = t->table->reals * sizeof *t->params;
+    uint32_t mine = (uint32_t)crc32_z(crc32(0, NULL, 0), (const unsigned char *)t->params, bytes);
+    int32_t most[2]; /* of all ranks' sums, and of their complements: those of one number only if all are the same */
+    enum halay_status status = HALAY_OK;
+
+    memcpy(most, (uint32_t[2]){ mine, ~mine }, sizeof most);
+    if (t->ranks > 1)
+        status = halay_allreduce(t->ctx, "agreement", NULL, most, 2, HALAY_I32, HALAY_MAX);
+    if (!status && most[0] != ~most[1]) {
+        halay_error(t->log,
+                    "after step %llu the ranks do not have the same parameters (CRC-32 of this one's: %08x): other "
+                    "processors or libraries than the other ranks', or a fault of memory",
+                    (unsigned long long)t->state.step, mine);
+        status = HALAY_ERR_MISMATCH;
+    }
+    return status;
+}
+
+/* Rank 0 writes where training stands. */
+static enum halay_status save_checkpoint(struct tft_trainer *t, int pending)
+{
+    const float *const blocks[TFT_RESUME_BLOCKS] = { t->params, t->adam.m, t->adam.v, t->average };
+
+    t->state.pending = pending;
+    if (t->rank != 0 || !t->config->keep)
+        return HALAY_OK;
+    t->state.seconds = tft_progress_seconds(&t->progress);
+    enum halay_status status = tft_resume_save(&t->resume, t->run, &t->state, t->table, blocks);
+    t->saved |= !status;
+    return status;
+}
+
 /* After an epoch, or every eval_every steps. */
-static enum halay_status evaluate(struct trainer *t, uint64_t epoch)
+static enum halay_status evaluate(struct tft_trainer *t)
 {
     struct tft_evaluation_result result = { 0 };
     int has_valid = t->valid_samples > 0, best = 1;
-    enum halay_status status = has_valid ? validate(t, &result) : HALAY_OK;
+    enum halay_status status = check_agreement(t);
 
+    if (!status && has_valid)
+        status = validate(t, &result);
     if (status)
         return status;
     if (has_valid)
         best = judge(t, result.loss);
-    status = report(t, epoch, has_valid ? &result : NULL, best);
+    status = report(t, has_valid ? &result : NULL, best);
     if (!status && best)
-        status = keep_best(t);
+        status = tft_trainer_keep(t, tft_trainer_best_params(t), t->state.step);
+    if (!status && best && t->rank == 0 && t->config->keep)
+        tft_resume_set_best(&t->resume, t->average ? TFT_RESUME_AVERAGE : TFT_RESUME_PARAMS);
     tft_evaluation_result_fini(&result);
-    t->loss_sum = 0;
-    t->loss_steps = 0;
-    t->said_samples = t->samples;
+    t->state.pending = 0;
+    t->state.loss_sum = 0;
+    t->state.loss_steps = 0;
+    t->said_samples = t->state.samples;
     t->said_us = halay_now_us(); /* so that the time of validations is not training's */
     return status;
 }
 
 /* ---- the loop ---- */
 
-static enum halay_status run_epoch(struct trainer *t, uint64_t epoch)
+static enum halay_status draw_order(struct tft_trainer *t)
 {
-    uint64_t every = t->config->eval_every ? (uint64_t)t->config->eval_every : 0;
-    enum halay_status status = HALAY_OK;
+    uint32_t seed = (uint32_t)t->config->seed, epoch = (uint32_t)t->state.epoch;
 
-    tft_sampler_draw((uint32_t)t->config->seed, (uint32_t)epoch, t->train.count, t->epoch_samples, t->order);
-    for (size_t first = 0; first < t->epoch_samples && !status && !t->stop; first += t->batch) {
-        size_t left = t->epoch_samples - first, samples = left < t->batch ? left : t->batch;
-        status = train_step(t, epoch, first, samples);
-        int due = every ? t->step % every == 0 : first + samples == t->epoch_samples;
-        if (!status && (due || t->stop))
-            status = evaluate(t, epoch);
+    if (t->weights)
+        return tft_sampler_draw_weighted(t->log, seed, epoch, t->before, t->weights, t->data->entity_count,
+                                         t->epoch_samples, t->order);
+    tft_sampler_draw(seed, epoch, t->train.count, t->epoch_samples, t->order);
+    return HALAY_OK;
+}
+
+/* A step, and what is due after it. */
+static enum halay_status advance(struct tft_trainer *t)
+{
+    uint64_t every = (uint64_t)t->config->eval_every, save_every = (uint64_t)t->config->checkpoint_every;
+    size_t left = t->epoch_samples - t->state.position;
+    enum halay_status status = train_step(t, left < t->batch ? left : t->batch);
+
+    if (status)
+        return status;
+    int due = every ? t->state.step % every == 0 : t->state.position == t->epoch_samples;
+    if (due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0))
+        status = save_checkpoint(t, due || (t->stop && !t->interrupted));
+    return !status && !t->interrupted && (due || t->stop) ? evaluate(t) : status;
+}
+
+/* From where the state stands. */
+static enum halay_status run_epoch(struct tft_trainer *t)
+{
+    enum halay_status status = draw_order(t);
+
+    if (!status && t->state.pending)
+        status = evaluate(t);
+    while (!status && !t->stop && !t->interrupted && t->state.position < t->epoch_samples)
+        status = advance(t);
+    if (!status && t->state.position == t->epoch_samples && !t->state.pending) {
+        t->state.epoch++;
+        t->state.position = 0;
     }
     return status;
 }
 
-static enum halay_status set_up(struct trainer *t)
-{
-    enum halay_status status = HALAY_OK;
-
-    if (t->config->deterministic == 2 && (t->ranks & (t->ranks - 1))) {
-        halay_error(t->log, "'deterministic: ranks' needs 1, 2, 4, 8 ... ranks, there are %d", t->ranks);
-        return HALAY_ERR_CONFIG;
-    }
-    status = set_up_windows(t);
-    if (!status)
-        status = set_up_model(t);
-    if (!status)
-        status = set_up_exchange(t);
-    if (!status)
-        status = set_up_folder(t);
-    return status;
-}
-
-static void tear_down(struct trainer *t)
-{
-    tft_progress_fini(&t->progress);
-    if (t->numbers_tensor)
-        halay_unregister(t->numbers_tensor);
-    tft_exchange_fini(&t->exchange);
-    tft_adam_fini(&t->adam);
-    tft_workers_destroy(t->workers);
-    tft_pool_destroy(t->pool);
-    tft_model_destroy(t->model);
-    tft_windows_fini(&t->train);
-    tft_windows_fini(&t->valid);
-    free(t->order);
-    free(t->valid_order);
-    free(t->blocks);
-}
-
-static void say_beginning(struct trainer *t)
+static void say_beginning(struct tft_trainer *t)
 {
     tft_progress_say(
         &t->progress,
@@ -423,28 +300,58 @@ static void say_beginning(struct trainer *t)
         tft_model_param_count(t->model), t->train.count, t->epoch_samples, t->valid_samples, t->batch,
         (unsigned long long)t->total_steps, t->ranks, t->ranks == 1 ? "" : "s", tft_pool_threads(t->pool),
         tft_pool_threads(t->pool) == 1 ? "" : "s");
+    if (t->state.step)
+        tft_progress_say(&t->progress, "going on after step %llu, from '%s'", (unsigned long long)t->state.step,
+                         t->options->checkpoints);
+    else if (t->options->resume)
+        tft_progress_say(&t->progress, "there is no checkpoint in '%s': beginning anew", t->options->checkpoints);
+}
+
+static void say_end(struct tft_trainer *t)
+{
+    unsigned long long step = t->state.step;
+    double seconds = tft_progress_seconds(&t->progress);
+
+    if (t->interrupted && t->config->keep)
+        tft_progress_say(&t->progress,
+                         "interrupted by a signal after %llu steps and %.1f s; '--resume' goes on from '%s'", step,
+                         seconds, t->options->checkpoints);
+    else if (t->interrupted)
+        tft_progress_say(&t->progress,
+                         "interrupted by a signal after %llu steps and %.1f s, with no checkpoint (keep 0)", step,
+                         seconds);
+    else
+        tft_progress_say(&t->progress, "done after %llu steps and %.1f s%s; '%s' holds the best parameters", step,
+                         seconds, t->state.in_vain >= t->config->patience ? " (no improvement any more)" : "",
+                         t->options->folder);
 }
 
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
-                            const struct tft_data *data, const char *folder)
+                            const struct tft_data *data, const struct tft_train_options *options)
 {
-    struct trainer t = { .log = log, .ctx = ctx, .config = config, .data = data, .folder = folder };
+    struct tft_trainer t = {
+        .log = log, .ctx = ctx, .config = config, .data = data, .options = options, .locks = { -1, -1 }
+    };
     enum halay_status status;
 
     t.rank = halay_rank(ctx);
     t.ranks = halay_size(ctx);
-    status = set_up(&t);
+    status = tft_trainer_init(&t);
     if (!status && t.rank == 0)
         say_beginning(&t);
     t.said_us = halay_now_us();
-    for (uint64_t epoch = 0; epoch < (uint64_t)config->epochs && !status && !t.stop; epoch++)
-        status = run_epoch(&t, epoch);
+    t.said_samples = t.state.samples;
+    t.stop = t.state.in_vain >= config->patience || t.state.step >= t.total_steps;
+    tft_interrupt_watch();
+    if (!status && t.stop && t.state.pending)
+        status = evaluate(&t);
+    while (!status && !t.stop && !t.interrupted && t.state.epoch < (uint64_t)config->epochs)
+        status = run_epoch(&t);
     if (!status && t.rank == 0)
-        tft_progress_say(&t.progress, "done after %llu steps and %.1f s%s; '%s' holds the best parameters",
-                         (unsigned long long)t.step, tft_progress_seconds(&t.progress),
-                         t.in_vain >= config->patience ? " (no improvement any more)" : "", folder);
-    tear_down(&t);
-    if (status && t.begun && !t.saved)
-        tft_checkpoint_discard(folder);
+        say_end(&t);
+    int leaves_nothing = status && t.begun && !t.saved;
+    tft_trainer_fini(&t);
+    if (leaves_nothing)
+        tft_checkpoint_discard(options->folder);
     return status;
 }

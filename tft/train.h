@@ -13,8 +13,17 @@
 #include "tft/data.h"
 #include "tft/run_config.h"
 
-/* Train on data (the same on all ranks) and leave the best parameters in folder. log is this rank's. */
+struct tft_train_options {
+    const char *folder;      /* the run's */
+    const char *checkpoints; /* the folder of its checkpoints */
+    int resume;              /* go on from the newest of them, if there is one */
+};
+
+/*
+ * Train on data (the same on all ranks) and leave the best parameters in the run's folder. log is this rank's. SIGTERM and
+ * SIGINT (on any rank) end it after the step, with a checkpoint: that is HALAY_OK.
+ */
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
-                            const struct tft_data *data, const char *folder);
+                            const struct tft_data *data, const struct tft_train_options *options);
 
 #endif

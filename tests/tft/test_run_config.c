@@ -62,10 +62,10 @@ static void refused(void)
         { "device: cuda\n", "'device: cuda' is not offered" },
         { "strategy: zero1\n", "'strategy: zero1' is not offered" },
         { "conformance: nvidia\n", "'conformance: nvidia' is not offered" },
-        { "ema: 0.99\n", "not offered" },
-        { "checkpoint_every: 100\n", "'checkpoint_every' is not offered" },
-        { "keep: 3\n", "'keep' is not offered" },
-        { "init_from: x\n", "'init_from' is not offered" },
+        { "ema: 1\n", "'ema' must be a number from 0 to 0.99999" },
+        { "keep: -1\n", "'keep' must be a whole number from 0" },
+        { "init_from: 3\n", "'init_from' must be a text" },
+        { "sampling: entity\n", "must be one of uniform, scale" },
         { "dtype: f16\n", "'dtype' must be one of f32" },
         { "schedule: cosinus\n", "must be one of constant, warmup, cosine, plateau" },
         { "hidden_size: 32.5\n", "must be a whole number" },
@@ -97,12 +97,42 @@ static void refused(void)
     CHECK(!take("weight_decay: 0.1\n", &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG && error_says("adamw"));
 }
 
+/* What a run may change when it goes on, and what not. */
+static void resumed(void)
+{
+    struct tft_run_config c;
+
+    tft_run_config_defaults(&c);
+    REQUIRE(!take("hidden_size: 32\nepochs: 7\ninit_from: there\nema: 0.5\n", &c));
+    CHECK(!strcmp(c.init_from, "there") && c.ema == 0.5 && c.keep == 3);
+    json_t *before = tft_run_config_json(&c), *identity = tft_run_config_identity(before);
+    CHECK(!json_object_get(identity, "epochs") && !json_object_get(identity, "init_from") && json_object_get(identity, "seed") &&
+          json_object_get(before, "epochs"));
+    REQUIRE(!take("epochs: 9\nthreads: 3\nkeep: 1\ncheckpoint_every: 10\npatience: 9\nmax_time: 5\nmax_steps: 8\ninit_from: ''\n", &c));
+    CHECK(!c.init_from[0] && !tft_run_config_check_resume(&test_log, "'x'", before, &c));
+    REQUIRE(!take("ema: 0\n", &c));
+    CHECK(tft_run_config_check_resume(&test_log, "'x'", before, &c) == HALAY_ERR_CONFIG &&
+          error_says("'x': 'ema' was 0.5 when the run began and is 0.0 now"));
+    json_object_del(before, "ema"); /* as if written before there was such a key: its default */
+    CHECK(!tft_run_config_check_resume(&test_log, "'x'", before, &c));
+    REQUIRE(!take("max_time: 0\ntrain_samples: 5\n", &c));
+    CHECK(tft_run_config_check_resume(&test_log, "'x'", before, &c) == HALAY_ERR_CONFIG &&
+          error_says("'train_samples' was absent when the run began and is 5 now"));
+    json_decref(before);
+    json_decref(identity);
+
+    tft_run_config_defaults(&c);
+    CHECK(!take("sampling: scale\n", &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG &&
+          error_says("set 'train_samples' too"));
+}
+
 int main(void)
 {
     begin_scratch();
     defaults();
     sources();
     refused();
+    resumed();
     end_scratch();
     return test_end();
 }

@@ -115,11 +115,44 @@ static void sampler(void)
     CHECK(b[0] == 0);
 }
 
+/* Four entities of weights 1, 2, 4, 8 with as many windows each: drawn in that proportion, each at most once. */
+static void weighted_sampler(void)
+{
+    enum { GROUPS = 4, EACH = 1000, ALL = GROUPS * EACH, COUNT = 150, EPOCHS = 40 };
+    static const size_t before[GROUPS + 1] = { 0, EACH, 2 * EACH, 3 * EACH, 4 * EACH };
+    static const double weights[GROUPS] = { 1, 2, 4, 8 };
+    static uint64_t order[ALL], again[ALL];
+    size_t drawn[GROUPS] = { 0 };
+
+    for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
+        unsigned char seen[ALL] = { 0 };
+        REQUIRE(!tft_sampler_draw_weighted(NULL, 3, epoch, before, weights, GROUPS, COUNT, order));
+        for (size_t i = 0; i < COUNT; i++) {
+            CHECK(order[i] < ALL && !seen[order[i]]);
+            seen[order[i]] = 1;
+            drawn[order[i] / EACH]++;
+        }
+    }
+    for (size_t g = 0; g < GROUPS; g++) {
+        double expected = EPOCHS * COUNT * weights[g] / 15;
+        CHECK(fabs((double)drawn[g] - expected) < 5 * sqrt(expected), "group %zu: %zu of %g", g, drawn[g], expected);
+    }
+    REQUIRE(!tft_sampler_draw_weighted(NULL, 3, EPOCHS - 1, before, weights, GROUPS, ALL, again));
+    CHECK(!memcmp(order, again, COUNT * sizeof *order), "the beginning does not depend on how many are drawn");
+    uint64_t sum = 0;
+    for (size_t i = 0; i < ALL; i++)
+        sum += again[i];
+    CHECK(sum == (uint64_t)ALL * (ALL - 1) / 2, "all windows, once each");
+    REQUIRE(!tft_sampler_draw_weighted(NULL, 4, EPOCHS - 1, before, weights, GROUPS, COUNT, again));
+    CHECK(memcmp(order, again, COUNT * sizeof *order), "another seed, the same order");
+}
+
 int main(void)
 {
     losses();
     sums();
     schedule();
     sampler();
+    weighted_sampler();
     return test_end();
 }

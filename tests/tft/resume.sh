@@ -1,0 +1,183 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# A run that is killed and goes on ends with the same bits as one that was never stopped, whatever it was doing when it died,
+# and on another number of ranks too; what is damaged is passed over, what does not fit is refused.
+. "${top_srcdir:?}/tests/tft/shell.sh"
+halayrun=$top_builddir/launcher/halayrun
+[ -x "$halayrun" ] || halayrun=$top_builddir/halayrun
+data=$scratch/piece.htd
+check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
+
+cat >"$scratch/config.yaml" <<'END'
+hidden_size: 8
+heads: 2
+batch_size: 32
+learning_rate: 0.01
+clip: 1
+schedule: cosine
+train_samples: 600
+valid_samples: 64
+eval_every: 12
+checkpoint_every: 5
+epochs: 3
+deterministic: ranks
+threads: 1
+ema: 0.9
+END
+train() {
+    "$tft" train --data "$data" --config "$scratch/config.yaml" "$@"
+}
+# The same as a process of its own, for those that are killed.
+set -- "$tft" train --data "$data" --config "$scratch/config.yaml"
+# What must be equal: the best parameters, where the last checkpoint stands with all its blocks, and the losses.
+outcome() {
+    cat "$1/model.safetensors" "$1"/checkpoints/step-*.safetensors | cksum
+    sed 's/"seconds":[^,]*,//; s/"learning_rate".*//' "$1/metrics.jsonl"
+    grep -h '"step"\|"in_vain"\|"lowest"\|"loss_sum"\|"position"' "$1"/checkpoints/manifest-*.json
+}
+check "never stopped" train --out "$scratch/whole"
+outcome "$scratch/whole" >"$scratch/expected"
+[ "$(find "$scratch/whole/checkpoints" -name 'manifest-*' | wc -l)" -eq 3 ] || wrong "not three checkpoints are kept"
+[ ! -e "$scratch/whole/.checkpoints.stage" ] || wrong "the stage is left"
+check "Python's format" grep -q '"dtype":"F32"' "$scratch/whole/model.safetensors"
+
+# Killed at moments that come from the process's number: at least one file is written, or is being written, each time.
+killed() {
+    tries=0
+    rm -rf "$scratch/killed"
+    while :; do
+        tries=$((tries + 1))
+        "$@" --out "$scratch/killed" --resume >"$scratch/said" 2>&1 &
+        pid=$!
+        if [ $tries -le 6 ]; then
+            # After so many more checkpoints, or parts of one.
+            seen=$(find "$scratch/killed" "$scratch/killed/.checkpoints.stage" -type f 2>/dev/null | cksum)
+            changes=$(((pid + tries) % 4 + 1))
+            while [ $changes -gt 0 ] && kill -0 $pid 2>/dev/null; do
+                now=$(find "$scratch/killed" "$scratch/killed/.checkpoints.stage" -type f 2>/dev/null | cksum)
+                [ "$now" = "$seen" ] || changes=$((changes - 1))
+                seen=$now
+            done
+            kill -9 $pid 2>/dev/null || :
+        fi
+        status=0
+        wait $pid || status=$?
+        [ $status -ne 0 ] || break
+        [ $status -eq 137 ] || { wrong "ended with $status"; tail -n 5 "$scratch/said"; break; }
+    done
+    outcome "$scratch/killed" >"$scratch/got"
+}
+killed "$@"
+check "killed $tries times" cmp "$scratch/expected" "$scratch/got"
+diff "$scratch/expected" "$scratch/got" | head -n 20
+
+# Interrupted by SIGTERM: a checkpoint, no error, and no evaluation that was not due.
+#   interrupted RUN COMMAND...   its checkpoints are in $kept, or in RUN/checkpoints
+kept=
+interrupted() {
+    out=$1
+    shift
+    "$@" --out "$out" >"$scratch/said" 2>&1 &
+    pid=$!
+    until [ -e "${kept:-$out/checkpoints}/manifest-0000000005.json" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    [ $status -eq 0 ] || wrong "SIGTERM: ended with $status: $(tail -n 3 "$scratch/said")"
+    grep -q "interrupted by a signal after [0-9]* steps and .*'--resume' goes on" "$scratch/said" || wrong "SIGTERM: $(tail -n 3 "$scratch/said")"
+}
+interrupted "$scratch/term" "$@"
+refused 1 "'--resume' goes on from them" train --out "$scratch/term"
+# One process a folder at a time.
+"$@" --out "$scratch/term" --resume --epochs 1000 --patience 1000 >"$scratch/other" 2>&1 &
+pid=$!
+until grep -q "going on after step" "$scratch/other" || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+refused 1 "another process is training into '$scratch/term'" train --out "$scratch/term" --resume
+kill -9 $pid
+wait $pid || :
+rm -r "$scratch/term"
+interrupted "$scratch/term" "$@"
+check "go on after SIGTERM" train --out "$scratch/term" --resume
+grep -q "going on after step" "$scratch/said" || wrong "it does not say where it goes on"
+outcome "$scratch/term" >"$scratch/got"
+check "interrupted and gone on" cmp "$scratch/expected" "$scratch/got"
+check "a run that is done stays as it is" train --out "$scratch/term" --resume
+outcome "$scratch/term" >"$scratch/got"
+check "done twice" cmp "$scratch/expected" "$scratch/got"
+
+# On another number of ranks. Signals reach all ranks.
+if [ -x "$halayrun" ]; then
+    ranks() {
+        n=$1
+        shift
+        "$halayrun" -np "$n" "$tft" train --data "$data" --config "$scratch/config.yaml" "$@"
+    }
+    interrupted "$scratch/ranks" "$halayrun" -np 2 "$@"
+    check "go on alone" train --out "$scratch/ranks" --resume --max-steps 30
+    check "go on with four" ranks 4 --out "$scratch/ranks" --resume
+    # It ended once after 30 steps, with an evaluation there that the others do not have.
+    [ -e "$scratch/ranks/checkpoints/manifest-0000000057.json" ] || wrong "four ranks did not reach the end"
+    interrupted "$scratch/more" "$halayrun" -np 2 "$@"
+    check "two ranks, then one" train --out "$scratch/more" --resume
+    outcome "$scratch/more" >"$scratch/got"
+    check "the same bits on other ranks" cmp "$scratch/expected" "$scratch/got"
+fi
+
+# Damage. The newest checkpoint is passed over, with its reason; the one before gives the same end.
+damaged() {
+    rm -rf "$scratch/damaged"
+    cp -r "$scratch/whole" "$scratch/damaged"
+    "$@"
+    check "go on: $*" train --out "$scratch/damaged" --resume
+    grep -q "is not used: $text" "$scratch/said" || wrong "$*: it does not say '$text': $(cat "$scratch/said")"
+    outcome "$scratch/damaged" >"$scratch/got"
+    check "after: $*" cmp "$scratch/expected" "$scratch/got"
+}
+newest=$scratch/damaged/checkpoints/step-0000000057.moment1.safetensors
+flip() {
+    printf '\377' | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+text="a file of it is damaged" damaged flip "$newest" 3000
+text="a file of it has another length" damaged truncate -s 3000 "$newest"
+text="a file of it cannot be read" damaged rm "$newest"
+text="it cannot be read" damaged truncate -s 100 "$scratch/damaged/checkpoints/manifest-0000000057.json"
+text="it is damaged" damaged sed -i 's/"position": [0-9]*/"position": 12/' "$scratch/damaged/checkpoints/manifest-0000000057.json"
+for manifest in "$scratch"/damaged/checkpoints/manifest-*; do truncate -s 50 "$manifest"; done
+refused 1 "none of the 3 checkpoints in" train --out "$scratch/damaged" --resume
+
+# Keys that a run has from its beginning, and those that it may change.
+refused 1 "'hidden_size' was 8 when the run began and is 16 now" train --out "$scratch/whole" --resume --hidden-size 16
+sed 's/encoder: 72/encoder: 48/' "$top_srcdir/data/pjm.yaml" >"$scratch/other.yaml"
+check "prepare otherwise" "$tft" prepare --schema "$scratch/other.yaml" "$top_srcdir/data/pjm" -o "$scratch/other.htd"
+refused 1 "the run began with data of another schema" \
+    "$tft" train --data "$scratch/other.htd" --config "$scratch/config.yaml" --out "$scratch/whole" --resume
+check "one epoch more" train --out "$scratch/whole" --resume --epochs 4 --keep 1 --patience 100
+[ "$(find "$scratch/whole/checkpoints" -name 'manifest-*' | wc -l)" -eq 1 ] || wrong "not one checkpoint is kept"
+check "without checkpoints" train --out "$scratch/none" --keep 0 --max-steps 2 --resume
+grep -q "there is no checkpoint in .*: beginning anew" "$scratch/said" || wrong "it does not say that it begins anew"
+[ ! -e "$scratch/none/checkpoints" ] || wrong "keep 0 made checkpoints"
+
+# A folder of checkpoints alone is enough for forecasts; so is it for another machine.
+check "forecast from a checkpoint" "$tft" predict --checkpoint "$scratch/killed/checkpoints" "$top_srcdir/data/pjm" -o "$scratch/a.csv"
+check "forecast from the run" "$tft" predict --checkpoint "$scratch/killed" "$top_srcdir/data/pjm" -o "$scratch/b.csv"
+check "the same forecasts" cmp "$scratch/a.csv" "$scratch/b.csv"
+kept=$scratch/kept
+interrupted "$scratch/elsewhere" "$@" --checkpoint-dir "$scratch/kept"
+check "on a new machine" train --out "$scratch/machine" --checkpoint-dir "$scratch/kept" --resume
+check "the same run" cmp "$scratch/machine/model.safetensors" "$scratch/killed/model.safetensors"
+
+# Fine-tuning: from another run's parameters, and as far as they fit.
+check "fine-tuning" train --out "$scratch/tuned" --init-from "$scratch/killed" --max-steps 1 --learning-rate 1e-9
+first() {
+    head -n 1 "$1/metrics.jsonl" | sed 's/.*"valid_loss":\([0-9.e-]*\),.*/\1/'
+}
+best=$(sed 's/.*"valid_loss":\([0-9.e-]*\),.*/\1/' "$scratch/killed/metrics.jsonl" | sort -g | head -n 1)
+echo "$(first "$scratch/tuned") $best" | awk '{ exit !($1 - $2 < 1e-4 && $2 - $1 < 1e-4) }' ||
+    wrong "fine-tuning begins at $(first "$scratch/tuned"), not at $best"
+check "fine-tuning with other quantiles" train --out "$scratch/quantiles" --init-from "$scratch/killed" --max-steps 1 --quantiles 0.5
+grep -q "init_from: 2 of [0-9]* tensors are not in" "$scratch/said" || wrong "what does not fit is not said: $(cat "$scratch/said")"
+refused 1 "holds no trained model" train --out "$scratch/nowhere" --init-from "$scratch/nothing"
+check "sampling by scale" train --out "$scratch/scale" --sampling scale --max-steps 2
+if cmp -s "$scratch/scale/model.safetensors" "$scratch/none/model.safetensors"; then wrong "sampling by scale changes nothing"; fi
+finish

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints to resume from: written blocks first, manifest last; read newest first.
+ *
+ * Deleting goes the other way round: manifests that are too old, then the files that no manifest left names. Cleanup:
+ * NULL-initialised, one exit.
+ */
+#include "tft/resume.h"
+#include "tft/document.h"
+#include "tft/paths.h"
+#include "tft/safetensors.h"
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { FORMAT_VERSION = 1 };
+
+static const char *const block_names[TFT_RESUME_BLOCKS] = { "params", "moment1", "moment2", "average" };
+
+enum halay_status tft_resume_init(struct halay_log *log, const char *folder, size_t keep, struct tft_resume *resume)
+{
+    *resume = (struct tft_resume){ .log = log, .folder = strdup(folder), .stage = strdup(""), .keep = keep };
+    if (resume->folder && resume->stage)
+        return HALAY_OK;
+    halay_error(log, "no memory for the checkpoints' folder");
+    tft_resume_fini(resume);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+/* ---- what is there ---- */
+
+/* The step of a manifest's name; 0 if it is none. */
+static int is_manifest(const char *name, uint64_t *step)
+{
+    int end = 0;
+
+    return sscanf(name, "manifest-%10" SCNu64 ".json%n", step, &end) == 1 && end && !name[end];
+}
+
+static int is_block(const char *name)
+{
+    uint64_t step;
+    int end = 0;
+
+    return sscanf(name, "step-%10" SCNu64 ".%n", &step, &end) == 1 && end && strstr(name + end, ".safetensors");
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+    return (left < right) - (left > right);
+}
+
+/* Steps of all manifests, newest first; owned by the caller. A folder that is not there has none. */
+static enum halay_status list_steps(const struct tft_resume *resume, uint64_t **steps, size_t *count)
+{
+    DIR *folder = opendir(resume->folder);
+    size_t n = 0;
+
+    *steps = NULL;
+    *count = 0;
+    if (!folder && errno == ENOENT)
+        return HALAY_OK;
+    if (!folder) {
+        halay_error(resume->log, "cannot read folder '%s': %s", resume->folder, strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        uint64_t step;
+        if (!is_manifest(entry->d_name, &step))
+            continue;
+        uint64_t *more = realloc(*steps, (n + 1) * sizeof *more);
+        if (!more) {
+            halay_error(resume->log, "no memory for the list of checkpoints");
+            closedir(folder);
+            free(*steps);
+            *steps = NULL;
+            return HALAY_ERR_NO_MEMORY;
+        }
+        *steps = more;
+        more[n++] = step;
+    }
+    closedir(folder);
+    if (n)
+        qsort(*steps, n, sizeof **steps, newest_first);
+    *count = n;
+    return HALAY_OK;
+}
+
+int tft_resume_has_any(const struct tft_resume *resume)
+{
+    uint64_t *steps;
+    size_t count;
+
+    if (list_steps(resume, &steps, &count))
+        return 0;
+    free(steps);
+    return count > 0;
+}
+
+static char *manifest_path(const struct tft_resume *resume, uint64_t step)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "manifest-%010" PRIu64 ".json", step);
+    return tft_path_join(resume->log, resume->folder, name);
+}
+
+/* ---- checksums ---- */
+
+static int crc_of_file(const char *path, uint64_t *bytes, uint32_t *crc)
+{
+    unsigned char *buffer = malloc(1 << 20);
+    FILE *file = buffer ? fopen(path, "rbe") : NULL;
+    uLong sum = crc32(0, NULL, 0);
+    size_t n;
+
+    *bytes = 0;
+    while (file && (n = fread(buffer, 1, 1 << 20, file)) > 0) {
+        sum = crc32(sum, buffer, (uInt)n);
+        *bytes += n;
+    }
+    int failed = !file || ferror(file);
+    if (file)
+        fclose(file);
+    free(buffer);
+    *crc = (uint32_t)sum;
+    return failed;
+}
+
+/* Of a manifest, its own entry apart. Numbers are written so that they are read as they were. */
+static uint32_t crc_of_manifest(const json_t *manifest)
+{
+    json_t *rest = json_copy((json_t *)manifest);
+    uLong sum = crc32(0, NULL, 0);
+
+    json_object_del(rest, "crc32");
+    char *text = rest ? json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    if (text)
+        sum = crc32(sum, (const unsigned char *)text, (uInt)strlen(text));
+    free(text);
+    json_decref(rest);
+    return (uint32_t)sum;
+}
+
+/* ---- find ---- */
+
+/* NULL, or what is wrong with a file that a manifest names. */
+static const char *check_file(const struct tft_resume *resume, const json_t *entry)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    uint64_t bytes = 0;
+    uint32_t crc = 0;
+
+    if (!name || strchr(name, '/'))
+        return "it names no file";
+    char *path = tft_path_join(resume->log, resume->folder, name);
+    const char *wrong = NULL;
+    if (!path || crc_of_file(path, &bytes, &crc))
+        wrong = "a file of it cannot be read";
+    else if ((json_int_t)bytes != json_integer_value(json_object_get(entry, "bytes")))
+        wrong = "a file of it has another length";
+    else if ((json_int_t)crc != json_integer_value(json_object_get(entry, "crc32")))
+        wrong = "a file of it is damaged (CRC-32)";
+    free(path);
+    return wrong;
+}
+
+static const char *check_manifest(const struct tft_resume *resume, const json_t *manifest)
+{
+    const json_t *files = json_object_get(manifest, "files"), *best = json_object_get(manifest, "best");
+    const char *wrong = NULL;
+
+    if (json_integer_value(json_object_get(manifest, "format")) != FORMAT_VERSION)
+        return "it is of another version";
+    if (json_integer_value(json_object_get(manifest, "crc32")) != (json_int_t)crc_of_manifest(manifest))
+        return "it is damaged (CRC-32)";
+    if (!json_is_array(files) || !json_is_object(json_object_get(manifest, "run")))
+        return "it is incomplete";
+    for (size_t i = 0; i < json_array_size(files) && !wrong; i++)
+        wrong = check_file(resume, json_array_get(files, i));
+    return !wrong && best ? check_file(resume, best) : wrong;
+}
+
+/* One checkpoint; *manifest stays NULL if it is no good, which is said. */
+static enum halay_status try_step(const struct tft_resume *resume, uint64_t step, json_t **manifest)
+{
+    char *path = manifest_path(resume, step);
+    json_error_t error;
+
+    if (!path)
+        return HALAY_ERR_NO_MEMORY;
+    json_t *m = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    const char *wrong = m ? check_manifest(resume, m) : "it cannot be read";
+    if (wrong) {
+        halay_warning(resume->log, "checkpoint '%s' is not used: %s", path, wrong);
+        json_decref(m);
+    } else {
+        *manifest = m;
+    }
+    free(path);
+    return HALAY_OK;
+}
+
+enum halay_status tft_resume_find(const struct tft_resume *resume, json_t **manifest)
+{
+    uint64_t *steps;
+    size_t count;
+    enum halay_status status = list_steps(resume, &steps, &count);
+
+    *manifest = NULL;
+    for (size_t i = 0; i < count && !*manifest && !status; i++)
+        status = try_step(resume, steps[i], manifest);
+    free(steps);
+    if (!status && count && !*manifest) {
+        halay_error(resume->log, "none of the %zu checkpoints in '%s' can be used", count, resume->folder);
+        status = HALAY_ERR_FORMAT;
+    }
+    return status;
+}
+
+enum halay_status tft_resume_state_of(const struct tft_resume *resume, const json_t *manifest, const json_t **run,
+                                      struct tft_resume_state *state)
+{
+    json_int_t step, samples, epoch, position, loss_steps;
+    int judged, in_vain, halvings, pending;
+    struct tft_resume_state s = { 0 };
+
+    *run = json_object_get(manifest, "run");
+    if (json_unpack((json_t *)json_object_get(manifest, "state"), "{sI sI sI sI sI sF sF sF sF si si si sb}", "step",
+                    &step, "samples", &samples, "epoch", &epoch, "position", &position, "loss_steps", &loss_steps,
+                    "loss_sum", &s.loss_sum, "lowest", &s.lowest, "mark", &s.mark, "seconds", &s.seconds, "judged",
+                    &judged, "in_vain", &in_vain, "halvings", &halvings, "pending", &pending)) {
+        halay_error(resume->log, "the checkpoint in '%s' does not say where training stood", resume->folder);
+        return HALAY_ERR_FORMAT;
+    }
+    s.step = (uint64_t)step;
+    s.samples = (uint64_t)samples;
+    s.epoch = (uint64_t)epoch;
+    s.position = (uint64_t)position;
+    s.loss_steps = (uint64_t)loss_steps;
+    s.judged = judged;
+    s.in_vain = in_vain;
+    s.halvings = halvings;
+    s.pending = pending;
+    *state = s;
+    return HALAY_OK;
+}
+
+static enum halay_status read_entry(const struct tft_resume *resume, const json_t *entry,
+                                    const struct tft_param_table *table, float *values)
+{
+    char *path = tft_path_join(resume->log, resume->folder, json_string_value(json_object_get(entry, "name")));
+    enum halay_status status =
+        path ? tft_safetensors_read(resume->log, path, table, values, NULL) : HALAY_ERR_NO_MEMORY;
+
+    free(path);
+    return status;
+}
+
+/* Of a list of files, the one of a block; NULL if there is none. */
+static json_t *find_block(const json_t *files, enum tft_resume_block block)
+{
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        json_t *entry = json_array_get(files, i);
+        const char *what = json_string_value(json_object_get(entry, "block"));
+        if (what && !strcmp(what, block_names[block]))
+            return entry;
+    }
+    return NULL;
+}
+
+enum halay_status tft_resume_read(const struct tft_resume *resume, const json_t *manifest, enum tft_resume_block block,
+                                  const struct tft_param_table *table, float *values)
+{
+    const json_t *entry = find_block(json_object_get(manifest, "files"), block);
+
+    if (entry)
+        return read_entry(resume, entry, table, values);
+    halay_error(resume->log, "the checkpoint in '%s' has no block '%s'", resume->folder, block_names[block]);
+    return HALAY_ERR_FORMAT;
+}
+
+/* Hold this value instead of the one before. */
+static void hold(json_t **place, json_t *value)
+{
+    json_incref(value);
+    json_decref(*place);
+    *place = value;
+}
+
+enum halay_status tft_resume_take_over(struct tft_resume *resume, const json_t *manifest,
+                                       const struct tft_param_table *table, float *best, long long *step)
+{
+    json_t *entry = json_object_get(manifest, "best");
+    enum halay_status status = entry ? read_entry(resume, entry, table, best) : HALAY_OK;
+
+    if (status)
+        return status;
+    *step = entry ? (long long)json_integer_value(json_object_get(entry, "step")) : -1;
+    hold(&resume->best, entry);
+    hold(&resume->files, json_object_get(manifest, "files"));
+    return HALAY_OK;
+}
+
+/* ---- save ---- */
+
+/* ".NAME.stage" beside the folder, if that is on the same file system; "" if what is not finished must lie in it. */
+static char *find_stage(struct halay_log *log, const char *folder)
+{
+    char *parent_of = strdup(folder), *name_of = strdup(folder), *stage = NULL;
+    struct stat here, beside;
+
+    if (!parent_of || !name_of || asprintf(&stage, "%s/.%s.stage", dirname(parent_of), basename(name_of)) < 0)
+        stage = NULL;
+    free(parent_of);
+    free(name_of);
+    if (!stage) {
+        halay_error(log, "no memory for the name of the checkpoints' stage");
+        return NULL;
+    }
+    int made = !mkdir(stage, 0777) || errno == EEXIST;
+    if (!made || stat(stage, &beside) || stat(folder, &here) || here.st_dev != beside.st_dev ||
+        access(stage, W_OK | X_OK)) {
+        if (made)
+            rmdir(stage);
+        *stage = '\0';
+    }
+    return stage;
+}
+
+/* What a process that was killed left there. */
+static void clean_stage(const char *stage)
+{
+    DIR *folder = *stage ? opendir(stage) : NULL;
+
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder)
+        closedir(folder);
+}
+
+static enum halay_status make_folders(struct tft_resume *resume)
+{
+    enum halay_status status;
+
+    if (*resume->stage)
+        return HALAY_OK;
+    status = tft_make_folder(resume->log, resume->folder);
+    if (status)
+        return status;
+    char *stage = find_stage(resume->log, resume->folder);
+    if (!stage)
+        return HALAY_ERR_NO_MEMORY;
+    free(resume->stage);
+    resume->stage = stage;
+    clean_stage(stage);
+    return HALAY_OK;
+}
+
+/* Write a block; *entry: what the manifest will say of it. */
+static enum halay_status save_block(const struct tft_resume *resume, uint64_t step, enum tft_resume_block block,
+                                    const struct tft_param_table *table, const float *values, json_t **entry)
+{
+    char name[96];
+    uint64_t bytes = 0;
+    uint32_t crc = 0;
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    snprintf(name, sizeof name, "step-%010" PRIu64 ".%s.safetensors", step, block_names[block]);
+    char *path = tft_path_join(resume->log, resume->folder, name);
+    json_t *metadata = json_pack("{ss ss}", "format", "halay-tft", "block", block_names[block]);
+    if (path && metadata)
+        status = tft_safetensors_write_staged(resume->log, resume->stage, path, table, values, metadata);
+    json_decref(metadata);
+    if (!status && crc_of_file(path, &bytes, &crc)) {
+        halay_error(resume->log, "cannot read '%s' again: %s", path, strerror(errno));
+        status = HALAY_ERR_SYSTEM;
+    }
+    free(path);
+    if (status)
+        return status;
+    *entry = json_pack("{ss ss sI sI sI}", "name", name, "block", block_names[block], "step", (json_int_t)step, "bytes",
+                       (json_int_t)bytes, "crc32", (json_int_t)crc);
+    return *entry ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+static json_t *make_state(const struct tft_resume_state *s)
+{
+    return json_pack("{sI sI sI sI sI sf sf sf sf si si si sb}", "step", (json_int_t)s->step, "samples",
+                     (json_int_t)s->samples, "epoch", (json_int_t)s->epoch, "position", (json_int_t)s->position,
+                     "loss_steps", (json_int_t)s->loss_steps, "loss_sum", s->loss_sum, "lowest", s->lowest, "mark",
+                     s->mark, "seconds", s->seconds, "judged", s->judged, "in_vain", s->in_vain, "halvings",
+                     s->halvings, "pending", s->pending);
+}
+
+static enum halay_status save_manifest(const struct tft_resume *resume, const json_t *run,
+                                       const struct tft_resume_state *state, json_t *files)
+{
+    struct tft_output out;
+    char *path = manifest_path(resume, state->step);
+    json_t *manifest = json_pack("{si ss sO so sO}", "format", FORMAT_VERSION, "halay", halay_version(), "run", run,
+                                 "state", make_state(state), "files", files);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (manifest && resume->best && json_object_set(manifest, "best", resume->best)) {
+        json_decref(manifest);
+        manifest = NULL;
+    }
+    if (path && manifest &&
+        !json_object_set_new(manifest, "crc32", json_integer((json_int_t)crc_of_manifest(manifest))))
+        status = tft_output_open_staged(resume->log, resume->stage, path, &out);
+    if (!status) {
+        json_dumpf(manifest, out.file, JSON_INDENT(1));
+        fputc('\n', out.file);
+        status = tft_output_commit(&out);
+    }
+    json_decref(manifest);
+    free(path);
+    return status;
+}
+
+/* Does one of the manifests left name the file? What cannot be read may name anything. */
+static int is_named(const struct tft_resume *resume, const uint64_t *steps, size_t count, const char *name)
+{
+    int named = 0;
+
+    for (size_t i = 0; i < count && !named; i++) {
+        char *path = manifest_path(resume, steps[i]);
+        json_t *m = path ? json_load_file(path, 0, NULL) : NULL, *files = json_object_get(m, "files");
+        const char *best = json_string_value(json_object_get(json_object_get(m, "best"), "name"));
+        named = !m || (best && !strcmp(best, name));
+        for (size_t k = 0; k < json_array_size(files) && !named; k++) {
+            const char *other = json_string_value(json_object_get(json_array_get(files, k), "name"));
+            named = other && !strcmp(other, name);
+        }
+        json_decref(m);
+        free(path);
+    }
+    return named;
+}
+
+/* Old checkpoints go; what cannot be deleted stays, and does no harm. */
+static void prune(const struct tft_resume *resume)
+{
+    uint64_t *steps;
+    size_t count;
+
+    if (list_steps(resume, &steps, &count))
+        return;
+    for (size_t i = resume->keep; i < count; i++) {
+        char *path = manifest_path(resume, steps[i]);
+        if (path)
+            unlink(path);
+        free(path);
+    }
+    count = count < resume->keep ? count : resume->keep;
+    DIR *folder = opendir(resume->folder);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (is_block(entry->d_name) && !is_named(resume, steps, count, entry->d_name))
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder)
+        closedir(folder);
+    free(steps);
+}
+
+enum halay_status tft_resume_save(struct tft_resume *resume, const json_t *run, const struct tft_resume_state *state,
+                                  const struct tft_param_table *table, const float *const blocks[TFT_RESUME_BLOCKS])
+{
+    json_t *files = json_array();
+    enum halay_status status = files ? make_folders(resume) : HALAY_ERR_NO_MEMORY;
+
+    for (int block = 0; block < TFT_RESUME_BLOCKS && !status; block++) {
+        json_t *entry = NULL;
+        if (!blocks[block])
+            continue;
+        status = save_block(resume, state->step, (enum tft_resume_block)block, table, blocks[block], &entry);
+        if (!status && json_array_append_new(files, entry))
+            status = HALAY_ERR_NO_MEMORY;
+    }
+    if (!status)
+        status = save_manifest(resume, run, state, files);
+    if (!status) {
+        hold(&resume->files, files);
+        prune(resume);
+    }
+    json_decref(files);
+    return status;
+}
+
+void tft_resume_set_best(struct tft_resume *resume, enum tft_resume_block block)
+{
+    hold(&resume->best, find_block(resume->files, block));
+}
+
+void tft_resume_fini(struct tft_resume *resume)
+{
+    if (resume->stage && *resume->stage)
+        rmdir(resume->stage);
+    free(resume->stage);
+    free(resume->folder);
+    json_decref(resume->best);
+    json_decref(resume->files);
+    *resume = (struct tft_resume){ 0 };
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer: what a training holds, for train.c and the files that set it up.
+ */
+#ifndef HALAY_TFT_TRAINER_H
+#define HALAY_TFT_TRAINER_H
+
+#include "tft/adam.h"
+#include "tft/exchange.h"
+#include "tft/progress.h"
+#include "tft/resume.h"
+#include "tft/train.h"
+#include "tft/windows.h"
+
+/* Sums over the ranks that each step brings. */
+enum { TFT_STEP_LOSS, TFT_STEP_STOP, TFT_STEP_INTERRUPT, TFT_STEP_NUMBERS };
+
+struct tft_trainer {
+    struct halay_log *log; /* borrowed, as the next five */
+    struct halay_context *ctx;
+    const struct tft_run_config *config;
+    const struct tft_data *data;
+    const struct tft_train_options *options;
+    int rank, ranks;
+    json_t *run;              /* owned: the run's description; rank 0 */
+    struct tft_resume resume; /* rank 0 */
+    int locks[2];             /* owned: on the run's folder and on that of the checkpoints; rank 0; -1: none */
+
+    struct tft_model *model;
+    const struct tft_param_table *table; /* the model's */
+    struct tft_pool *pool;
+    struct tft_workers *workers;
+    struct tft_exchange exchange;
+    struct tft_adam adam;
+    float *blocks, *params; /* blocks is owned: parameters, both moments, the average if there is one */
+    float *average;         /* of the parameters; NULL: none is kept */
+
+    struct tft_windows train, valid;
+    uint64_t *order, *valid_order; /* owned: windows of this epoch; of each validation, in order */
+    double *weights;               /* owned: of the entities, for the sampler; NULL: all alike */
+    size_t *before;                /* owned: training windows before each of them, and all; if there are weights */
+    size_t epoch_samples, valid_samples, batch;
+    uint64_t epoch_steps, total_steps;
+    double numbers[TFT_STEP_NUMBERS]; /* summed over the ranks with each step */
+    struct halay_tensor *numbers_tensor;
+
+    struct tft_progress progress;  /* rank 0 */
+    struct tft_resume_state state; /* the same on every rank, but for the seconds */
+    int begun, saved;              /* rank 0: the folder has this run's description, its parameters */
+    uint64_t said_samples;
+    int64_t said_us;
+    long long said_waited_us;
+    int stop;        /* after this step, with an evaluation */
+    int interrupted; /* after this step, without; the signal's number if it came here */
+};
+
+/* Make everything; the first step is what state says. On error fini still has to be called. */
+enum halay_status tft_trainer_init(struct tft_trainer *trainer);
+void tft_trainer_fini(struct tft_trainer *trainer);
+
+/* The parameters that are evaluated and kept: their moving average if there is one. */
+static inline const float *tft_trainer_best_params(const struct tft_trainer *t)
+{
+    return t->average ? t->average : t->params;
+}
+
+/* Rank 0: the parameters of this step are the best so far; write them. Nothing on the others. */
+enum halay_status tft_trainer_keep(struct tft_trainer *trainer, const float *params, uint64_t step);
+
+#endif
