@@ -26,6 +26,8 @@ static const char help[] = "usage: halay-tft train --data DATA.htd --out RUN [--
                            "  --resume        go on from the newest good checkpoint; without one, begin\n"
                            "  --checkpoint-dir FOLDER\n"
                            "                  where checkpoints are kept (RUN/checkpoints)\n"
+                           "  --find-learning-rate\n"
+                           "                  try rates from 1e-6 to 1 in 100 steps, say which one to take, write nothing\n"
                            "\n"
                            "SIGTERM and SIGINT end it after a step, with a checkpoint; a second one at once.\n"
                            "\n"
@@ -105,12 +107,13 @@ int tft_cmd_train(struct halay_log *log, int argc, char **argv)
     const char *data = NULL, *out = NULL, *file = NULL, *checkpoints = NULL;
     struct given given = { 0 };
     struct tft_run_config config;
-    int resume = 0;
+    int resume = 0, finds_rate = 0;
     const struct tft_option list[] = { { "data", 0, &data, NULL },
                                        { "out", 'o', &out, NULL },
                                        { "config", 0, &file, NULL },
                                        { "checkpoint-dir", 0, &checkpoints, NULL },
                                        { "resume", 0, NULL, &resume },
+                                       { "find-learning-rate", 0, NULL, &finds_rate },
                                        { NULL, 0, NULL, NULL } };
     const struct tft_options options = { .log = log,
                                          .command = "halay-tft train",
@@ -128,12 +131,16 @@ int tft_cmd_train(struct halay_log *log, int argc, char **argv)
         return tft_exit_status(resolved);
     if (!data)
         return tft_options_missing(&options, "--data");
-    if (!out)
+    if (!out && !finds_rate)
         return tft_options_missing(&options, "--out");
-    char *beside = checkpoints ? NULL : tft_path_join(log, out, "checkpoints");
-    if (!checkpoints && !beside)
+    char *beside = checkpoints || !out ? NULL : tft_path_join(log, out, "checkpoints");
+    if (!checkpoints && out && !beside)
         return TFT_EXIT_FAILED;
-    const struct tft_train_options how = { .folder = out, .checkpoints = beside ? beside : checkpoints, .resume = resume };
+    const struct tft_train_options how = { .folder = out,
+                                           .checkpoints = beside ? beside : checkpoints,
+                                           .resume = resume,
+                                           .finds_rate = finds_rate,
+                                           .report = stdout };
     status = train(log, &config, data, &how) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
     free(beside);
     return status;

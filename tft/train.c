@@ -20,109 +20,11 @@
 #include "tft/checkpoint.h"
 #include "tft/evaluate.h"
 #include "tft/interrupt.h"
-#include "tft/sampler.h"
-#include "tft/schedule.h"
+#include "tft/rate_finder.h"
 #include "tft/trainer.h"
-#include "tft/vector.h"
 #include <math.h>
 #include <string.h>
 #include <zlib.h>
-
-/* ---- one step ---- */
-
-static enum halay_status local_step(struct tft_trainer *t, const struct tft_gather *gather, size_t samples)
-{
-    size_t granule = (size_t)t->config->granule, granules = (samples + granule - 1) / granule;
-    size_t targets = tft_gather_targets(gather, 0, samples);
-    struct tft_step step = {
-        .params = t->params,
-        .gradients = t->exchange.gradients,
-        .seed = (uint32_t)t->config->seed,
-        .step = (uint32_t)t->state.step,
-        .samples = samples,
-        .loss_scale = targets ? 1.0 / (double)targets : 0,
-        .fill = tft_gather_fill,
-        .fill_arg = (void *)gather,
-        .final = tft_exchange_submit,
-        .final_arg = &t->exchange,
-    };
-    int exact = t->config->deterministic == 2;
-    enum halay_status status = tft_granules_of_rank(granules, t->rank, t->ranks, exact, &step.first, &step.count);
-
-    if (!status)
-        status = tft_step_run(t->workers, &step, &t->numbers[TFT_STEP_LOSS]);
-    return status ? status : tft_exchange_status(&t->exchange);
-}
-
-/* average = decay average + (1 - decay) params; in the first steps less of what it began with: decay is at most
- * (1 + step) / (10 + step), as TensorFlow has it. */
-TFT_VECTOR static void average_block(float *restrict average, const float *restrict params, size_t n, float decay)
-{
-    for (size_t i = 0; i < n; i++)
-        average[i] += (1 - decay) * (params[i] - average[i]);
-}
-
-static void average_share(void *arg, int thread)
-{
-    struct tft_trainer *t = arg;
-    size_t threads = (size_t)tft_pool_threads(t->pool), n = t->table->reals;
-    size_t first = n * (size_t)thread / threads, end = n * ((size_t)thread + 1) / threads;
-    double step = (double)t->state.step, decay = fmin(t->config->ema, (1 + step) / (10 + step));
-
-    average_block(t->average + first, t->params + first, end - first, (float)decay);
-}
-
-static enum halay_status update(struct tft_trainer *t)
-{
-    double highest =
-        tft_schedule_scale((enum tft_lr_scaling)t->config->scale_learning_rate, t->config->learning_rate, t->ranks);
-
-    t->adam.learning_rate = tft_schedule_rate((enum tft_schedule)t->config->schedule, highest, t->state.step,
-                                              t->total_steps, t->state.halvings);
-    enum halay_status status = tft_adam_step(&t->adam, t->pool, t->table, t->params, t->exchange.gradients,
-                                             tft_exchange_wait, &t->exchange, NULL);
-    if (!status && t->average)
-        tft_pool_run(t->pool, average_share, t);
-    return status;
-}
-
-/* A step on the next samples of the epoch. */
-static enum halay_status train_step(struct tft_trainer *t, size_t samples)
-{
-    const struct tft_gather gather = { .windows = &t->train, .numbers = t->order, .base = t->state.position };
-    struct halay_request *request;
-    enum halay_status status = local_step(t, &gather, samples);
-
-    if (status)
-        return status;
-    t->numbers[TFT_STEP_INTERRUPT] = tft_interrupt_seen() != 0;
-    t->numbers[TFT_STEP_STOP] =
-        t->rank == 0 && t->config->max_time > 0 && tft_progress_seconds(&t->progress) >= t->config->max_time;
-    status = halay_submit(t->numbers_tensor, NULL, NULL, &request);
-    if (status)
-        return status;
-    status = update(t);
-    enum halay_status summed = halay_wait(request, -1);
-    halay_request_free(request);
-    if (status || summed)
-        return status ? status : summed;
-    if (!isfinite(t->numbers[TFT_STEP_LOSS])) {
-        halay_error(t->log, "the loss of step %llu is not finite: a lower learning_rate or clip_mode: global may help",
-                    (unsigned long long)t->state.step + 1);
-        return HALAY_ERR_FORMAT;
-    }
-    t->state.step++;
-    t->state.samples += samples;
-    t->state.position += samples;
-    t->state.loss_sum += t->numbers[TFT_STEP_LOSS];
-    t->state.loss_steps++;
-    t->stop |= t->numbers[TFT_STEP_STOP] > 0 || t->state.step >= t->total_steps;
-    t->interrupted |= t->numbers[TFT_STEP_INTERRUPT] > 0;
-    if (t->rank == 0)
-        tft_progress_step(&t->progress, &(struct tft_progress_step){ t->state.step, t->state.epoch + 1,
-                                                                     t->state.samples, t->numbers[TFT_STEP_LOSS] });
-    return HALAY_OK;
-}
 
 /* ---- evaluation ---- */
 
@@ -249,26 +151,22 @@ static enum halay_status evaluate(struct tft_trainer *t)
 
 /* ---- the loop ---- */
 
-static enum halay_status draw_order(struct tft_trainer *t)
-{
-    uint32_t seed = (uint32_t)t->config->seed, epoch = (uint32_t)t->state.epoch;
-
-    if (t->weights)
-        return tft_sampler_draw_weighted(t->log, seed, epoch, t->before, t->weights, t->data->entity_count,
-                                         t->epoch_samples, t->order);
-    tft_sampler_draw(seed, epoch, t->train.count, t->epoch_samples, t->order);
-    return HALAY_OK;
-}
-
 /* A step, and what is due after it. */
 static enum halay_status advance(struct tft_trainer *t)
 {
     uint64_t every = (uint64_t)t->config->eval_every, save_every = (uint64_t)t->config->checkpoint_every;
-    size_t left = t->epoch_samples - t->state.position;
-    enum halay_status status = train_step(t, left < t->batch ? left : t->batch);
+    enum halay_status status = tft_trainer_step(t, tft_trainer_rate(t));
 
     if (status)
         return status;
+    if (!isfinite(t->numbers[TFT_STEP_LOSS])) {
+        halay_error(t->log, "the loss of step %llu is not finite: a lower learning_rate or clip_mode: global may help",
+                    (unsigned long long)t->state.step);
+        return HALAY_ERR_FORMAT;
+    }
+    if (t->rank == 0)
+        tft_progress_step(&t->progress, &(struct tft_progress_step){ t->state.step, t->state.epoch + 1,
+                                                                     t->state.samples, t->numbers[TFT_STEP_LOSS] });
     int due = every ? t->state.step % every == 0 : t->state.position == t->epoch_samples;
     if (due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0))
         status = save_checkpoint(t, due || (t->stop && !t->interrupted));
@@ -278,7 +176,7 @@ static enum halay_status advance(struct tft_trainer *t)
 /* From where the state stands. */
 static enum halay_status run_epoch(struct tft_trainer *t)
 {
-    enum halay_status status = draw_order(t);
+    enum halay_status status = tft_trainer_draw_order(t);
 
     if (!status && t->state.pending)
         status = evaluate(t);
@@ -339,6 +237,11 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     status = tft_trainer_init(&t);
     if (!status && t.rank == 0)
         say_beginning(&t);
+    if (options->finds_rate) {
+        status = status ? status : tft_find_learning_rate(&t, options->report);
+        tft_trainer_fini(&t);
+        return status;
+    }
     t.said_us = halay_now_us();
     t.said_samples = t.state.samples;
     t.stop = t.state.in_vain >= config->patience || t.state.step >= t.total_steps;

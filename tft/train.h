@@ -12,11 +12,14 @@
 #include "halay.h"
 #include "tft/data.h"
 #include "tft/run_config.h"
+#include <stdio.h>
 
 struct tft_train_options {
     const char *folder;      /* the run's */
     const char *checkpoints; /* the folder of its checkpoints */
     int resume;              /* go on from the newest of them, if there is one */
+    int finds_rate;          /* look for a learning rate (tft/rate_finder.h) and write nothing; folders are not used */
+    FILE *report;            /* where it says what it found */
 };
 
 /*

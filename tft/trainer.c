@@ -240,6 +240,9 @@ static enum halay_status begin_state(struct tft_trainer *t)
     json_t *manifest = NULL;
     enum halay_status status;
 
+    if (t->options->finds_rate)
+        return t->config->init_from[0] ? init_from(t) : HALAY_OK;
+
     t->run = tft_checkpoint_describe(t->log, t->config, t->data);
     if (!t->run)
         return HALAY_ERR_NO_MEMORY;

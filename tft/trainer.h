@@ -58,6 +58,14 @@ struct tft_trainer {
 enum halay_status tft_trainer_init(struct tft_trainer *trainer);
 void tft_trainer_fini(struct tft_trainer *trainer);
 
+/* The windows of this epoch, in order. */
+enum halay_status tft_trainer_draw_order(struct tft_trainer *trainer);
+/* The schedule's learning rate for the next step. */
+double tft_trainer_rate(const struct tft_trainer *trainer);
+/* A step on the next samples of the epoch: state goes on, numbers[TFT_STEP_LOSS] is the batch's loss, which may be not finite
+ * (the parameters then are so too); stop and interrupted are set where they apply. The same on every rank. */
+enum halay_status tft_trainer_step(struct tft_trainer *trainer, double learning_rate);
+
 /* The parameters that are evaluated and kept: their moving average if there is one. */
 static inline const float *tft_trainer_best_params(const struct tft_trainer *t)
 {

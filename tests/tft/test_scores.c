@@ -147,6 +147,26 @@ static void weighted_sampler(void)
     CHECK(memcmp(order, again, COUNT * sizeof *order), "another seed, the same order");
 }
 
+/* Losses that fall fastest at 1e-3, are lowest at 1e-2 or so, and explode after it. */
+static void rate_finder(void)
+{
+    double rates[TFT_SCHEDULE_STEPS], losses[TFT_SCHEDULE_STEPS];
+
+    for (size_t i = 0; i < TFT_SCHEDULE_STEPS; i++) {
+        double x = -6 + 6.0 * (double)i / (TFT_SCHEDULE_STEPS - 1);
+        rates[i] = pow(10, x);
+        losses[i] = 1 - 0.8 / (1 + exp(-6 * (x + 3))) + (x > -1 ? pow(10, 3 * (x + 1)) : 0);
+    }
+    double rate = tft_schedule_suggest(rates, losses, TFT_SCHEDULE_STEPS);
+    CHECK(rate > 5e-4 && rate < 1e-2, "%g", rate);
+    losses[70] = NAN; /* what comes after it does not count */
+    CHECK(tft_schedule_suggest(rates, losses, TFT_SCHEDULE_STEPS) == tft_schedule_suggest(rates, losses, 70));
+    for (size_t i = 0; i < TFT_SCHEDULE_STEPS; i++)
+        losses[i] = 1 + (double)i;
+    CHECK(tft_schedule_suggest(rates, losses, TFT_SCHEDULE_STEPS) == 0, "it never falls");
+    CHECK(tft_schedule_suggest(rates, losses, 0) == 0 && tft_schedule_suggest(rates, losses, 1) == 0);
+}
+
 int main(void)
 {
     losses();
@@ -154,5 +174,6 @@ int main(void)
     schedule();
     sampler();
     weighted_sampler();
+    rate_finder();
     return test_end();
 }

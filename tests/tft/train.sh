@@ -53,6 +53,10 @@ check "the same bits on one thread and two" cmp "$run/model.safetensors" "$scrat
 check "train with another seed" train --out "$scratch/seed" --seed 2 --max-steps 20
 if cmp -s "$run/model.safetensors" "$scratch/seed/model.safetensors"; then wrong "another seed gave the same parameters"; fi
 
+# A learning rate is found, within the range that it tries, and nothing is written.
+check "find a learning rate" train --find-learning-rate --threads 2
+grep -qE '^learning_rate: [0-9.]+e-0[1-5]$' "$scratch/said" || wrong "no learning rate: $(tail -n 3 "$scratch/said")"
+
 check "evaluate" "$tft" evaluate --checkpoint "$run" --data "$data" --split test --stride 24 --json "$scratch/scores.json"
 for key in split windows stride q_risk q_risk_by_horizon_mean mae rmse smape mase wql coverage_p10_p90 crossing naive by_entity by_horizon; do
     grep -q "^ \"$key\":" "$scratch/scores.json" || wrong "evaluate --json has no key '$key'"

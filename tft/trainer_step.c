@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One step of the trainer: this rank's granules, the sums over the ranks, the update.
+ */
+#include "tft/batches.h"
+#include "tft/interrupt.h"
+#include "tft/sampler.h"
+#include "tft/schedule.h"
+#include "tft/trainer.h"
+#include "tft/vector.h"
+#include <math.h>
+
+static enum halay_status local_step(struct tft_trainer *t, const struct tft_gather *gather, size_t samples)
+{
+    size_t granule = (size_t)t->config->granule, granules = (samples + granule - 1) / granule;
+    size_t targets = tft_gather_targets(gather, 0, samples);
+    struct tft_step step = {
+        .params = t->params,
+        .gradients = t->exchange.gradients,
+        .seed = (uint32_t)t->config->seed,
+        .step = (uint32_t)t->state.step,
+        .samples = samples,
+        .loss_scale = targets ? 1.0 / (double)targets : 0,
+        .fill = tft_gather_fill,
+        .fill_arg = (void *)gather,
+        .final = tft_exchange_submit,
+        .final_arg = &t->exchange,
+    };
+    int exact = t->config->deterministic == 2;
+    enum halay_status status = tft_granules_of_rank(granules, t->rank, t->ranks, exact, &step.first, &step.count);
+
+    if (!status)
+        status = tft_step_run(t->workers, &step, &t->numbers[TFT_STEP_LOSS]);
+    return status ? status : tft_exchange_status(&t->exchange);
+}
+
+/* average = decay average + (1 - decay) params; in the first steps less of what it began with: decay is at most
+ * (1 + step) / (10 + step), as TensorFlow has it. */
+TFT_VECTOR static void average_block(float *restrict average, const float *restrict params, size_t n, float decay)
+{
+    for (size_t i = 0; i < n; i++)
+        average[i] += (1 - decay) * (params[i] - average[i]);
+}
+
+static void average_share(void *arg, int thread)
+{
+    struct tft_trainer *t = arg;
+    size_t threads = (size_t)tft_pool_threads(t->pool), n = t->table->reals;
+    size_t first = n * (size_t)thread / threads, end = n * ((size_t)thread + 1) / threads;
+    double step = (double)t->state.step, decay = fmin(t->config->ema, (1 + step) / (10 + step));
+
+    average_block(t->average + first, t->params + first, end - first, (float)decay);
+}
+
+static enum halay_status update(struct tft_trainer *t, double learning_rate)
+{
+    t->adam.learning_rate = learning_rate;
+    enum halay_status status = tft_adam_step(&t->adam, t->pool, t->table, t->params, t->exchange.gradients,
+                                             tft_exchange_wait, &t->exchange, NULL);
+    if (!status && t->average)
+        tft_pool_run(t->pool, average_share, t);
+    return status;
+}
+
+double tft_trainer_rate(const struct tft_trainer *t)
+{
+    double highest =
+        tft_schedule_scale((enum tft_lr_scaling)t->config->scale_learning_rate, t->config->learning_rate, t->ranks);
+
+    return tft_schedule_rate((enum tft_schedule)t->config->schedule, highest, t->state.step, t->total_steps,
+                             t->state.halvings);
+}
+
+enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
+{
+    size_t left = t->epoch_samples - t->state.position, samples = left < t->batch ? left : t->batch;
+    const struct tft_gather gather = { .windows = &t->train, .numbers = t->order, .base = t->state.position };
+    struct halay_request *request;
+    enum halay_status status = local_step(t, &gather, samples);
+
+    if (status)
+        return status;
+    t->numbers[TFT_STEP_INTERRUPT] = tft_interrupt_seen() != 0;
+    t->numbers[TFT_STEP_STOP] =
+        t->rank == 0 && t->config->max_time > 0 && tft_progress_seconds(&t->progress) >= t->config->max_time;
+    status = halay_submit(t->numbers_tensor, NULL, NULL, &request);
+    if (status)
+        return status;
+    status = update(t, learning_rate);
+    enum halay_status summed = halay_wait(request, -1);
+    halay_request_free(request);
+    if (status || summed)
+        return status ? status : summed;
+    t->state.step++;
+    t->state.samples += samples;
+    t->state.position += samples;
+    t->state.loss_sum += t->numbers[TFT_STEP_LOSS];
+    t->state.loss_steps++;
+    t->stop |= t->numbers[TFT_STEP_STOP] > 0 || t->state.step >= t->total_steps;
+    t->interrupted |= t->numbers[TFT_STEP_INTERRUPT] > 0;
+    return HALAY_OK;
+}
+
+enum halay_status tft_trainer_draw_order(struct tft_trainer *t)
+{
+    uint32_t seed = (uint32_t)t->config->seed, epoch = (uint32_t)t->state.epoch;
+
+    if (t->weights)
+        return tft_sampler_draw_weighted(t->log, seed, epoch, t->before, t->weights, t->data->entity_count,
+                                         t->epoch_samples, t->order);
+    tft_sampler_draw(seed, epoch, t->train.count, t->epoch_samples, t->order);
+    return HALAY_OK;
+}
