@@ -46,6 +46,7 @@ struct halay_link {
     struct link_peer *peers; /* owned: size of them */
     enum halay_status status; /* the transport's, kept; a lost peer is none: the others are still reached */
     int is_deaf;              /* nothing is received any more */
+    int is_behind;            /* a receive was posted that no progress has looked at */
     _Atomic uint64_t sent; /* a counter; relaxed */
     int64_t looked_us; /* the last look; 0: none */
 };
@@ -230,6 +231,7 @@ static enum halay_status receive_from(struct halay_link *link, int r, halay_link
                 return status;
             if (peer->in_header.bytes > HALAY_FRAME_BYTES) {
                 peer->in_rest = 1;
+                link->is_behind = 1; /* it may be there already, and what came before its receive rings no bell again */
                 post_receive(link, r);
                 continue;
             }
@@ -245,19 +247,12 @@ static enum halay_status receive_from(struct halay_link *link, int r, halay_link
     return HALAY_OK;
 }
 
-enum halay_status halay_link_receive(struct halay_link *link, halay_link_handler handler, void *arg, int *messages,
-                                     int *rank)
+/* Progress once and take what is there from everybody; *messages grows. */
+static enum halay_status look(struct halay_link *link, halay_link_handler handler, void *arg, int *messages, int *rank)
 {
-    enum halay_status progress = HALAY_OK;
+    enum halay_status progress = link->status == HALAY_OK ? link->t->ops->progress(link->t) : HALAY_OK;
 
-    *messages = 0;
-    if (!link->t)
-        return HALAY_OK;
-    for (int r = 0; r < link->size && link->status == HALAY_OK && !link->is_deaf; r++)
-        if (link->peers[r].is_used && !link->peers[r].in_posted)
-            post_receive(link, r);
-    if (link->status == HALAY_OK)
-        progress = link->t->ops->progress(link->t);
+    link->is_behind = 0;
     if (progress != HALAY_ERR_PEER)
         link->status = link->status != HALAY_OK ? link->status : progress;
     for (int r = 0; r < link->size; r++) {
@@ -273,6 +268,23 @@ enum halay_status halay_link_receive(struct halay_link *link, halay_link_handler
         return HALAY_OK;
     *rank = link->t->failed_peer;
     return link->status != HALAY_OK ? link->status : progress;
+}
+
+enum halay_status halay_link_receive(struct halay_link *link, halay_link_handler handler, void *arg, int *messages,
+                                     int *rank)
+{
+    enum halay_status status;
+
+    *messages = 0;
+    if (!link->t)
+        return HALAY_OK;
+    for (int r = 0; r < link->size && link->status == HALAY_OK && !link->is_deaf; r++)
+        if (link->peers[r].is_used && !link->peers[r].in_posted)
+            post_receive(link, r);
+    do
+        status = look(link, handler, arg, messages, rank);
+    while (status == HALAY_OK && link->is_behind);
+    return status;
 }
 
 enum halay_status halay_link_check(struct halay_link *link, int64_t now_us, int64_t timeout_us, int *rank)
