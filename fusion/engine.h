@@ -294,8 +294,8 @@ enum halay_status halay_negotiate_receive(void *ctx, int rank, const struct hala
 enum halay_status halay_negotiate_emit(void *set, int rank, const struct halay_item *item);
 /* Rank 0: report what stalls, and end it after the limit. */
 void halay_negotiate_stalls(struct halay_context *ctx);
-/* Say BYE once the program is leaving. */
-void halay_negotiate_leave(struct halay_context *ctx);
+/* Say BYE once the program is leaving. Nonzero if it was said now: what follows from it needs another step. */
+int halay_negotiate_leave(struct halay_context *ctx);
 
 /* ---- bucket.c: driver only ---- */
 

@@ -315,19 +315,20 @@ enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_i
 
 /* ---- leaving ---- */
 
-void halay_negotiate_leave(struct halay_context *ctx)
+int halay_negotiate_leave(struct halay_context *ctx)
 {
     tell_flush(ctx);
     if (ctx->said_bye || ctx->status != HALAY_OK)
-        return;
+        return 0;
     /* Once it is closing nothing is added to the events: what was submitted before has been told. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
         atomic_load_explicit(&ctx->has_events, memory_order_relaxed))
-        return;
+        return 0;
     ctx->said_bye = 1;
     if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
         to_coordinator(&ctx->all,
                        &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */
     if (ctx->status == HALAY_OK)
         to_coordinator(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
+    return 1;
 }

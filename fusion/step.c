@@ -113,7 +113,7 @@ size_t halay_engine_tell(struct halay_context *ctx)
     halay_count(&ctx->tally.messages_received, (uint64_t)messages);
     halay_count(&ctx->tally.steps, 1);
     did += (size_t)decide(ctx);
-    halay_negotiate_leave(ctx);
+    did += (size_t)halay_negotiate_leave(ctx);
     halay_link_flush(ctx->link);
     return did;
 }
