@@ -115,6 +115,8 @@ static enum halay_status settle(struct agreement *a)
             return status;
         }
         halay_world_drive(a->world);
+        if (a->world->control && a->world->control != a->world->data)
+            a->world->control->ops->progress(a->world->control); /* a peer may wait for its message to be taken */
         pause_a_while(polls);
     }
 }

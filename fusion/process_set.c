@@ -336,7 +336,7 @@ int halay_process_sets_may_change(struct halay_context *ctx, const struct halay_
 
     if (set && (set->running || set->waiting))
         return 0; /* what this rank takes part in as it has joined */
-    return halay_link_is_quiet(ctx->link);
+    return !ctx->coordinator || halay_link_is_quiet(ctx->link);
 }
 
 /* ---- the program's side ---- */

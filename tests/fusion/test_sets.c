@@ -379,6 +379,49 @@ static void body_coordinated(struct rank_run *run)
     CHECK(halay_process_set_remove(set) == HALAY_OK);
 }
 
+/* ---- while all else goes on ---- */
+
+enum { NEW_TENSORS = 30, NEW_STEPS = 20 };
+
+/* Tensors of all ranks, new ones each time: long messages to rank 0 and back. */
+static void *submit_new(void *arg)
+{
+    struct halay_context *ctx = arg;
+    struct halay_request *requests[NEW_TENSORS];
+    float data[NEW_TENSORS];
+    char name[HALAY_NAME_MAX + 1];
+
+    for (int step = 0; step < NEW_STEPS; step++) {
+        for (int i = 0; i < NEW_TENSORS; i++) {
+            snprintf(name, sizeof name, "new.%0200d", step * NEW_TENSORS + i);
+            data[i] = 1;
+            enum halay_status status =
+                halay_allreduce_async(ctx, name, NULL, &data[i], 1, HALAY_F32, HALAY_SUM, &requests[i]);
+            REQUIRE(status == HALAY_OK);
+        }
+        for (int i = 0; i < NEW_TENSORS; i++) {
+            CHECK(wait_and_free(requests[i]) == HALAY_OK);
+            CHECK(data[i] == (float)halay_size(ctx));
+        }
+    }
+    return NULL;
+}
+
+static void body_busy(struct rank_run *run)
+{
+    pthread_t thread;
+
+    REQUIRE(!pthread_create(&thread, NULL, submit_new, run->ctx));
+    for (int i = 0; i < 6; i++) {
+        int ranks[] = { i % run->size, (i + 1) % run->size };
+        struct halay_process_set *set = create(run->ctx, ranks, run->size > 1 ? 2 : 1);
+        if (halay_process_set_is_included(set))
+            check_allreduce(run, set);
+        CHECK(halay_process_set_remove(set) == HALAY_OK);
+    }
+    pthread_join(thread, NULL);
+}
+
 /* ---- a rank leaves ---- */
 
 /* While a set waits for it; rank 0 is in no set. It is the end for all, and all are told why. */
@@ -575,6 +618,7 @@ int main(void)
         for (uint64_t delay = 0; delay < 2; delay++) {
             check(size, delay * 5, body_operations, NULL, NULL, NULL);
             check(size, delay * 6, body_many, NULL, "", NULL);
+            check(size, delay * 12, body_busy, NULL, NULL, NULL);
             if (size > 1) {
                 check(size, delay * 7, body_refused, NULL, "", NULL);
                 check(size, delay * 8, body_join, NULL, "", NULL);
