@@ -21,7 +21,7 @@ static const char *const versus_words[] = { "none", "mpi", NULL };
 struct options {
     int model, buffers, versus; /* model: of perf_model_words */
     long iterations, steps;
-    double idle_seconds;
+    double idle_seconds, compute_ms;
     const char *transport, *json;
 };
 
@@ -48,6 +48,8 @@ static int parse(struct run *run, int argc, char **argv, int *exit_status)
           "KIND", 0, 0, buffers_words },
         { 'n', "iterations", PERF_LONG, &o->iterations, "submissions of the one tensor (500)", "N", 1, 1000000, NULL },
         { 's', "steps", PERF_LONG, &o->steps, "steps of the model (200, fewer if it is large)", "N", 1, 1000000, NULL },
+        { 0, "compute", PERF_REAL, &o->compute_ms, "also compute that long in each step, between submissions (0)", "MS",
+          0, 3600000, NULL },
         { 0, "idle", PERF_REAL, &o->idle_seconds, "seconds in which idle processor time is counted (3)", "SECONDS", 0,
           3600, NULL },
         { 0, "versus", PERF_WORD, &o->versus, "reduce the model's tensors with MPI_Allreduce too (none)", "NAME", 0, 0,
@@ -160,7 +162,7 @@ static void report_versus(struct run *run, const struct perf_step *step)
 {
     json_t *list = run->report ? json_array() : NULL;
 
-    for (int row = PERF_STEP_MPI_TENSORS; row < PERF_STEP_ROWS; row++) {
+    for (int row = PERF_STEP_MPI_TENSORS; row <= PERF_STEP_MPI_BUCKETS; row++) {
         char name[64];
         double ratio = step->seconds[row] / step->seconds[PERF_STEP_ENGINE];
         snprintf(name, sizeof name, "%s, one call a %s", run->versus.name,
@@ -175,6 +177,20 @@ static void report_versus(struct run *run, const struct perf_step *step)
         json_object_set_new(run->report, "versus", list);
 }
 
+static void report_overlap(struct run *run, const struct perf_step *step)
+{
+    double computed = step->seconds[PERF_STEP_COMPUTE] * 1e3, overlapped = step->seconds[PERF_STEP_OVERLAPPED] * 1e3;
+
+    if (run->prints)
+        printf("%-46s %9.3f ms a step, %.3f ms without communication: %.1f %% of it hidden\n",
+               "computing between submissions:", overlapped, computed, step->hidden * 100);
+    if (run->report) {
+        json_object_set_new(run->report, "compute_ms", json_real(computed));
+        json_object_set_new(run->report, "overlapped_step_ms", json_real(overlapped));
+        json_object_set_new(run->report, "hidden_percent", json_real(step->hidden * 100));
+    }
+}
+
 static enum halay_status model(struct run *run)
 {
     struct perf_step step;
@@ -182,7 +198,8 @@ static enum halay_status model(struct run *run)
     if (!run->options.model)
         return HALAY_OK;
     const struct perf_model *m = &perf_models[run->options.model - 1];
-    enum halay_status status = perf_engine_replay(&run->engine, m, run->options.steps ? run->options.steps : m->steps, &step);
+    enum halay_status status = perf_engine_replay(&run->engine, m, run->options.steps ? run->options.steps : m->steps,
+                                                  run->options.compute_ms / 1e3, &step);
     perf_progress_clear(run->engine.progress);
     if (status != HALAY_OK)
         return status;
@@ -197,6 +214,8 @@ static enum halay_status model(struct run *run)
         json_object_set_new(run->report, "messages_per_step", json_integer((json_int_t)step.messages));
         json_object_set_new(run->report, "bytes_per_step", json_integer((json_int_t)step.bytes));
     }
+    if (run->options.compute_ms > 0)
+        report_overlap(run, &step);
     if (run->engine.mpi)
         report_versus(run, &step);
     return HALAY_OK;
@@ -258,6 +277,7 @@ const struct perf_command perf_engine_command = {
         "Start it with halayrun or mpirun. The tensor is registered and known to the engine, which sleeps before each\n"
         "submission; its end is seen by a callback on the engine's thread, then by a thread that waits and\n"
         "drives. A model's gradients are all submitted, last layers first, then all waited for. MPI reduces them\n"
-        "one by one, and as buckets that lie in one piece already.\n",
+        "one by one, and as buckets that lie in one piece already. With --compute they are also submitted one by\n"
+        "one as a program computes them; what that hides of the communication is told.\n",
     .run = run_engine,
 };

@@ -42,20 +42,31 @@ enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driv
 /* Processor time of this process in percent of one core, the worst rank's, while nothing is submitted. */
 enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, double *percent);
 
-/* How a step can be done: by the engine; by MPI, one call a tensor, or one a bucket of tensors that lie side by side. */
-enum perf_step_row { PERF_STEP_ENGINE, PERF_STEP_MPI_TENSORS, PERF_STEP_MPI_BUCKETS, PERF_STEP_ROWS };
+/* How a step can be done: by the engine; by MPI, one call a tensor, or one a bucket of tensors that lie side by side; or the
+ * program computes between the submissions: without any, and with the engine. */
+enum perf_step_row {
+    PERF_STEP_ENGINE,
+    PERF_STEP_MPI_TENSORS,
+    PERF_STEP_MPI_BUCKETS,
+    PERF_STEP_COMPUTE,
+    PERF_STEP_OVERLAPPED,
+    PERF_STEP_ROWS
+};
 
 struct perf_step {
     double seconds[PERF_STEP_ROWS]; /* from the first submission or call to the last completion, the slowest rank's, median;
                                        0: not measured */
     double exposed_seconds;         /* the part of the engine's after the last submission */
+    double
+        hidden; /* share of the communication's time that computing hides: (engine + compute - overlapped) / engine */
     double messages;                /* the engine's own, of all ranks together */
     size_t tensors;
     size_t bytes; /* of all tensors, one rank's */
 };
 
-/* Steps of a model's gradients, registered and side by side in memory, last ones submitted first. */
+/* Steps of a model's gradients, registered and side by side in memory, last ones submitted first. compute_seconds: how long the
+ * program computes in a step, before each submission as long as the tensor is large; 0: these rows are left out. */
 enum halay_status perf_engine_replay(struct perf_engine *engine, const struct perf_model *model, long steps,
-                                     struct perf_step *step);
+                                     double compute_seconds, struct perf_step *step);
 
 #endif

@@ -5,9 +5,14 @@
  *
  * The tensors lie side by side in one block, in order of forward. MPI gets them one by one, or the block cut into buckets of
  * the engine's threshold at most: what a program with the best possible fusion, for nothing, would call.
+ *
+ * With computing between there are two more kinds of step: computing alone, and the same with each tensor submitted when its
+ * part is computed. What the second takes longer is the communication that was not hidden, by the wire or by the processor
+ * that it takes.
  */
 #include "perf/engine.h"
 #include "perf/stats.h"
+#include "perf/work.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,6 +28,8 @@ struct replay {
     struct halay_request **requests; /* owned */
     double *times[PERF_STEP_ROWS];   /* owned: seconds of each step */
     double *exposed;                 /* owned */
+    struct perf_work work;
+    double compute_seconds; /* of a step; 0: none */
 };
 
 static enum halay_status replay_open(struct perf_engine *engine, const struct perf_model *model, size_t steps,
@@ -94,14 +101,35 @@ static enum halay_status wait_all(struct replay *r, size_t first)
     return worst;
 }
 
-static enum halay_status run_engine(struct replay *r, double *seconds, double *exposed)
+/* The part of the step's computing that makes this tensor. */
+static void compute(const struct replay *r, size_t tensor)
+{
+    perf_work_do(&r->work, r->compute_seconds * (double)r->elements[tensor] / (double)r->total);
+}
+
+static enum halay_status run_compute(const struct replay *r, double *seconds)
+{
+    double start = perf_now();
+
+    for (size_t left = r->count; left; left--)
+        compute(r, left - 1);
+    *seconds = perf_now() - start;
+    return HALAY_OK;
+}
+
+static enum halay_status run_engine(struct replay *r, int computes, double *seconds, double *exposed)
 {
     enum halay_status status = HALAY_OK;
     size_t left = r->count;
     double start = perf_now();
 
-    while (left && (status = halay_submit(r->tensors[left - 1], NULL, NULL, &r->requests[left - 1])) == HALAY_OK)
-        left--;
+    for (; left; left--) {
+        if (computes)
+            compute(r, left - 1);
+        status = halay_submit(r->tensors[left - 1], NULL, NULL, &r->requests[left - 1]);
+        if (status != HALAY_OK)
+            break;
+    }
     double last = perf_now();
     enum halay_status waited = wait_all(r, left);
     double end = perf_now();
@@ -143,13 +171,20 @@ static enum halay_status run_mpi(const struct perf_engine *engine, const struct 
 static enum halay_status one_step(struct perf_engine *engine, struct replay *r, enum perf_step_row row, size_t step)
 {
     float mine = (float)(engine->rank + 1), expected = (float)(engine->size * (engine->size + 1) / 2);
-    double ready = 0;
+    double ready = 0, exposed;
+
+    if (row == PERF_STEP_COMPUTE)
+        expected = mine; /* nothing is reduced */
 
     for (size_t i = 0; i < r->total; i++)
         r->data[i] = mine;
     enum halay_status status = perf_engine_worst(engine, &ready, 1); /* the barrier */
     if (status == HALAY_OK && row == PERF_STEP_ENGINE)
-        status = run_engine(r, &r->times[row][step], &r->exposed[step]);
+        status = run_engine(r, 0, &r->times[row][step], &r->exposed[step]);
+    else if (status == HALAY_OK && row == PERF_STEP_OVERLAPPED)
+        status = run_engine(r, 1, &r->times[row][step], &exposed);
+    else if (status == HALAY_OK && row == PERF_STEP_COMPUTE)
+        status = run_compute(r, &r->times[row][step]);
     else if (status == HALAY_OK)
         status = run_mpi(engine, r, row == PERF_STEP_MPI_BUCKETS, &r->times[row][step]);
     if (status != HALAY_OK)
@@ -159,16 +194,23 @@ static enum halay_status one_step(struct perf_engine *engine, struct replay *r, 
     return HALAY_OK;
 }
 
+static int has_row(const struct perf_engine *engine, const struct replay *r, int row)
+{
+    if (row == PERF_STEP_COMPUTE || row == PERF_STEP_OVERLAPPED)
+        return r->compute_seconds > 0;
+    return row == PERF_STEP_ENGINE || engine->mpi;
+}
+
 /* All kinds of step in turn, so that a machine whose speed changes is fair to all. */
 static enum halay_status run_steps(struct perf_engine *engine, struct replay *r, long steps)
 {
     enum halay_status status = HALAY_OK;
-    int rows = engine->mpi ? PERF_STEP_ROWS : 1;
 
     for (long i = -WARMUP; i < steps && status == HALAY_OK; i++) {
         perf_progress_show(engine->progress, "model: step %ld of %ld", i < 0 ? 0 : i, steps);
-        for (int row = 0; row < rows && status == HALAY_OK; row++)
-            status = one_step(engine, r, (enum perf_step_row)row, i < 0 ? 0 : (size_t)i);
+        for (int row = 0; row < PERF_STEP_ROWS && status == HALAY_OK; row++)
+            if (has_row(engine, r, row))
+                status = one_step(engine, r, (enum perf_step_row)row, i < 0 ? 0 : (size_t)i);
     }
     return status;
 }
@@ -194,7 +236,7 @@ static enum halay_status messages_of_step(struct perf_engine *engine, struct rep
     if (status == HALAY_OK)
         status = count_messages(engine, &between);
     if (status == HALAY_OK)
-        status = run_engine(r, &r->times[0][0], &r->exposed[0]);
+        status = run_engine(r, 0, &r->times[0][0], &r->exposed[0]);
     if (status == HALAY_OK)
         status = count_messages(engine, &after);
     *messages = after - between - (between - before);
@@ -202,10 +244,14 @@ static enum halay_status messages_of_step(struct perf_engine *engine, struct rep
 }
 
 enum halay_status perf_engine_replay(struct perf_engine *engine, const struct perf_model *model, long steps,
-                                     struct perf_step *step)
+                                     double compute_seconds, struct perf_step *step)
 {
     struct replay r;
     enum halay_status status = replay_open(engine, model, (size_t)steps, &r);
+
+    r.compute_seconds = compute_seconds;
+    if (compute_seconds > 0)
+        perf_work_calibrate(&r.work);
 
     *step = (struct perf_step){ .tensors = r.count, .bytes = sizeof(float) * r.total };
     if (status == HALAY_OK)
@@ -216,6 +262,9 @@ enum halay_status perf_engine_replay(struct perf_engine *engine, const struct pe
     }
     if (status == HALAY_OK)
         status = perf_engine_worst(engine, r.exposed, (size_t)steps);
+    if (step->seconds[PERF_STEP_OVERLAPPED] > 0 && step->seconds[PERF_STEP_ENGINE] > 0)
+        step->hidden = 1 - (step->seconds[PERF_STEP_OVERLAPPED] - step->seconds[PERF_STEP_COMPUTE]) /
+                               step->seconds[PERF_STEP_ENGINE];
     step->exposed_seconds = status == HALAY_OK ? perf_median(r.exposed, (size_t)steps) : 0;
     if (status == HALAY_OK)
         status = messages_of_step(engine, &r, &step->messages);
