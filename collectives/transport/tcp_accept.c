@@ -3,8 +3,8 @@
  * Rank 0's side of the start: a port that is open until everybody has come.
  *
  * Strangers, as in the store: until its proof is right a connection has a place in a fixed table and PROOF_MS to get there;
- * when the table is full the oldest goes. A rank that was dropped so tries again. A rank that comes twice takes the place
- * of its first connection, which it has given up.
+ * when the table is full the oldest that has not said hello goes. A rank that was dropped so tries again. A rank that comes
+ * twice takes the place of its first connection, which it has given up.
  */
 #include "base/clock.h"
 #include "collectives/transport/tcp_start.h"
@@ -87,17 +87,27 @@ static void drop(struct reception *r, int i, const char *why)
     forget(r, i);
 }
 
+/* Whom to drop for a newer one: the oldest that has not said a right hello, so that a flood does not wash away a rank that is
+ * about to send its proof. */
+static int least_known(const struct reception *r)
+{
+    for (int i = 0; i < r->count; i++)
+        if (!r->strangers[i].has_greeted)
+            return i;
+    return 0;
+}
+
 static void take_in(struct reception *r)
 {
     int fd = accept4(r->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
     if (fd < 0) {
         if ((errno == EMFILE || errno == ENFILE) && r->count)
-            drop(r, 0, "out of descriptors");
+            drop(r, least_known(r), "out of descriptors");
         return; /* anything else is that connection's trouble, or comes again */
     }
     if (r->count == STRANGERS)
-        drop(r, 0, "too many at once");
+        drop(r, least_known(r), "too many at once");
     r->strangers[r->count++] = (struct stranger){ .fd = fd, .deadline_us = halay_deadline_us(PROOF_MS) };
 }
 
