@@ -12,7 +12,8 @@
  *     768      generation (channel 0's area): how often this rank has given up the group's id (group_ids.h)
  *     896      taken: chunks of results that this rank has copied out of everybody's slots (hierarchical)
  *     4096     one-shot: two slots, each a number and right behind it the data
- *     36 K     where the pieces of a list lie, and which element of the list is the first behind each, TABLE_MAX / 2 of them;
+ *     36 K     express: two slots a place, as those of one-shot (express.h)
+ *     72 K     where the pieces of a list lie, and which element of the list is the first behind each, TABLE_MAX / 2 of them;
  *              all-to-all: offset and length of each rank's part
  *     256 K    slots: what goes through here because it lies in private memory; others read it and write results back
  *
@@ -25,19 +26,26 @@
 
 #include "base/memory.h"
 #include "collectives/channel.h"
+#include "collectives/express.h"
 #include <stdatomic.h>
 
 enum {
     HALAY_ONESHOT_BYTES = 16384 - 8, /* data of one slot */
-    HALAY_TABLE_MAX = 28160, /* numbers, two a piece; a longer list goes through the slots */
+    HALAY_TABLE_MAX = 23552, /* numbers, two a piece; a longer list goes through the slots */
 };
 #define HALAY_SLOTS_OFFSET ((size_t)256 << 10)
 #define HALAY_SLOTS_BYTES (HALAY_AREA_BYTES - HALAY_SLOTS_OFFSET)
+enum { SHARED_EXPRESS = HALAY_EXPRESS_PLACES / HALAY_CHANNELS }; /* places in the area of a channel */
 enum { SHARED_SLOTS = 4 }; /* chunk k goes through slot k mod SHARED_SLOTS */
 
 struct halay_oneshot_slot {
     _Alignas(64) _Atomic uint64_t number; /* of the exchange whose data follow */
     unsigned char data[HALAY_ONESHOT_BYTES];
+};
+
+struct halay_express_slot {
+    _Alignas(64) _Atomic uint64_t number; /* of the round whose data follow */
+    unsigned char data[HALAY_EXPRESS_BYTES];
 };
 
 struct halay_area {
@@ -55,6 +63,7 @@ struct halay_area {
     _Alignas(128) _Atomic uint32_t generation;
     _Alignas(128) _Atomic uint64_t taken;
     _Alignas(4096) struct halay_oneshot_slot oneshot[2];
+    _Alignas(4096) struct halay_express_slot express[SHARED_EXPRESS][2];
     _Alignas(4096) uint64_t table[HALAY_TABLE_MAX];
 };
 _Static_assert(sizeof(struct halay_area) <= (size_t)256 << 10, "the slots begin behind it");

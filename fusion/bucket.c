@@ -146,6 +146,8 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
         for (uint32_t k = 0; k < ranges[i].count; k++) {
             struct halay_entry *entry = halay_cache_find(set, ranges[i].first + k);
             struct halay_request *request = entry ? entry->request : NULL;
+            if (request && request->is_over)
+                request = NULL; /* by express; this rank has joined since */
             int is_mine = request && halay_signature_equal(&request->signature, &entry->agreed);
             if (entry && !request)
                 request = halay_join_part(ctx, entry);
@@ -153,6 +155,8 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
                 bucket_put(ctx, b);
                 return HALAY_ERR_FORMAT; /* not what this rank has said */
             }
+            halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &ctx->express.enrolled,
+                                  set == &ctx->all ? ctx->express.places : 0);
             request->is_running = 1;
             request->buckets_left = 1;
             b->requests[b->count++] = request;

@@ -58,6 +58,17 @@ static void unmark_parent(struct halay_context *ctx)
         munmap(ctx->is_parent, HALAY_PAGE);
 }
 
+/* In the deterministic modes buckets are what the registrations say. */
+static void set_express(struct halay_context *ctx)
+{
+    const struct halay_world *world = ctx->world;
+    int has_places = world->config.deterministic == HALAY_DETERMINISTIC_OFF && world->data == ctx->control;
+
+    ctx->express.places = has_places ? halay_express_places(ctx->all.group) : 0;
+    if (ctx->coordinator)
+        halay_coordinator_set_express(ctx->coordinator, ctx->express.places);
+}
+
 static enum halay_status create_autotune(struct halay_context *ctx)
 {
     const struct halay_config *config = &ctx->world->config;
@@ -113,6 +124,7 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     if (status != HALAY_OK)
         goto err_fini_set;
     halay_group_set_deterministic(ctx->all.group, world->config.deterministic);
+    set_express(ctx);
     status = create_autotune(ctx);
     if (status != HALAY_OK)
         goto err_free_autotune;

@@ -148,17 +148,19 @@ static void id_free(struct halay_coordinator *c, struct entry *e)
         entry_release(c, e);
 }
 
-/* Take back the id that was used longest ago. Static buckets keep theirs. This rank forgets at once, the others answer. */
+/* Take back the id that was used longest ago. Static buckets keep theirs, and who goes by express. This rank forgets at once,
+ * the others answer. */
 static enum halay_status forget_oldest(struct halay_coordinator *c)
 {
     struct entry *e = c->resting.first;
 
-    while (e && e->bucket)
+    while (e && (e->bucket || e->enrolment.place))
         e = e->next;
     if (!e)
         return HALAY_OK;
     uint32_t id = e->id;
     list_remove(e);
+    e->enrolment = (struct halay_enrolment){ 0 };
     e->forgetting = c->options.size - 1;
     if (e->forgetting)
         c->ids_forgetting++;
@@ -256,6 +258,8 @@ enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct e
                                                           .text_length = strlen(text) });
     struct halay_coordinator_bucket *bucket = e->bucket;
     size_t member = e->member;
+    if (e->enrolment.place)
+        e->enrolment.round++;
     entry_rest(c, e);
     if (bucket)
         halay_streams_retract(bucket->streams, member);
@@ -330,6 +334,35 @@ enum halay_status halay_coordinator_met(struct halay_coordinator *c, struct entr
     return status;
 }
 
+static int goes_by_express(const struct entry *e)
+{
+    return e->enrolment.place && halay_express_suits(&e->agreed);
+}
+
+/* All the others were late: this one has come now. */
+static void note_last(struct halay_coordinator *c, struct entry *e, int64_t now_us)
+{
+    int r = 0;
+
+    while (e->state[r])
+        r++;
+    e->present++;
+    halay_arrivals_note(c, r, e, now_us);
+}
+
+void halay_coordinator_round_is_over(struct halay_coordinator *c, uint32_t id, uint64_t round, int64_t now_us)
+{
+    struct entry *e = c->by_id[id];
+
+    if (round <= e->enrolment.round)
+        return;
+    e->enrolment.round = round;
+    if (e->present == c->options.size - 1)
+        note_last(c, e, now_us);
+    if (e->present)
+        entry_rest(c, e);
+}
+
 /* item: what the rank announces; NULL: it is ready for what is agreed. */
 static enum halay_status arrive(struct halay_coordinator *c, int rank, struct entry *e, const struct halay_item *item,
                                 int64_t now_us)
@@ -367,6 +400,10 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
             list_append(&c->waiting, e);
     }
     halay_arrivals_note(c, rank, e, now_us);
+    if (goes_by_express(e) && e->present == c->options.size && !e->different) {
+        halay_coordinator_round_is_over(c, e->id, e->enrolment.round + 1, now_us); /* all have put it */
+        return HALAY_OK;
+    }
     if (!halay_coordinator_is_complete(c, e)) {
         status = check_left(c, e);
     } else {
@@ -382,6 +419,15 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
     if (status == HALAY_OK && e->bucket)
         status = halay_streams_feed(e->bucket->streams, rank, e->member, HALAY_STREAM_READY);
     return status;
+}
+
+static enum halay_status receive_late(struct halay_coordinator *c, int rank, const struct halay_item *item, int64_t now_us)
+{
+    struct entry *e = item->id < c->ids ? c->by_id[item->id] : NULL;
+
+    if (!e || !goes_by_express(e) || item->round > e->enrolment.round + 1)
+        return HALAY_ERR_FORMAT;
+    return item->round <= e->enrolment.round ? HALAY_OK : arrive(c, rank, e, NULL, now_us);
 }
 
 static enum halay_status receive_ready(struct halay_coordinator *c, int rank, const struct halay_id_range *range,
@@ -447,6 +493,8 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
     switch (item->kind) {
     case HALAY_ITEM_READY:
         return receive_ready(c, rank, &item->range, now_us);
+    case HALAY_ITEM_LATE:
+        return receive_late(c, rank, item, now_us);
     case HALAY_ITEM_ANNOUNCE:
         e = halay_coordinator_entry(c, item->name, item->name_length);
         if (!e)
@@ -578,8 +626,10 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct entry *
         else
             c->ranges[ranges++] = (struct halay_id_range){ entries[i]->id, 1 };
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        halay_enrolment_count(&entries[i]->enrolment, &entries[i]->agreed, count, &c->enrolled, c->express_places);
         entry_rest(c, entries[i]);
+    }
     return emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_BUCKET, .ranges = c->ranges, .range_count = ranges });
 }
 
@@ -712,6 +762,11 @@ void halay_coordinator_set_threshold(struct halay_coordinator *c, size_t thresho
     c->options.threshold = threshold;
     for (struct halay_coordinator *child = c->children; child; child = child->next)
         child->options.threshold = threshold;
+}
+
+void halay_coordinator_set_express(struct halay_coordinator *c, size_t places)
+{
+    c->express_places = places;
 }
 
 void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max)

@@ -36,9 +36,9 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
 void halay_coordinator_destroy(struct halay_coordinator *c); /* NULL is allowed */
 
 /*
- * An item from a rank. READY, ANNOUNCE, WAITED, FLUSH, FORGET, and the parent alone: BYE, DOING; anything else is HALAY_ERR_FORMAT, and so is what no
- * correct engine sends (an id that does not exist, a tensor submitted twice). Other errors: HALAY_ERR_NO_MEMORY, and what
- * emit returned. now_us: the clock.
+ * An item from a rank. READY, LATE, ANNOUNCE, WAITED, FLUSH, FORGET, and the parent alone: BYE, DOING; anything else is
+ * HALAY_ERR_FORMAT, and so is what no correct engine sends (an id that does not exist, a tensor submitted twice). Other errors:
+ * HALAY_ERR_NO_MEMORY, and what emit returned. now_us: the clock.
  */
 enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int rank, const struct halay_item *item,
                                             int64_t now_us);
@@ -49,6 +49,12 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
  * a join, comes behind all sets' tensors.
  */
 enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_idle, int *emitted);
+
+/* Names may go by express (express.h), so many of them. Before the first item. */
+void halay_coordinator_set_express(struct halay_coordinator *c, size_t places);
+
+/* Rank 0 has seen that all ranks have put this round of a tensor that goes by express. now_us: the clock. */
+void halay_coordinator_round_is_over(struct halay_coordinator *c, uint32_t id, uint64_t round, int64_t now_us);
 
 /* Buckets of that size from now on, in all sets. */
 void halay_coordinator_set_threshold(struct halay_coordinator *c, size_t threshold);

@@ -6,6 +6,7 @@
 #define HALAY_COORDINATOR_IMPL_H
 
 #include "fusion/coordinator.h"
+#include "fusion/express.h"
 #include "fusion/streams.h"
 #include "fusion/table.h"
 #include "fusion/words.h"
@@ -36,6 +37,7 @@ struct entry {
     int forgetting;               /* ranks that have not yet answered FORGET */
     int is_revived;               /* agreed again meanwhile */
     struct halay_signature agreed; /* valid while there is an id, or on the fresh list */
+    struct halay_enrolment enrolment;
     int present, different;        /* ranks that came; those of them that announced a signature */
     unsigned char *state;          /* [rank]; in the same block */
     struct halay_words words;      /* owned: what each rank says with it, one after the other */
@@ -82,6 +84,7 @@ struct halay_coordinator {
     struct entry **by_id; /* owned array: [id], NULL: free */
     uint32_t *free_ids;   /* owned; as long as by_id */
     size_t ids, id_capacity, free_count, ids_forgetting;
+    size_t enrolled, express_places; /* names with a place for express, and how many may have one */
     struct entry_list waiting, resting;
     struct entry_vector fresh;    /* agreed, and the ranks don't know it yet */
     struct entry_vector runnable; /* agreed, to be planned (off) */

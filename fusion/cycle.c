@@ -85,6 +85,8 @@ static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
     else if (longest > PENDING_SLEEP_US &&
              (halay_engine_is_pending(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
         longest = PENDING_SLEEP_US;
+    if (ctx->express.untold && longest > HALAY_EXPRESS_LATE_US)
+        longest = HALAY_EXPRESS_LATE_US;
     return (long)(left < longest ? left : longest);
 }
 

@@ -13,6 +13,7 @@
 #include "fusion/autotune.h"
 #include "fusion/coordinator.h"
 #include "fusion/counters.h"
+#include "fusion/express.h"
 #include "fusion/link.h"
 #include "fusion/members.h"
 #include "fusion/recorder.h"
@@ -32,6 +33,7 @@ struct halay_entry {
     uint64_t tuned_step;           /* halay_autotune_submitted's memory; driver only */
     uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
     struct halay_signature agreed; /* valid with an id; driver only, as are these */
+    struct halay_enrolment enrolment;
     struct halay_words said;       /* owned: by this rank, when it was agreed */
     struct halay_words heard;      /* owned: the answer */
     int followed; /* how often in succession another submission or a wait followed at once, up to a few; guarded by lock */
@@ -94,6 +96,8 @@ struct halay_request {
     int is_running;       /* given out by the coordinator; driver only */
     int is_over;          /* on the list of the ended; driver only */
     int is_part;          /* of nobody: join.c; driver only */
+    int is_told;          /* of express: the coordinator knows of it; driver only, as is the next */
+    int64_t put_us;
     enum halay_status final; /* what status will be; driver only */
     char *text;           /* owned, or NULL; written before status */
     uint64_t ordinal;     /* which submission of its name, from 1 */
@@ -203,6 +207,7 @@ struct halay_context {
     /* Driver only from here on. */
     struct halay_events taken;
     struct halay_link *link; /* owned */
+    struct halay_express express;
     struct halay_coordinator *coordinator; /* borrowed: that of all ranks; rank 0 only */
     struct halay_coordinator_options coordinator_options; /* of its process sets but for what differs; rank 0 only */
     int sets_made;                                        /* process sets so far; the same on all ranks */
@@ -294,6 +299,8 @@ enum halay_status halay_negotiate_receive(void *ctx, int rank, const struct hala
 enum halay_status halay_negotiate_emit(void *set, int rank, const struct halay_item *item);
 /* Rank 0: report what stalls, and end it after the limit. */
 void halay_negotiate_stalls(struct halay_context *ctx);
+/* Somebody is missing for a tensor that went by express. */
+void halay_negotiate_late(struct halay_context *ctx, const struct halay_request *request);
 /* Say BYE once the program is leaving. Nonzero if it was said now: what follows from it needs another step. */
 int halay_negotiate_leave(struct halay_context *ctx);
 

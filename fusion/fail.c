@@ -98,6 +98,7 @@ static void fail(struct halay_context *ctx, enum halay_status status, int rank, 
         halay_info(ctx->log, "%s", text);
     else
         halay_error(ctx->log, "%s", text);
+    halay_express_progress(ctx); /* what all have put is complete, whoever is gone */
     tell_others(ctx, status, rank);
     halay_link_stop_receiving(ctx->link);
     /* Who has left did his part of what is under way: it completes. */

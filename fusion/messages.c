@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 5 };
+enum { PROTOCOL = 6 };
 
 static void put32(unsigned char *at, uint32_t value)
 {
@@ -70,6 +70,7 @@ static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
     [HALAY_ITEM_AGREE] = 40, [HALAY_ITEM_BUCKET] = 8,    [HALAY_ITEM_ERROR] = 8,  [HALAY_ITEM_FORGET] = 8,
     [HALAY_ITEM_FAIL] = 12,  [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,   [HALAY_ITEM_DONE] = 4,
     [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,    [HALAY_ITEM_DOING] = 8,
+    [HALAY_ITEM_LATE] = 16,
 };
 
 /* Bytes behind the fixed part, before padding: shape and words, or ranges; then name, then text. */
@@ -207,6 +208,10 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
         read.set = get16(p + 2);
         read.id = get32(p + 4);
         break;
+    case HALAY_ITEM_LATE:
+        read.id = get32(p + 4);
+        memcpy(&read.round, p + 8, sizeof read.round);
+        break;
     case HALAY_ITEM_FAIL:
         read.status = (enum halay_status)get32(p + 4);
         read.rank = (int)get32(p + 8);
@@ -309,6 +314,10 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
     case HALAY_ITEM_FORGET:
         put16(p + 2, (size_t)item->set);
         put32(p + 4, item->id);
+        break;
+    case HALAY_ITEM_LATE:
+        put32(p + 4, item->id);
+        memcpy(p + 8, &item->round, sizeof item->round);
         break;
     case HALAY_ITEM_FAIL:
         put16(p + 2, item->text_length);

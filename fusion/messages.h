@@ -12,6 +12,7 @@
  *     Those about tensors say in which process set: its number, 0 is that of all ranks. Ids are the set's.
  *
  *       READY     2 set u16 | 4 first u32 | 8 count u32                      these ids have been submitted
+ *       LATE      4 id u32 | 8 round u64                                     submitted by express (express.h), others are missing
  *       ANNOUNCE  1 name length | 2 words u16 | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32
  *                 | 16 prescale f64 | 24 postscale f64 | 32 members u16 | 34 set u16 | 36 priority i16 | 38 wire u8 | 39 0
  *                 | 40 shape u64 each | words u64 each (signature.h) | name, padded to 4
@@ -62,6 +63,7 @@ enum halay_item_kind {
     HALAY_ITEM_PONG,
     HALAY_ITEM_ASK,
     HALAY_ITEM_DOING,
+    HALAY_ITEM_LATE,
     HALAY_ITEM_KINDS
 };
 
@@ -93,6 +95,7 @@ struct halay_item {
     int rank;
     enum halay_doing doing;              /* DOING */
     struct halay_id_range range;         /* READY */
+    uint64_t round;                      /* LATE */
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
     const struct halay_id_range *ranges; /* BUCKET */
     size_t range_count;

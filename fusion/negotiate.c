@@ -2,7 +2,7 @@
  *
  * Negotiation, this rank's side: what was submitted goes to the coordinator, what it decides is carried out.
  *
- *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator
+ *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator; or express.c
  *     coordinator -> AGREE: cache.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
  *
  * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and to the link for the
@@ -18,6 +18,8 @@ static void to_coordinator(struct halay_process_set *set, const struct halay_ite
     struct halay_context *ctx = set->ctx;
     enum halay_status status;
 
+    if (set->coordinator && (item->kind == HALAY_ITEM_ANNOUNCE || item->kind == HALAY_ITEM_BYE))
+        halay_express_progress(ctx); /* as for the items of the others */
     if (set->coordinator)
         status = halay_coordinator_receive(set->coordinator, 0, item, ctx->now_us);
     else
@@ -70,7 +72,7 @@ static void tune(struct halay_context *ctx, const struct halay_request *r)
                    tune->is_measured ? "measured" : tune->is_stopped ? "as configured" : "found earlier");
 }
 
-static void tell_submitted(struct halay_context *ctx, const struct halay_request *r)
+static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
     struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
@@ -94,8 +96,18 @@ static void tell_submitted(struct halay_context *ctx, const struct halay_request
     if (e->id != (uint32_t)HALAY_NO_ID && r->signature.operation != HALAY_JOIN &&
         halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->said, r->words.at, r->words.count))
         item = (struct halay_item){ .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { e->id, 1 } };
+    else if (r->signature.operation == HALAY_JOIN)
+        halay_express_tell(ctx, 1); /* from now on it counts as what does not come */
     halay_count(item.kind == HALAY_ITEM_READY ? &ctx->tally.cache_hits : &ctx->tally.negotiations, 1);
-    to_coordinator(r->set, &item);
+    if (item.kind != HALAY_ITEM_READY || !halay_express_start(ctx, r))
+        to_coordinator(r->set, &item);
+}
+
+void halay_negotiate_late(struct halay_context *ctx, const struct halay_request *r)
+{
+    to_coordinator(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_LATE,
+                                                    .id = r->entry->id,
+                                                    .round = r->entry->enrolment.round + 1 });
 }
 
 static void tell_unregistered(struct halay_context *ctx, struct halay_static_bucket *b, size_t member)
@@ -202,6 +214,8 @@ static void end_mismatched(struct halay_process_set *set, const struct halay_ite
     struct halay_entry *e = (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
     struct halay_request *request = e ? e->request : NULL;
     pthread_mutex_unlock(&ctx->lock);
+    if (e && e->enrolment.place)
+        e->enrolment.round++;
     if (request)
         halay_request_end(request, item->status, text);
 }
@@ -278,6 +292,8 @@ enum halay_status halay_negotiate_receive(void *arg, int rank, const struct hala
 
     if (ctx->status != HALAY_OK)
         return HALAY_OK; /* over; only what comes is still taken from the transport */
+    if (item->kind != HALAY_ITEM_READY)
+        halay_express_progress(ctx); /* who says this may have seen rounds end */
     if (!ctx->coordinator)
         return apply(ctx, item);
     if (item->kind == HALAY_ITEM_FAIL)
@@ -325,6 +341,7 @@ int halay_negotiate_leave(struct halay_context *ctx)
         atomic_load_explicit(&ctx->has_events, memory_order_relaxed))
         return 0;
     ctx->said_bye = 1;
+    halay_express_tell(ctx, 1); /* so that it is known what they wait for who wait for this rank */
     if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
         to_coordinator(&ctx->all,
                        &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */

@@ -7,6 +7,7 @@
  *     decisions          -> to the peers
  *     ----------------------------------------
  *     buckets            -> started, progressed, ended
+ *     express            -> ended
  *     what has ended     -> callbacks, waiters
  *     nothing of all that happened: who is dead, who is silent, what stalls
  */
@@ -106,6 +107,8 @@ size_t halay_engine_tell(struct halay_context *ctx)
 
     ctx->now_us = halay_now_us();
     did = halay_negotiate_submitted(ctx);
+    if (ctx->express.untold)
+        did += halay_express_tell(ctx, 0);
     enum halay_status status = halay_link_receive(ctx->link, halay_negotiate_receive, ctx, &messages, &rank);
     if (status != HALAY_OK)
         fail_link(ctx, status, rank);
@@ -134,6 +137,7 @@ int halay_engine_step(struct halay_context *ctx)
         halay_engine_judge(ctx);
     if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);
+    did += halay_express_progress(ctx);
     did += halay_requests_deliver(ctx);
     if (!did) {
         look_after(ctx);

@@ -51,6 +51,10 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         }
         item.id = (uint32_t)random_next(r);
         break;
+    case HALAY_ITEM_LATE:
+        item.id = (uint32_t)random_next(r);
+        item.round = random_next(r);
+        break;
     case HALAY_ITEM_BUCKET:
         item.range_count = 1 + random_below(r, 100);
         for (size_t i = 0; i < item.range_count; i++)
@@ -87,7 +91,7 @@ static int same(const struct halay_item *a, const struct halay_item *b)
 {
     return a->kind == b->kind && a->name_length == b->name_length && a->text_length == b->text_length &&
            !memcmp(a->name, b->name, a->name_length) && !memcmp(a->text, b->text, a->text_length) &&
-           halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->status == b->status &&
+           halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->round == b->round && a->status == b->status &&
            a->rank == b->rank && a->doing == b->doing && a->range.first == b->range.first && a->range.count == b->range.count &&
            a->word_count == b->word_count && (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) &&
            a->range_count == b->range_count && !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
