@@ -18,6 +18,7 @@ for what in again two $([ "$HALAY_TRANSPORT" = shm ] && echo often fork); do # u
 done
 HALAY_STALL_CHECK_TIME=0.05 "$job" --spawn 3 observe || exit $?
 for n in 2 4; do
+    export HALAY_PROCESS_SETS=0-$((n - 1))
     "$job" --spawn $n die || { echo "a death"; exit 1; }
     "$job" --spawn $n leave || { echo "an early end"; exit 1; }
 done
