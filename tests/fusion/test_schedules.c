@@ -74,6 +74,14 @@ static void check_deterministic(struct random *random, int size)
     }
 }
 
+/* Two of them, as soon as there are two ranks. */
+static void make_nodes(struct halay_fake_hub *hub)
+{
+    static const int nodes[] = { 0, 1, 1, 0 };
+
+    REQUIRE(halay_fake_hub_set_nodes(hub, nodes) == HALAY_OK);
+}
+
 int main(int argc, char **argv)
 {
     static const size_t thresholds[] = { 0, 4096, 100000, 64 << 20 };
@@ -84,11 +92,12 @@ int main(int argc, char **argv)
                              .threshold = thresholds[random_below(&random, 4)], .algorithm = "auto" };
         int size = 1 + (int)random_below(&random, 4);
         uint64_t delay = random_below(&random, 2) ? random_next(&random) : 0;
-        int failed = test_failed;
-        ranks_run(size, delay, &(struct rank_run){ .body = body_random, .arg = &s, .configure = configure }, NULL, NULL);
+        int failed = test_failed, has_nodes = i % 3 == 0;
+        ranks_run(size, delay, &(struct rank_run){ .body = body_random, .arg = &s, .configure = configure },
+                  has_nodes ? make_nodes : NULL, NULL);
         if (test_failed > failed)
-            printf("that was schedule %d: %d ranks, mode %d, threshold %zu, delay %d\n", i, size, (int)s.mode, s.threshold,
-                   delay != 0);
+            printf("that was schedule %d: %d ranks%s, mode %d, threshold %zu, delay %d\n", i, size,
+                   has_nodes ? " on two nodes" : "", (int)s.mode, s.threshold, delay != 0);
     }
     for (int size = 2; size <= 4; size++)
         check_deterministic(&random, size);
