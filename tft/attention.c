@@ -24,23 +24,26 @@ static void one_by_one(const struct attention *layer, const real *wide, real *w)
             memcpy(w + (h * layer->H + i) * layer->d, wide + i * layer->H + h * layer->d, layer->d * sizeof *w);
 }
 
-/* Scores of one head to probabilities: query n (N of them, the last of T) sees steps 0 .. T - N + n. */
-TFT_VECTOR static void causal_softmax(real *a, size_t N, size_t T, real scale)
+/* Scores of one head to probabilities: query n (N of them, the last of T) sees steps first .. T - N + n - strict; zeros
+ * if that is none. */
+TFT_VECTOR static void causal_softmax(real *a, size_t N, size_t T, size_t first, size_t strict, real scale)
 {
     for (size_t n = 0; n < N; n++) {
         real *row = a + n * T, largest, sum = 0;
-        size_t seen = T - N + n + 1;
+        size_t seen = T - N + n + 1 - strict, from = first < seen ? first : seen;
 
-        largest = row[0];
-        for (size_t s = 1; s < seen; s++)
+        for (size_t s = 0; s < from; s++)
+            row[s] = 0;
+        largest = row[from < T ? from : 0];
+        for (size_t s = from + 1; s < seen; s++)
             largest = row[s] > largest ? row[s] : largest;
 #pragma omp simd reduction(+ : sum)
-        for (size_t s = 0; s < seen; s++) {
+        for (size_t s = from; s < seen; s++) {
             row[s] = real_exp((row[s] - largest) * scale);
             sum += row[s];
         }
         sum = 1 / sum;
-        for (size_t s = 0; s < seen; s++)
+        for (size_t s = from; s < seen; s++)
             row[s] *= sum;
         for (size_t s = seen; s < T; s++)
             row[s] = 0;
@@ -73,7 +76,7 @@ void attention_layout(struct arena *arena, const struct attention *layer, size_t
     state->v = arena_reals(arena, layer->T * most, layer->d);
     state->a = arena_reals(arena, rows * layer->heads, layer->T);
     state->mean = arena_reals(arena, rows, layer->d);
-    state->head_keep = arena_flags(arena, rows, H);
+    state->head_keep = layer->head_dropped ? arena_flags(arena, rows, H) : NULL;
     state->output_keep = arena_flags(arena, rows, H);
 }
 
@@ -90,7 +93,7 @@ static void mean_of_heads(const struct pass *pass, const struct attention *layer
 {
     size_t N = layer->N, d = layer->d, B = pass->B;
     const real part = (real)1 / (real)layer->heads;
-    int drop = pass->dropout.threshold != 0;
+    int drop = layer->head_dropped && pass->dropout.threshold != 0;
 
     for (size_t n = 0; n < N; n++) {
         real *mean = state->mean + (n * B + b) * d;
@@ -98,7 +101,7 @@ static void mean_of_heads(const struct pass *pass, const struct attention *layer
         reals_zero(mean, d);
         for (size_t h = 0; h < layer->heads; h++) {
             const real *in = o + (h * N + n) * d;
-            uint8_t *keep = state->head_keep + ((b * layer->heads + h) * N + n) * d;
+            uint8_t *keep = drop ? state->head_keep + ((b * layer->heads + h) * N + n) * d : NULL;
 
             if (drop)
                 dropout_row(&pass->dropout, layer->head_site.name, (layer->T - N + n) * layer->head_site.stride + h * d,
@@ -116,12 +119,12 @@ static void heads_backward(const struct pass *pass, const struct attention *laye
 {
     size_t N = layer->N, d = layer->d;
     const real part = (real)1 / (real)layer->heads;
-    int drop = pass->dropout.threshold != 0;
+    int drop = layer->head_dropped && pass->dropout.threshold != 0;
 
     for (size_t h = 0; h < layer->heads; h++)
         for (size_t n = 0; n < N; n++) {
             const real *in = d_mean + (n * pass->B + b) * d;
-            const uint8_t *keep = state->head_keep + ((b * layer->heads + h) * N + n) * d;
+            const uint8_t *keep = drop ? state->head_keep + ((b * layer->heads + h) * N + n) * d : NULL;
             real *out = d_o + (h * N + n) * d;
 
             for (size_t i = 0; i < d; i++)
@@ -130,7 +133,7 @@ static void heads_backward(const struct pass *pass, const struct attention *laye
 }
 
 void attention_forward(const struct pass *pass, const struct attention *layer, struct attention_state *state,
-                       const real *x, real *y, real *scratch)
+                       const real *x, const size_t *padding, real *y, real *scratch)
 {
     size_t H = layer->H, d = layer->d, N = layer->N, T = layer->T, heads = layer->heads, B = pass->B;
     const real scale = (real)1 / (real)sqrt((real)d);
@@ -140,6 +143,10 @@ void attention_forward(const struct pass *pass, const struct attention *layer, s
     side_by_side(layer, pass->p + layer->key, state->wk);
     tft_gemm(matrix_of(x + (T - N) * B * H, H), matrix_of(state->wq, H), N * B, H, H, 0, state->q, H);
     tft_gemm(matrix_of(x, H), matrix_of(state->wk, H), T * B, H, H, 0, state->k, H);
+    if (layer->query_bias != TFT_NONE) {
+        rows_add(state->q, pass->p + layer->query_bias, N * B, H);
+        rows_add(state->k, pass->p + layer->key_bias, T * B, H);
+    }
     linear_forward(pass, &layer->value, x, T * B, state->v);
     for (size_t b = 0; b < B; b++) {
         real *a = state->a + b * heads * N * T;
@@ -148,9 +155,9 @@ void attention_forward(const struct pass *pass, const struct attention *layer, s
         for (size_t h = 0; h < heads; h++) {
             tft_gemm(matrix_of(state->q + b * H + h * d, B * H), matrix_t(state->k + b * H + h * d, B * H), N, T, d, 0,
                      a + h * N * T, T);
-            causal_softmax(a + h * N * T, N, T, scale);
+            causal_softmax(a + h * N * T, N, T, padding ? padding[b] : 0, layer->strict != 0, scale);
         }
-        if (layer->average_first && !pass->dropout.threshold) {
+        if (layer->average_first && !(layer->head_dropped && pass->dropout.threshold)) {
             memcpy(average, a, N * T * sizeof *a);
             for (size_t h = 1; h < heads; h++)
                 reals_add(average, a + h * N * T, N * T);
@@ -196,6 +203,10 @@ void attention_backward(const struct pass *pass, const struct attention *layer, 
             tft_gemm(matrix_t(d_a + h * N * T, T), matrix_of(state->q + column, B * H), T, d, N, 0, d_k + column,
                      B * H);
         }
+    }
+    if (layer->query_bias != TFT_NONE) {
+        rows_sum(d_q, N * B, H, 0, pass->g + layer->query_bias);
+        rows_sum(d_k, T * B, H, 0, pass->g + layer->key_bias);
     }
     linear_backward(pass, &layer->value, x, d_v, T * B, 0, d_x, 1);
     tft_gemm(matrix_t(x, H), matrix_of(d_k, H), H, H, T * B, 0, wide, H);

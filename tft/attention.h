@@ -8,6 +8,8 @@
  *
  *   x (T B, H)   Wq_h, Wk_h, Wv (H, d)   Wo (d, H), d = H / heads   no biases   y (N B, H)
  *
+ * pytorch-forecasting's queries, keys and values have biases, and a step does not see itself (`strict`; then N < T).
+ *
  * Queries are made for the last N of the T steps only: all of them in the plain graph, the decoder's otherwise, since
  * nothing reads the others (exact). Without dropout the mean over heads is taken of A before the one product with v.
  */
@@ -19,8 +21,11 @@
 struct attention {
     size_t H, heads, d;
     size_t T, N;
-    int average_first; /* without dropout: mean of A, then one product */
-    size_t query, key; /* places of Wq_0 .. and Wk_0 ..: (heads, H, d) */
+    int average_first;           /* without dropout on the heads: mean of A, then one product */
+    int strict;                  /* a step does not see itself */
+    int head_dropped;            /* whether there is dropout on each head's outcome */
+    size_t query, key;           /* places of Wq_0 .. and Wk_0 ..: (heads, H, d) */
+    size_t query_bias, key_bias; /* (heads, d), or TFT_NONE */
     struct linear value, output;
     struct site head_site, output_site;
 };
@@ -37,8 +42,9 @@ struct attention_state {
 void attention_layout(struct arena *arena, const struct attention *layer, size_t most, struct attention_state *state);
 size_t attention_scratch(const struct attention *layer, size_t most); /* reals, for both directions */
 
+/* padding (B; may be NULL): so many of a sample's first steps do not exist and are not seen. */
 void attention_forward(const struct pass *pass, const struct attention *layer, struct attention_state *state,
-                       const real *x, real *y, real *scratch);
+                       const real *x, const size_t *padding, real *y, real *scratch);
 /* d_y (N B, H) is overwritten; d_x (T B, H) is added to. */
 void attention_backward(const struct pass *pass, const struct attention *layer, struct attention_state *state,
                         const real *x, real *d_y, real *d_x, real *scratch);

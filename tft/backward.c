@@ -4,6 +4,7 @@
  * so that they can be summed and sent while the layers before it are still at work; the inputs' embeddings, which both
  * selections use, come last.
  */
+#include "tft/ascending.h"
 #include "tft/layout.h"
 #include <string.h>
 
@@ -22,11 +23,12 @@ static void tail_backward(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
     size_t H = model->config.H, rows = model->queries * pass->B, row = (model->T - model->queries) * pass->B;
-    size_t unseen = (model->queries - model->config.D) * pass->B;
+    size_t horizon = model->config.D * pass->B, unseen = rows - horizon;
 
+    if (model->config.ascending)
+        ascending_backward(w->output, horizon, model->config.quantile_count, model->columns.targets, w->d_output);
     reals_zero(w->d_tail, unseen * H);
-    linear_backward(pass, &model->output, w->last + unseen * H, w->d_output, model->config.D * pass->B, 0,
-                    w->d_tail + unseen * H, 0);
+    linear_backward(pass, &model->output, w->last + unseen * H, w->d_output, horizon, 0, w->d_tail + unseen * H, 0);
     pass_final(pass, model->output_params);
     gate_backward(pass, &model->output_gate, &w->output_gate, rows, w->d_tail, w->d_tail_in, w->scratch);
     pass_final(pass, model->output_gate_params);
@@ -66,11 +68,11 @@ static void sequence_backward(struct tft_workspace *w, const struct pass *pass)
                   w->scratch);
     pass_final(pass, model->sequence_gate_params);
     workspace_clock(w, TFT_PART_GATE);
-    lstm_backward(pass, &model->decoder, w->selected + past, model->config.D, w->gates + 4 * past, w->h + past,
+    lstm_backward(pass, &model->decoder, w->selected + past, NULL, model->config.D, w->gates + 4 * past, w->h + past,
                   w->c + past, w->d_sequence + past, d_h, d_c, w->d_phi + past, w->scratch);
     pass_final(pass, model->decoder_params);
-    lstm_backward(pass, &model->encoder, w->selected, model->config.E, w->gates, w->h, w->c, w->d_sequence, d_h, d_c,
-                  w->d_phi, w->scratch);
+    lstm_backward(pass, &model->encoder, w->selected, padding_of(w), model->config.E, w->gates, w->h, w->c,
+                  w->d_sequence, d_h, d_c, w->d_phi, w->scratch);
     pass_final(pass, model->encoder_params);
     workspace_clock(w, TFT_PART_LSTM);
 }
@@ -122,7 +124,7 @@ static void zero_sums(struct tft_workspace *w, const struct pass *pass)
 
         embedding_zero(pass, &variable->embedding);
         if (!variable->rank1)
-            reals_zero(w->d_xi[i], (variable->role == TFT_STATIC ? 1 : model->T) * state);
+            reals_zero(w->d_xi[i], (variable->role == TFT_STATIC ? 1 : model->T) * pass->B * variable->embedding.W);
     }
     for (size_t k = 0; k < CONTEXTS; k++)
         reals_zero(w->d_context[k], state);

@@ -21,6 +21,7 @@ void tft_config_defaults(struct tft_model_config *config)
     memcpy(config->quantiles, quantiles, sizeof quantiles);
     config->dropout = 0.1;
     config->granule = TFT_GRANULE;
+    config->hidden_continuous = 8;
 }
 
 static int place_of(const struct tft_variable *variable)
@@ -65,6 +66,9 @@ static enum halay_status check_sizes(struct halay_log *log, const struct tft_mod
         REFUSE("dropout %g is not in [0, 1)", config->dropout);
     if (config->granule < 1 || config->granule > TFT_GRANULE_MAX)
         REFUSE("granule %zu is outside 1 to %d samples", config->granule, TFT_GRANULE_MAX);
+    if (config->conformance == TFT_PYTORCH_FORECASTING &&
+        (config->hidden_continuous < 1 || config->hidden_continuous > config->H))
+        REFUSE("hidden continuous size %zu is outside 1 to the hidden size %zu", config->hidden_continuous, config->H);
     if (config->quantile_count < 1 || config->quantile_count > TFT_QUANTILES_MAX)
         REFUSE("%zu quantiles: 1 to %d are possible", config->quantile_count, TFT_QUANTILES_MAX);
     for (size_t q = 0; q < config->quantile_count; q++)

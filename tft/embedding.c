@@ -37,11 +37,11 @@ void embedding_forward(const struct pass *pass, const struct embedding *layer, c
     const real *w = pass->p + layer->w;
 
     if (!layer->categories) {
-        rank1_forward(xi, x, w, w + layer->H, R, layer->H);
+        rank1_forward(xi, x, w, w + layer->W, R, layer->W);
         return;
     }
     for (size_t r = 0; r < R; r++)
-        memcpy(xi + r * layer->H, w + (size_t)codes[r] * layer->H, layer->H * sizeof *xi);
+        memcpy(xi + r * layer->W, w + (size_t)codes[r] * layer->W, layer->W * sizeof *xi);
 }
 
 void embedding_backward(const struct pass *pass, const struct embedding *layer, const real *x, const int32_t *codes,
@@ -50,15 +50,15 @@ void embedding_backward(const struct pass *pass, const struct embedding *layer, 
     real *d_w = pass->g + layer->w;
 
     if (!layer->categories) {
-        rank1_sum(d_xi, x, R, layer->H, d_w);
-        rows_sum(d_xi, R, layer->H, 1, d_w + layer->H);
+        rank1_sum(d_xi, x, R, layer->W, d_w);
+        rows_sum(d_xi, R, layer->W, 1, d_w + layer->W);
         return;
     }
     for (size_t r = 0; r < R; r++)
-        reals_add(d_w + (size_t)codes[r] * layer->H, d_xi + r * layer->H, layer->H);
+        reals_add(d_w + (size_t)codes[r] * layer->W, d_xi + r * layer->W, layer->W);
 }
 
 void embedding_zero(const struct pass *pass, const struct embedding *layer)
 {
-    reals_zero(pass->g + layer->w, (layer->categories ? layer->categories : 2) * layer->H);
+    reals_zero(pass->g + layer->w, (layer->categories ? layer->categories : 2) * layer->W);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a variable to H numbers: xi = x w + b for a real, a row of a table for a category.
+ * From a variable to W numbers (H, or what the conformance has): xi = x w + b for a real, a row of a table for a category.
  *
- *   x (R) or codes (R)   w (1, H), followed in the block by b (H)   table (categories, H)   xi (R, H)
+ *   x (R) or codes (R)   w (1, W), followed in the block by b (W)   table (categories, W)   xi (R, W)
  *
  * A real's xi has rank 1 and is not made where a layer can use x, w and b themselves (tft/vsn.h).
  */
@@ -12,7 +12,7 @@
 #include "tft/pass.h"
 
 struct embedding {
-    size_t H;
+    size_t W;
     size_t categories; /* 0: a real */
     size_t w;          /* place of w and b, or of the table */
 };

@@ -6,6 +6,7 @@
  * The tail (queries, attention's outcome, feed-forward) is made for the last N steps only, since the loss sees the last
  * D: N is D, or T in the plain graph. Nothing of the other steps is read, so the function is the same.
  */
+#include "tft/ascending.h"
 #include "tft/layout.h"
 #include <string.h>
 
@@ -22,6 +23,17 @@ static void take_codes(const int32_t *from, size_t B, size_t steps, size_t colum
     for (size_t b = 0; b < B; b++)
         for (size_t t = 0; t < steps; t++)
             to[t * B + b] = from[(b * steps + t) * columns + column];
+}
+
+/* What the padding holds is never looked at: the embeddings there are those of 0. */
+static void clear_padding(const struct tft_workspace *w, size_t i, size_t B)
+{
+    for (size_t b = 0; b < B; b++)
+        for (size_t t = 0; t < w->padding[b]; t++)
+            if (w->codes[i])
+                w->codes[i][t * B + b] = 0;
+            else
+                w->x[i][t * B + b] = 0;
 }
 
 static void inputs_forward(struct tft_workspace *w, const struct pass *pass)
@@ -44,6 +56,8 @@ static void inputs_forward(struct tft_workspace *w, const struct pass *pass)
         else
             take_column(is_static ? batch->static_reals : batch->reals, B, steps,
                         is_static ? columns->static_reals : columns->reals, variable->column, w->x[i]);
+        if (w->padded && !is_static)
+            clear_padding(w, i, B);
         if (!variable->rank1)
             embedding_forward(pass, &variable->embedding, w->x[i], w->codes[i], read * B, w->xi[i]);
     }
@@ -62,8 +76,8 @@ void selection_inputs(const struct tft_workspace *workspace, const size_t *varia
         if (variable->rank1) {
             inputs[j].x = workspace->x[i] + row;
         } else {
-            inputs[j].xi = workspace->xi[i] + row * model->config.H;
-            inputs[j].d_xi = workspace->d_xi[i] + row * model->config.H;
+            inputs[j].xi = workspace->xi[i] + row * variable->embedding.W;
+            inputs[j].d_xi = workspace->d_xi[i] + row * variable->embedding.W;
         }
     }
 }
@@ -118,8 +132,8 @@ static void sequence_forward(struct tft_workspace *w, const struct pass *pass)
 
     memcpy(w->h, w->context[CONTEXT_H], state * sizeof(real));
     memcpy(w->c, w->context[CONTEXT_C], state * sizeof(real));
-    lstm_forward(pass, &model->encoder, w->selected, model->config.E, w->gates, w->h, w->c);
-    lstm_forward(pass, &model->decoder, w->selected + past, model->config.D, w->gates + 4 * past, w->h + past,
+    lstm_forward(pass, &model->encoder, w->selected, padding_of(w), model->config.E, w->gates, w->h, w->c);
+    lstm_forward(pass, &model->decoder, w->selected + past, NULL, model->config.D, w->gates + 4 * past, w->h + past,
                  w->c + past);
     workspace_clock(w, TFT_PART_LSTM);
     gate_forward(pass, &model->sequence_gate, &w->sequence_gate, 0, w->h + state, w->selected, model->T * pass->B,
@@ -131,13 +145,15 @@ static void tail_forward(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
     size_t H = model->config.H, rows = model->queries * pass->B, row = (model->T - model->queries) * pass->B;
-    size_t unseen = (model->queries - model->config.D) * pass->B;
+    size_t horizon = model->config.D * pass->B, unseen = rows - horizon;
 
     gate_forward(pass, &model->attention_gate, &w->attention_gate, row, w->attended, w->enriched + row * H, rows,
                  w->gated);
     grn_forward(pass, &model->feedforward, &w->feedforward, row, w->gated, NULL, rows, w->fed);
     gate_forward(pass, &model->output_gate, &w->output_gate, row, w->fed, w->phi + row * H, rows, w->last);
-    linear_forward(pass, &model->output, w->last + unseen * H, model->config.D * pass->B, w->output);
+    linear_forward(pass, &model->output, w->last + unseen * H, horizon, w->output);
+    if (model->config.ascending)
+        ascending_forward(w->output, horizon, model->config.quantile_count, model->columns.targets);
 }
 
 void model_forward(struct tft_workspace *w, const struct pass *pass)
@@ -153,7 +169,7 @@ void model_forward(struct tft_workspace *w, const struct pass *pass)
     grn_forward(pass, &model->enrichment, &w->enrichment, 0, w->phi, w->context[CONTEXT_ENRICHMENT], model->T * pass->B,
                 w->enriched);
     workspace_clock(w, TFT_PART_ENRICHMENT);
-    attention_forward(pass, &model->attention, &w->attention, w->enriched, w->attended, w->scratch);
+    attention_forward(pass, &model->attention, &w->attention, w->enriched, padding_of(w), w->attended, w->scratch);
     workspace_clock(w, TFT_PART_ATTENTION);
     tail_forward(w, pass);
     workspace_clock(w, TFT_PART_TAIL);

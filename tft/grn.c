@@ -39,6 +39,12 @@ void context_sum(const real *d_y, size_t R, size_t B, size_t W, real *d_c)
 
 void grn_layout(struct arena *arena, const struct grn *grn, size_t R, size_t most, struct grn_state *state)
 {
+    state->skip_inverse = grn->resample.mask != TFT_NONE ? arena_reals(arena, R, 1) : NULL;
+    if (grn->bare) {
+        state->glu.xhat = arena_reals(arena, R, grn->out);
+        state->glu.inverse = arena_reals(arena, R, 1);
+        return;
+    }
     state->e = arena_reals(arena, R, grn->H);
     state->skip = grn->skip.w != TFT_NONE ? arena_reals(arena, R, grn->out) : NULL;
     state->c = grn->context.w != TFT_NONE ? arena_reals(arena, most, grn->H) : NULL;
@@ -71,6 +77,25 @@ void grn_tail_backward(const struct pass *pass, const struct grn *grn, const str
     if (!add)
         reals_zero(pass->g + grn->dense1.b, grn->H);
     elu_backward(e, d_h1, R, grn->H, pass->g + grn->dense1.b);
+}
+
+const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at,
+                             size_t R, real *normalised)
+{
+    real *skip = state->skip + at * grn->out;
+
+    if (grn->resample.mask == TFT_NONE)
+        return skip;
+    layernorm_forward(pass, &grn->skip_norm, skip, R, state->skip_inverse + at, normalised);
+    return normalised;
+}
+
+void grn_skip_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t at,
+                       size_t R, int add, real *d_skip)
+{
+    if (grn->resample.mask != TFT_NONE)
+        layernorm_backward(pass, &grn->skip_norm, state->skip + at * grn->out, state->skip_inverse + at, R, add,
+                           d_skip);
 }
 
 void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t row, const real *x,

@@ -3,7 +3,8 @@
  * Gated residual network (TFT equations 2-4):
  *
  *   h1 = x W1 + b1 [+ c Wc];   e = elu(h1);   h2 = e W2 + b2;   z = glu(h2) with dropout, skip and layer norm
- *   skip = x, or x Ws + bs where the output is not as wide as the input
+ *   skip = x, or where the output is not as wide as the input: x Ws + bs, or layernorm(x S) with a resampling S
+ *          (tft/resample.h)
  *
  *   x (R, in)   c (B, H) context, the same for all times of a sample   h1, e, h2 (R, H)   z (R, out)
  *
@@ -14,10 +15,15 @@
 #define TFT_GRN_H
 
 #include "tft/glu.h"
+#include "tft/resample.h"
 
 struct grn {
     size_t in, H, out;
+    size_t first;       /* of a variable's network: its first row in the joint network's kernels */
     struct linear skip; /* w TFT_NONE: the input itself */
+    struct resample resample;
+    struct layernorm skip_norm; /* with resampling */
+    int bare;                   /* the resampled and normalised skip connection is all there is; glu.norm is its norm */
     struct linear dense1;
     struct linear context; /* without bias; w TFT_NONE: no context */
     struct linear dense2;
@@ -26,9 +32,10 @@ struct grn {
 };
 
 struct grn_state {
-    real *e;    /* (R, H): h1, then elu(h1) */
-    real *skip; /* (R, out), if the skip connection has weights */
-    real *c;    /* (B, H): context times its weights */
+    real *e;            /* (R, H): h1, then elu(h1) */
+    real *skip;         /* (R, out), if the skip connection has weights; normalised if it is resampled */
+    real *skip_inverse; /* (R), if it is resampled */
+    real *c;            /* (B, H): context times its weights */
     struct glu_state glu;
 };
 
@@ -54,6 +61,14 @@ void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn
  * rows' sum. scratch: R (H + 2 out) reals. */
 void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t at,
                        size_t R, int add, real *d_z, real *d_h1, real *scratch);
+
+/* The skip connection of rows whose product with its weights lies in state->skip + at * out: that, or in `normalised`
+ * (R, out) its layer norm. */
+const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at,
+                             size_t R, real *normalised);
+/* d_skip (R, out) becomes the gradient of the product. */
+void grn_skip_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t at,
+                       size_t R, int add, real *d_skip);
 
 /* y (R, W) += c (B, W), row r of a block takes row r mod B; and its backward: d_c (B, W) += the rows of d_y. */
 void context_add(real *y, const real *c, size_t R, size_t B, size_t W);

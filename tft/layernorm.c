@@ -8,9 +8,7 @@
 #include "tft/linear.h"
 #include "tft/vector.h"
 
-static const real epsilon = (real)1e-3;
-
-TFT_VECTOR static void normalise(real *restrict y, size_t R, size_t W, real *restrict inverse)
+TFT_VECTOR static void normalise(real *restrict y, size_t R, size_t W, real epsilon, real *restrict inverse)
 {
     for (size_t r = 0; r < R; r++) {
         real *row = y + r * W;
@@ -66,7 +64,7 @@ TFT_VECTOR static void backward(const real *restrict xhat, const real *restrict 
 void layernorm_forward(const struct pass *pass, const struct layernorm *layer, real *y, size_t R, real *inverse,
                        real *z)
 {
-    normalise(y, R, layer->W, inverse);
+    normalise(y, R, layer->W, layer->epsilon, inverse);
     if (z)
         layernorm_output(pass, layer, y, R, z);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layer normalisation over the last dimension: z = gamma xhat + beta, xhat = (y - mean) / sqrt(variance + 1e-3).
+ * Layer normalisation over the last dimension: z = gamma xhat + beta, xhat = (y - mean) / sqrt(variance + epsilon).
  *
- *   y, xhat, z (R, W)   inverse (R): 1 / sqrt(variance + 1e-3)
+ *   y, xhat, z (R, W)   inverse (R): 1 / sqrt(variance + epsilon)
  */
 #ifndef TFT_LAYERNORM_H
 #define TFT_LAYERNORM_H
@@ -12,6 +12,7 @@
 struct layernorm {
     size_t W;
     size_t gamma, beta; /* places in the block */
+    real epsilon;
 };
 
 /* y becomes xhat, in place. z may be NULL: some callers need only xhat. */

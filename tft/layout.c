@@ -9,6 +9,7 @@
 #include "tft/layout.h"
 #include "base/memory.h"
 #include "tft/philox.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,24 +31,69 @@ static size_t add(struct builder *builder, const char *layer, const char *tensor
     return offset;
 }
 
+/* What a tensor is, for its initial values. */
+enum tensor { DENSE, CONTEXT, GATE, ATTENTION, OUTPUT, REAL_INPUT, LSTM, TABLE };
+
+/* The initial values of the tensor added last, which depend on whose model it is. in and out: of its layer. */
+static void start(struct builder *builder, enum tensor tensor, size_t in, size_t out, int bias)
+{
+    enum tft_conformance whose = builder->model->config.conformance;
+    struct tft_param *param;
+
+    if (builder->status || whose == TFT_PUBLISHED)
+        return;
+    param = &builder->model->table.params[builder->model->table.count - 1];
+    if (tensor == TABLE || (tensor == REAL_INPUT && whose == TFT_NVIDIA && !bias)) {
+        param->init = TFT_INIT_NORMAL;
+        param->spread = tensor == TABLE ? 1 : sqrt(2 / (double)(in + out));
+    } else if (whose == TFT_NVIDIA ? tensor != REAL_INPUT : tensor >= OUTPUT) {
+        param->init = TFT_INIT_UNIFORM;
+        param->spread = 1 / sqrt((double)in);
+    } else if (whose == TFT_PYTORCH_FORECASTING && tensor == DENSE && !bias) {
+        param->init = TFT_INIT_NORMAL;
+        param->spread = sqrt(2 / (double)in);
+    } else if (whose == TFT_PYTORCH_FORECASTING && tensor == GATE && !bias) { /* one layer of twice the width */
+        param->init = TFT_INIT_UNIFORM;
+        param->spread = sqrt(6 / (double)(in + 2 * out));
+    }
+}
+
 /* The tensors added since `first`. */
 static struct span span_from(const struct builder *builder, size_t first)
 {
     return (struct span){ first, builder->model->table.count - first };
 }
 
-static struct linear add_linear(struct builder *builder, const char *layer, const char *part, size_t in, size_t out,
-                                int bias)
+static struct linear add_linear(struct builder *builder, const char *layer, const char *part, enum tensor kind,
+                                size_t in, size_t out, int bias)
 {
     char tensor[64];
     struct linear linear = { .in = in, .out = out, .w = TFT_NONE, .b = TFT_NONE };
 
     snprintf(tensor, sizeof tensor, "%s.kernel", part);
     linear.w = add(builder, layer, tensor, in, out, TFT_INIT_GLOROT);
+    start(builder, kind, in, out, 0);
     snprintf(tensor, sizeof tensor, "%s.bias", part);
-    if (bias)
-        linear.b = add(builder, layer, tensor, 0, out, TFT_INIT_ZERO);
+    if (!bias)
+        return linear;
+    linear.b = add(builder, layer, tensor, 0, out, TFT_INIT_ZERO);
+    start(builder, kind, in, out, 1);
     return linear;
+}
+
+static struct layernorm add_norm(struct builder *builder, const char *layer, const char *part, size_t width)
+{
+    enum tft_conformance whose = builder->model->config.conformance;
+    struct layernorm norm = { .W = width, .epsilon = (real)(whose == TFT_PYTORCH_FORECASTING ? 1e-5 : 1e-3) };
+    char tensor[64];
+
+    if (width == 1 && whose == TFT_NVIDIA) /* of a selection of one variable, which is not computed */
+        return norm;
+    snprintf(tensor, sizeof tensor, "%s.gamma", part);
+    norm.gamma = add(builder, layer, tensor, 0, width, TFT_INIT_ONE);
+    snprintf(tensor, sizeof tensor, "%s.beta", part);
+    norm.beta = add(builder, layer, tensor, 0, width, TFT_INIT_ZERO);
+    return norm;
 }
 
 /* site NULL: no dropout. */
@@ -57,27 +103,42 @@ static struct glu add_glu(struct builder *builder, const char *layer, size_t in,
 
     if (site)
         glu.site = *site;
-    glu.value = add_linear(builder, layer, "value", in, out, 1);
-    glu.gate = add_linear(builder, layer, "gate", in, out, 1);
-    glu.norm.W = out;
-    glu.norm.gamma = add(builder, layer, "norm.gamma", 0, out, TFT_INIT_ONE);
-    glu.norm.beta = add(builder, layer, "norm.beta", 0, out, TFT_INIT_ZERO);
+    glu.value = add_linear(builder, layer, "value", GATE, in, out, 1);
+    glu.gate = add_linear(builder, layer, "gate", GATE, in, out, 1);
+    glu.norm = add_norm(builder, layer, "norm", out);
     return glu;
 }
 
-static struct grn add_grn(struct builder *builder, const char *layer, size_t in, size_t out, int skip, int context,
-                          struct site site)
+/* A skip connection that is resampled. */
+static void add_resample(struct builder *builder, const char *layer, struct grn *grn)
+{
+    struct tft_model *model = builder->model;
+
+    grn->resample.mask = add(builder, layer, "skip.mask", 0, grn->out, TFT_INIT_ZERO);
+    grn->skip_norm = add_norm(builder, layer, "skip.norm", grn->out);
+    grn->skip = (struct linear){ .in = grn->in, .out = grn->out, .w = TFT_DERIVED + model->derived, .b = TFT_NONE };
+    model->derived += grn->in * grn->out;
+}
+
+/* A network of `in` to `out` numbers with an inner width; a joint network's skip connection has weights. site NULL: no
+ * dropout. */
+static struct grn add_grn(struct builder *builder, const char *layer, size_t in, size_t inner, size_t out, int joint,
+                          int context, const struct site *site)
 {
     size_t H = builder->model->config.H, first = builder->model->table.count;
-    struct grn grn = { .in = in, .H = H, .out = out, .skip.w = TFT_NONE, .context.w = TFT_NONE };
+    struct grn grn = {
+        .in = in, .H = inner, .out = out, .skip.w = TFT_NONE, .resample.mask = TFT_NONE, .context.w = TFT_NONE
+    };
 
-    if (skip)
-        grn.skip = add_linear(builder, layer, "skip", in, out, 1);
-    grn.dense1 = add_linear(builder, layer, "dense1", in, H, 1);
+    if (builder->model->config.conformance == TFT_PYTORCH_FORECASTING && in != out)
+        add_resample(builder, layer, &grn);
+    else if (joint)
+        grn.skip = add_linear(builder, layer, "skip", DENSE, in, out, 1);
+    grn.dense1 = add_linear(builder, layer, "dense1", DENSE, in, inner, 1);
     if (context)
-        grn.context = add_linear(builder, layer, "context", H, H, 0);
-    grn.dense2 = add_linear(builder, layer, "dense2", H, H, 1);
-    grn.glu = add_glu(builder, layer, H, out, &site);
+        grn.context = add_linear(builder, layer, "context", CONTEXT, H, inner, 0);
+    grn.dense2 = add_linear(builder, layer, "dense2", DENSE, inner, inner, 1);
+    grn.glu = add_glu(builder, layer, inner, out, site);
     grn.params = span_from(builder, first);
     return grn;
 }
@@ -86,6 +147,51 @@ static struct grn add_grn(struct builder *builder, const char *layer, size_t in,
 static struct site site_of(const char *name, size_t W)
 {
     return (struct site){ .name = fnv1a(name), .stride = W };
+}
+
+/* How wide a variable's embedding is. */
+static size_t width_of(const struct tft_model_config *config, const struct tft_variable *variable)
+{
+    double width;
+
+    if (config->conformance != TFT_PYTORCH_FORECASTING)
+        return config->H;
+    if (variable->type == TFT_REAL)
+        return config->hidden_continuous;
+    width = variable->categories > 2 ? fmin(nearbyint(1.6 * pow((double)variable->categories, 0.56)), 100) : 1;
+    return (size_t)fmin(width, (double)config->H);
+}
+
+/* The reals of a variable's role: NVIDIA's vectors are initialised together. */
+static size_t reals_like(const struct tft_model_config *config, enum tft_role role)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < config->variable_count; i++)
+        count += config->variables[i].role == role && config->variables[i].type == TFT_REAL;
+    return count;
+}
+
+static void add_embedding(struct builder *builder, const struct tft_variable *from, struct embedding *embedding)
+{
+    const struct tft_model_config *config = &builder->model->config;
+    size_t W = width_of(config, from);
+    size_t fan = config->conformance == TFT_NVIDIA ? reals_like(config, from->role) : 1;
+    char layer[TFT_NAME_MAX + 8];
+
+    snprintf(layer, sizeof layer, "input.%s", from->name);
+    embedding->W = W;
+    embedding->categories = from->categories;
+    if (from->type == TFT_CATEGORY) {
+        embedding->w = add(builder, layer, "table", from->categories, W, TFT_INIT_EMBEDDING);
+        start(builder, TABLE, from->categories, W, 0);
+        return;
+    }
+    /* Kernel and bias are neighbours: together the matrix (2, W) that rank 1 wants. */
+    embedding->w = add(builder, layer, "kernel", 1, W, TFT_INIT_GLOROT);
+    start(builder, REAL_INPUT, fan, W, 0);
+    add(builder, layer, "bias", 0, W, TFT_INIT_ZERO);
+    start(builder, REAL_INPUT, fan, W, 1);
 }
 
 static void add_inputs(struct builder *builder)
@@ -101,20 +207,11 @@ static void add_inputs(struct builder *builder)
                           : category ? &model->columns.cats
                                      : &model->columns.reals;
         size_t first = model->table.count;
-        char layer[TFT_NAME_MAX + 8];
 
-        snprintf(layer, sizeof layer, "input.%s", from->name);
         variable->role = from->role;
         variable->rank1 = !category && !config->plain;
         variable->column = (*columns)++;
-        variable->embedding.H = config->H;
-        variable->embedding.categories = from->categories;
-        if (category) {
-            variable->embedding.w = add(builder, layer, "table", from->categories, config->H, TFT_INIT_EMBEDDING);
-        } else { /* kernel and bias are neighbours: together the matrix (2, H) that rank 1 wants */
-            variable->embedding.w = add(builder, layer, "kernel", 1, config->H, TFT_INIT_GLOROT);
-            add(builder, layer, "bias", 0, config->H, TFT_INIT_ZERO);
-        }
+        add_embedding(builder, from, &variable->embedding);
         variable->params = span_from(builder, first);
         if (is_static)
             model->statics++;
@@ -126,29 +223,63 @@ static void add_inputs(struct builder *builder)
     model->history_count = config->variable_count - model->statics;
 }
 
+/* A category's of pytorch-forecasting: resampling and norm. */
+static struct grn add_bare(struct builder *builder, const char *layer, size_t W)
+{
+    size_t first = builder->model->table.count;
+    struct grn grn = { .in = W, .out = builder->model->config.H, .bare = 1, .context.w = TFT_NONE };
+
+    add_resample(builder, layer, &grn);
+    grn.glu.norm = grn.skip_norm;
+    grn.params = span_from(builder, first);
+    return grn;
+}
+
+static struct grn add_joint(struct builder *builder, const char *layer, size_t V, size_t width, int context)
+{
+    size_t H = builder->model->config.H;
+    int narrow = builder->model->config.conformance == TFT_PYTORCH_FORECASTING && V < H;
+    size_t inner = narrow ? V : H;
+    struct site site = site_of(layer, inner);
+
+    return add_grn(builder, layer, width, inner, V, 1, context,
+                   builder->model->config.conformance == TFT_NVIDIA ? NULL : &site);
+}
+
 /* The k-th of a selection is variables[indices[k]], or [first + k] without indices. */
 static void add_selection(struct builder *builder, const char *name, size_t V, const size_t *indices, size_t first,
                           int context, struct grn *networks, struct vsn *vsn)
 {
     struct tft_model *model = builder->model;
-    size_t H = model->config.H;
+    enum tft_conformance whose = model->config.conformance;
+    size_t H = model->config.H, width = 0;
     char layer[TFT_NAME_MAX + 32];
-    struct span joint;
+    int alone = V == 1 && whose != TFT_PUBLISHED; /* published: its weight is 1 for the layer norm of one value */
 
-    *vsn = (struct vsn){ .V = V, .H = H, .variables = networks, .single = V == 1 && !context && !model->config.plain };
+    *vsn = (struct vsn){
+        .V = V, .H = H, .variables = networks, .single = alone || (V == 1 && !context && !model->config.plain)
+    };
+    for (size_t j = 0; j < V; j++)
+        width += model->variables[indices ? indices[j] : first + j].embedding.W;
     snprintf(layer, sizeof layer, "%s.joint", name);
-    vsn->joint = add_grn(builder, layer, V * H, V, 1, context, site_of(layer, H));
-    joint = vsn->joint.params;
-    for (size_t i = 0; vsn->single && !builder->status && i < joint.count; i++)
-        model->table.params[joint.first + i].dead = 1;
+    if (!alone || whose == TFT_NVIDIA)
+        vsn->joint = add_joint(builder, layer, V, width, context);
+    for (size_t i = 0; vsn->single && !builder->status && i < vsn->joint.params.count; i++)
+        model->table.params[vsn->joint.params.first + i].dead = 1;
     snprintf(layer, sizeof layer, "%s.variables", name);
+    width = 0;
     for (size_t j = 0; j < V; j++) {
-        size_t index = indices ? indices[j] : first + j;
+        size_t index = indices ? indices[j] : first + j, W = model->variables[index].embedding.W;
         struct site site = { .name = fnv1a(layer), .stride = V * H, .first = j * H };
         char own[2 * TFT_NAME_MAX];
 
         snprintf(own, sizeof own, "%s.variable.%s", name, model->config.variables[index].name);
-        networks[j] = add_grn(builder, own, H, H, 0, 0, site);
+        if (whose == TFT_PYTORCH_FORECASTING && model->config.variables[index].type == TFT_CATEGORY)
+            networks[j] = add_bare(builder, own, W);
+        else
+            networks[j] = add_grn(builder, own, W, W, H, 0, 0, &site);
+        networks[j].first = width;
+        width += W;
     }
 }
 
@@ -160,8 +291,15 @@ static struct lstm add_lstm(struct builder *builder, const char *layer, struct s
                          .recurrent = { .in = H, .out = 4 * H, .b = TFT_NONE } };
 
     lstm.input.w = add(builder, layer, "kernel", H, 4 * H, TFT_INIT_GLOROT);
+    start(builder, LSTM, H, 4 * H, 0);
     lstm.recurrent.w = add(builder, layer, "recurrent", H, 4 * H, TFT_INIT_ORTHOGONAL);
+    start(builder, LSTM, H, 4 * H, 0);
     lstm.input.b = add(builder, layer, "bias", 0, 4 * H, TFT_INIT_LSTM_BIAS);
+    start(builder, LSTM, H, 4 * H, 1);
+    if (builder->model->config.conformance != TFT_PUBLISHED) {
+        lstm.recurrent.b = add(builder, layer, "recurrent.bias", 0, 4 * H, TFT_INIT_ZERO);
+        start(builder, LSTM, H, 4 * H, 1);
+    }
     *params = span_from(builder, first);
     return lstm;
 }
@@ -170,6 +308,7 @@ static void add_attention(struct builder *builder)
 {
     struct tft_model *model = builder->model;
     size_t H = model->config.H, heads = model->config.heads, d = H / heads, first = model->table.count;
+    enum tft_conformance whose = model->config.conformance;
     struct attention *attention = &model->attention;
     char tensor[64];
 
@@ -179,6 +318,10 @@ static void add_attention(struct builder *builder)
                                      .T = model->T,
                                      .N = model->queries,
                                      .average_first = !model->config.plain,
+                                     .strict = whose == TFT_PYTORCH_FORECASTING,
+                                     .head_dropped = whose != TFT_NVIDIA,
+                                     .query_bias = TFT_NONE,
+                                     .key_bias = TFT_NONE,
                                      .head_site = site_of("attention.heads", H),
                                      .output_site = site_of("attention.output", H) };
     for (size_t kind = 0; kind < 2; kind++)
@@ -187,11 +330,21 @@ static void add_attention(struct builder *builder)
 
             snprintf(tensor, sizeof tensor, "%s.%zu.kernel", kind ? "key" : "query", h);
             place = add(builder, "attention", tensor, H, d, TFT_INIT_GLOROT);
+            start(builder, ATTENTION, H, d, 0);
             if (h == 0)
                 *(kind ? &attention->key : &attention->query) = place;
         }
-    attention->value = add_linear(builder, "attention", "value", H, d, 0);
-    attention->output = add_linear(builder, "attention", "output", d, H, 0);
+    for (size_t kind = 0; kind < 2 && whose == TFT_PYTORCH_FORECASTING; kind++)
+        for (size_t h = 0; h < heads; h++) {
+            size_t place;
+
+            snprintf(tensor, sizeof tensor, "%s.%zu.bias", kind ? "key" : "query", h);
+            place = add(builder, "attention", tensor, 0, d, TFT_INIT_ZERO);
+            if (h == 0)
+                *(kind ? &attention->key_bias : &attention->query_bias) = place;
+        }
+    attention->value = add_linear(builder, "attention", "value", ATTENTION, H, d, whose == TFT_PYTORCH_FORECASTING);
+    attention->output = add_linear(builder, "attention", "output", ATTENTION, d, H, 0);
     model->attention_params = span_from(builder, first);
 }
 
@@ -211,28 +364,34 @@ static void add_layers(struct builder *builder)
                                                     "context.state_c" };
     struct tft_model *model = builder->model;
     size_t H = model->config.H, first;
+    int gates_dropped = model->config.conformance != TFT_NVIDIA;
     struct grn *networks = model->networks;
+    struct site site;
 
     if (model->statics)
         add_selection(builder, "static", model->statics, NULL, 0, 0, networks, &model->static_selection);
     networks += model->statics;
-    for (size_t k = 0; k < CONTEXTS; k++)
-        model->contexts[k] = add_grn(builder, contexts[k], H, H, 0, 0, site_of(contexts[k], H));
+    for (size_t k = 0; k < CONTEXTS; k++) {
+        site = site_of(contexts[k], H);
+        model->contexts[k] = add_grn(builder, contexts[k], H, H, H, 0, 0, &site);
+    }
     add_selection(builder, "history", model->history_count, NULL, model->statics, 1, networks,
                   &model->history_selection);
     networks += model->history_count;
     add_selection(builder, "future", model->future_count, model->future, 0, 1, networks, &model->future_selection);
     model->encoder = add_lstm(builder, "encoder", &model->encoder_params);
     model->decoder = add_lstm(builder, "decoder", &model->decoder_params);
-    model->sequence_gate = add_gate(builder, "sequence_gate", 1, &model->sequence_gate_params);
-    model->enrichment = add_grn(builder, "enrichment", H, H, 0, 1, site_of("enrichment", H));
+    model->sequence_gate = add_gate(builder, "sequence_gate", gates_dropped, &model->sequence_gate_params);
+    site = site_of("enrichment", H);
+    model->enrichment = add_grn(builder, "enrichment", H, H, H, 0, 1, &site);
     add_attention(builder);
-    model->attention_gate = add_gate(builder, "attention_gate", 1, &model->attention_gate_params);
-    model->feedforward = add_grn(builder, "feedforward", H, H, 0, 0, site_of("feedforward", H));
+    model->attention_gate = add_gate(builder, "attention_gate", gates_dropped, &model->attention_gate_params);
+    site = site_of("feedforward", H);
+    model->feedforward = add_grn(builder, "feedforward", H, H, H, 0, 0, &site);
     model->output_gate = add_gate(builder, "output_gate", 0, &model->output_gate_params);
     first = model->table.count;
     model->output =
-        add_linear(builder, "output", "quantiles", H, model->columns.targets * model->config.quantile_count, 1);
+        add_linear(builder, "output", "quantiles", OUTPUT, H, model->columns.targets * model->config.quantile_count, 1);
     model->output_params = span_from(builder, first);
 }
 
@@ -251,7 +410,9 @@ enum halay_status tft_model_create(struct halay_log *log, const struct tft_model
     made->log = log;
     made->config = *config;
     made->T = config->E + config->D;
-    made->queries = config->plain ? made->T : config->D;
+    /* A step that does not see itself sees nothing if it is the first: there are queries of the decoder only. */
+    made->queries = config->plain && config->conformance != TFT_PYTORCH_FORECASTING ? made->T : config->D;
+    made->loss_factor = config->conformance == TFT_PYTORCH_FORECASTING ? 2 / (double)config->quantile_count : 1;
     made->networks = calloc(2 * config->variable_count, sizeof *made->networks);
     if (!made->networks)
         goto no_memory;

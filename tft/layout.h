@@ -28,7 +28,9 @@ struct tft_model {
     struct tft_model_config config;
     struct tft_columns columns;
     struct tft_param_table table;
-    size_t T, queries; /* E + D; steps of the tail: D, or T in the plain graph */
+    size_t T, queries;  /* E + D; steps of the tail: D, or T in the plain graph */
+    size_t derived;     /* weights that a granule makes of parameters */
+    double loss_factor; /* pytorch-forecasting's loss is a multiple of the published one */
     size_t statics, history_count, future_count;
     size_t future[TFT_VARIABLES_MAX]; /* the known variables; history is variables[statics ..] */
     struct variable variables[TFT_VARIABLES_MAX];
@@ -61,7 +63,7 @@ struct tft_workspace {
     /* The batch by variable, time-major. */
     real *x[TFT_VARIABLES_MAX];        /* (T B) or (B) of a real */
     int32_t *codes[TFT_VARIABLES_MAX]; /* of a category */
-    real *xi[TFT_VARIABLES_MAX];       /* (T B, H) or (B, H), where not rank 1 */
+    real *xi[TFT_VARIABLES_MAX];       /* (T B, W) or (B, W), where not rank 1 */
     real *d_xi[TFT_VARIABLES_MAX];
 
     struct vsn_state static_selection, history_selection, future_selection;
@@ -79,10 +81,19 @@ struct tft_workspace {
     real *d_phi, *d_enriched, *d_sequence; /* (T B, H) */
     real *d_tail, *d_tail_in;              /* (N B, H) */
     real *d_output;                        /* (D B, Q O) */
+    real *derived, *d_derived;
     real *scratch;
+    size_t padding[TFT_GRANULE_MAX]; /* encoder steps that a sample lacks */
+    int padded;                      /* whether one lacks any */
 
     double seconds[TFT_PART_COUNT], sums_seconds, mark; /* sums_seconds: spent in the final callback since mark */
 };
+
+/* How many encoder steps each sample lacks; NULL if none does. */
+static inline const size_t *padding_of(const struct tft_workspace *workspace)
+{
+    return workspace->padded ? workspace->padding : NULL;
+}
 
 /* Adds the time since the last call to a part (less what the final callback took, which is the part SUM's). */
 void workspace_clock(struct tft_workspace *workspace, enum tft_part part);

@@ -13,7 +13,7 @@
 
 struct linear {
     size_t in, out;
-    size_t w, b; /* places in the block; w is TFT_NONE in a layer that is not there */
+    size_t w, b; /* places; w is TFT_NONE in a layer that is not there */
 };
 
 /* y = x w, without the bias: for callers that add it in a loop of their own. ldy: distance of y's rows. */

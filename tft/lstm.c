@@ -51,26 +51,49 @@ TFT_VECTOR static void step_backward(real *restrict gates, const real *restrict 
     }
 }
 
-void lstm_forward(const struct pass *pass, const struct lstm *lstm, const real *x, size_t S, real *gates, real *h,
-                  real *c)
+/* Step t of the samples for which it does not exist: the state passes. */
+static void pass_state(const size_t *padding, size_t t, size_t B, size_t H, const real *before, real *after)
+{
+    for (size_t b = 0; b < B; b++)
+        if (t < padding[b])
+            memcpy(after + b * H, before + b * H, H * sizeof *after);
+}
+
+static void zero_padded(const size_t *padding, size_t t, size_t B, size_t W, real *rows)
+{
+    for (size_t b = 0; b < B; b++)
+        if (t < padding[b])
+            reals_zero(rows + b * W, W);
+}
+
+void lstm_forward(const struct pass *pass, const struct lstm *lstm, const real *x, const size_t *padding, size_t S,
+                  real *gates, real *h, real *c)
 {
     size_t H = lstm->H, B = pass->B;
 
     linear_forward(pass, &lstm->input, x, S * B, gates);
+    if (lstm->recurrent.b != TFT_NONE)
+        rows_add(gates, pass->p + lstm->recurrent.b, S * B, 4 * H);
     for (size_t t = 0; t < S; t++) {
         size_t before = t * B * H, after = before + B * H;
 
         linear_product(pass, &lstm->recurrent, h + before, B, 1, gates + 4 * before, 4 * H);
         step(gates + 4 * before, c + before, B, H, c + after, h + after);
+        if (padding) {
+            pass_state(padding, t, B, H, h + before, h + after);
+            pass_state(padding, t, B, H, c + before, c + after);
+        }
     }
 }
 
-void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real *x, size_t S, real *gates,
-                   const real *h, const real *c, const real *d_out, real *d_h, real *d_c, real *d_x, real *scratch)
+void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real *x, const size_t *padding, size_t S,
+                   real *gates, const real *h, const real *c, const real *d_out, real *d_h, real *d_c, real *d_x,
+                   real *scratch)
 {
     size_t H = lstm->H, B = pass->B;
     const real *u = pass->p + lstm->recurrent.w;
-    real *u_t = scratch; /* (4 H, H) */
+    real *u_t = scratch;                                      /* (4 H, H) */
+    real *kept_h = u_t + 4 * H * H, *kept_c = kept_h + B * H; /* (B, H) */
 
     for (size_t i = 0; i < H; i++)
         for (size_t j = 0; j < 4 * H; j++)
@@ -78,14 +101,26 @@ void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real 
     for (size_t t = S; t-- > 0;) {
         size_t before = t * B * H, after = before + B * H;
 
+        if (padding) {
+            memcpy(kept_h, d_h, B * H * sizeof *d_h);
+            memcpy(kept_c, d_c, B * H * sizeof *d_c);
+        }
         step_backward(gates + 4 * before, c + before, c + after, d_h, d_out + before, B, H, d_c);
+        if (padding)
+            zero_padded(padding, t, B, 4 * H, gates + 4 * before);
         tft_gemm(matrix_of(gates + 4 * before, 4 * H), matrix_of(u_t, H), B, H, 4 * H, 0, d_h, H);
+        if (padding) {
+            pass_state(padding, t, B, H, kept_h, d_h);
+            pass_state(padding, t, B, H, kept_c, d_c);
+        }
     }
-    linear_backward(pass, &lstm->recurrent, h, gates, S * B, 0, NULL, 0);
+    linear_backward_kernel(pass, &lstm->recurrent, h, gates, S * B, 0);
     linear_backward(pass, &lstm->input, x, gates, S * B, 0, d_x, 1);
+    if (lstm->recurrent.b != TFT_NONE)
+        memcpy(pass->g + lstm->recurrent.b, pass->g + lstm->input.b, 4 * H * sizeof *x);
 }
 
-size_t lstm_scratch(const struct lstm *lstm)
+size_t lstm_scratch(const struct lstm *lstm, size_t most)
 {
-    return 4 * lstm->H * lstm->H;
+    return (4 * lstm->H + 2 * most) * lstm->H;
 }

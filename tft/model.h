@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Temporal Fusion Transformer as published (arXiv 1912.09363 and its code), forward and backward, on the CPU.
+ * The Temporal Fusion Transformer as published (arXiv 1912.09363 and its code), or as another implementation has it
+ * (tft.h: conformance), forward and backward, on the CPU.
  *
  * Concepts. A *model* is immutable once created: dimensions, the table of parameters, the places of its layers; threads
  * share it. A *workspace* is one thread's arena for one granule of samples; nothing is allocated after it is created. A
@@ -31,6 +32,8 @@ struct tft_batch {
     int32_t *static_cats; /* (B, static categories) */
     real *targets;        /* (B, D, O) scaled; training only */
     real *weights;        /* (B, D, O) 1, or 0 for a masked target; training only; set to 1 before the callback */
+    size_t *lengths;      /* (B) steps of history, 1 to E; set to E before the callback. A shorter one fills the encoder
+                             part's end; what stands before it is never read. */
 };
 
 /* How many columns the arrays of a batch have. */
@@ -88,7 +91,7 @@ void tft_workspace_destroy(struct tft_workspace *workspace); /* NULL is allowed 
 struct tft_batch *tft_workspace_batch(struct tft_workspace *workspace, size_t B, uint64_t position);
 /* Seconds spent in each part since the workspace was created. */
 const double *tft_workspace_seconds(const struct tft_workspace *workspace);
-/* Checks the codes of the filled batch: HALAY_ERR_ARGUMENT (logged) for one outside its embedding. */
+/* Checks the filled batch: HALAY_ERR_ARGUMENT (logged) for a code outside its embedding or a length outside 1 to E. */
 enum halay_status tft_workspace_check(struct tft_workspace *workspace);
 
 /* Forward and backward of the filled batch with dropout; *loss is the granule's part of the scaled loss. Every living

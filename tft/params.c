@@ -70,17 +70,23 @@ static void init_uniform(real *w, size_t count, double limit, uint32_t seed, uin
         w[i] = (real)((2 * uniform(seed, name, i) - 1) * limit);
 }
 
+static double normal(uint32_t seed, uint32_t name, size_t i)
+{
+    const double turn = 6.283185307179586;
+
+    return sqrt(-2 * log(uniform(seed, name, 2 * i))) * cos(turn * uniform(seed, name, 2 * i + 1));
+}
+
 /* rows <= columns: orthonormal rows, by Gram and Schmidt (twice, which makes it as good as a QR) from normal draws: the
  * same distribution as the orthogonal factor of a normal matrix. */
 static enum halay_status init_orthogonal(real *w, size_t rows, size_t columns, uint32_t seed, uint32_t name)
 {
-    const double turn = 6.283185307179586;
     double *q = malloc(rows * columns * sizeof *q);
 
     if (!q)
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < rows * columns; i++)
-        q[i] = sqrt(-2 * log(uniform(seed, name, 2 * i))) * cos(turn * uniform(seed, name, 2 * i + 1));
+        q[i] = normal(seed, name, i);
     for (size_t r = 0; r < rows; r++) {
         double *row = q + r * columns, norm = 0;
 
@@ -119,6 +125,13 @@ static enum halay_status init_param(const struct tft_param *param, uint32_t seed
         return HALAY_OK;
     case TFT_INIT_ORTHOGONAL:
         return init_orthogonal(w, param->shape[0], param->shape[1], seed, name);
+    case TFT_INIT_UNIFORM:
+        init_uniform(w, param->count, param->spread, seed, name);
+        return HALAY_OK;
+    case TFT_INIT_NORMAL:
+        for (size_t i = 0; i < param->count; i++)
+            w[i] = (real)(param->spread * normal(seed, name, i));
+        return HALAY_OK;
     case TFT_INIT_ZERO:
     case TFT_INIT_ONE:
     case TFT_INIT_LSTM_BIAS:

@@ -22,7 +22,9 @@ enum tft_init {
     TFT_INIT_GLOROT,
     TFT_INIT_EMBEDDING,
     TFT_INIT_ORTHOGONAL,
-    TFT_INIT_LSTM_BIAS
+    TFT_INIT_LSTM_BIAS,
+    TFT_INIT_UNIFORM, /* in (-spread, spread) */
+    TFT_INIT_NORMAL   /* with deviation spread */
 };
 
 struct tft_param {
@@ -32,6 +34,7 @@ struct tft_param {
     size_t offset, count;               /* in reals from the block's beginning */
     int dead;
     enum tft_init init;
+    double spread; /* of UNIFORM and NORMAL; set by who adds the tensor */
 };
 
 /* Grows while a model is laid out; the array is owned. */
@@ -49,7 +52,8 @@ void tft_params_fini(struct tft_param_table *table);
 
 /*
  * Initialise a block as the published code does: kernels uniform by Glorot, biases zero, embeddings uniform in
- * (-0.05, 0.05), recurrent kernels orthogonal, the LSTM's forget bias one, layer norm gamma one and beta zero. From
+ * (-0.05, 0.05), recurrent kernels orthogonal, the LSTM's forget bias one, layer norm gamma one and beta zero; another
+ * conformance uses uniform and normal draws with a spread of its own. From
  * Philox keyed by (seed, hash of the parameter's name): the same on every rank and machine, whatever else the table
  * holds.
  */

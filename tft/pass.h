@@ -19,15 +19,31 @@
  * second-level cache when the next reads it. */
 enum { TFT_BLOCK_ROWS = 96 };
 
+/* Places from TFT_DERIVED on are not in the block of parameters but among the *derived* weights: matrices that a granule
+ * makes of parameters (tft/resample.h), which layers then use like parameters. */
+#define TFT_DERIVED (SIZE_MAX / 2 + 1)
+
 struct pass {
-    const real *p; /* parameters */
-    real *g;       /* their gradients; NULL in a forward without backward */
+    const real *p;             /* parameters */
+    real *g;                   /* their gradients; NULL in a forward without backward */
+    real *derived, *d_derived; /* derived weights and their gradients; the workspace's */
     size_t B;
     struct dropout dropout;
     /* Called once for each parameter whose gradient in g is complete; may be NULL. */
     void (*final)(void *arg, size_t param);
     void *final_arg;
 };
+
+/* What lies at a place, and its gradient. */
+static inline const real *pass_p(const struct pass *pass, size_t place)
+{
+    return place >= TFT_DERIVED ? pass->derived + (place - TFT_DERIVED) : pass->p + place;
+}
+
+static inline real *pass_g(const struct pass *pass, size_t place)
+{
+    return place >= TFT_DERIVED ? pass->d_derived + (place - TFT_DERIVED) : pass->g + place;
+}
 
 /* Neighbours in the table of parameters: those of one layer. */
 struct span {

@@ -34,6 +34,23 @@ struct tft_variable {
 };
 
 /*
+ * Whose model it is, to the last weight and its initial value: the published one, or one of two that are built
+ * differently.
+ *
+ * NVIDIA's (DeepLearningExamples): no dropout in the selections' joint networks, after the LSTMs, after attention and on
+ * its heads; a second bias in the LSTMs; no layer norm over one value; initial values as PyTorch's layers have them.
+ * (Its static selection also has a context kernel that nothing uses; that one is left out.)
+ *
+ * pytorch-forecasting's: a real is embedded in hidden_continuous numbers, a category in as many as its number of
+ * categories suggests; where a width changes, the skip connection is an interpolation with learned scales and layer
+ * norm, and a category's own network is nothing else; the joint network's hidden size is at most the number of
+ * variables, and there is none for one variable; queries, keys and values have biases; a step does not attend to itself;
+ * layer norm's epsilon is 1e-5; the LSTMs have a second bias; the loss is twice the mean over the quantiles, not their
+ * sum.
+ */
+enum tft_conformance { TFT_PUBLISHED = 0, TFT_NVIDIA = 1, TFT_PYTORCH_FORECASTING = 2 };
+
+/*
  * A model. Zero-initialise, or begin with tft_config_defaults; then set variables, E and D.
  *
  * Variables stand in the model's order: by role (static, observed, known, target) and, within a role, reals before
@@ -48,14 +65,17 @@ struct tft_model_config {
     size_t quantile_count;
     double quantiles[TFT_QUANTILES_MAX]; /* each in (0, 1), ascending */
     double dropout;                      /* in [0, 1) */
-    size_t granule;                      /* samples of a granule, 1 to TFT_GRANULE_MAX */
+    enum tft_conformance conformance;
+    size_t hidden_continuous; /* pytorch-forecasting: width of a real's embedding, 1 to H */
+    size_t granule;           /* samples of a granule, 1 to TFT_GRANULE_MAX */
     size_t variable_count;
     struct tft_variable variables[TFT_VARIABLES_MAX];
-    int plain; /* nonzero: the published graph as it stands, without the exact savings; for tests */
+    int ascending; /* nonzero: quantiles cannot cross (tft/ascending.h) */
+    int plain;     /* nonzero: the published graph as it stands, without the exact savings; for tests */
 };
 
 /* The published Electricity model's numbers (H 160, 4 heads, E 168, D 24, quantiles .1 .5 .9, dropout .1, granule 8),
- * without variables. */
+ * hidden_continuous 8, without variables. */
 void tft_config_defaults(struct tft_model_config *config);
 
 /* Brings the variables into the model's order; stable. order (may be NULL, variable_count entries): order[i] is the

@@ -13,6 +13,9 @@
  *     d_W = w^T (sum x g) + b^T (sum g),   d_w = (sum x g) W^T,   d_b = (sum g) W^T
  * which are two sums over rows. A category, and in the plain graph every variable, comes as xi itself.
  *
+ * An embedding may be narrower than H (xi_j (R, W_j), tft.h: pytorch-forecasting); the joint network reads them side by
+ * side, and each variable's network makes H of them.
+ *
  * With one variable its weight is 1 and the joint network's gradient is 0: `single` leaves it out.
  */
 #ifndef TFT_VSN_H
@@ -31,15 +34,15 @@ struct vsn {
 struct vsn_input {
     const real *x; /* (R); NULL: xi */
     size_t w;
-    const real *xi; /* (R, H) */
-    real *d_xi;     /* (R, H), added to */
+    const real *xi; /* (R, W_j) */
+    real *d_xi;     /* (R, W_j), added to */
 };
 
 struct vsn_state {
     real *weights;             /* (R, V) */
-    real *base, *skip_base;    /* (most, H), (V): what the joint first layer and skip have without x */
-    real *joint1, *joint_skip; /* (V, 2, H), (V, 2, V): [w; b] times each variable's part of the weights */
-    real *own;                 /* (V, 2, H): the same for the variables' own first layers */
+    real *base, *skip_base;    /* (most, J), (V): what the joint first layer, J wide, and skip have without x */
+    real *joint1, *joint_skip; /* (V, 2, J), (V, 2, V): [w; b] times each variable's part of the weights */
+    real *own, *own_skip;      /* (V, 2, H): the same for the variables' own first layers and skips */
     struct grn_state joint;
     struct grn_state *variables; /* (V), owned by the workspace */
 };

@@ -33,7 +33,7 @@ static size_t scratch_reals(const struct tft_model *model, size_t most)
     if (model->statics)
         reals = larger(reals, vsn_scratch(&model->static_selection, most, most));
     reals = larger(reals, grn_scratch(&model->enrichment, most));
-    reals = larger(reals, lstm_scratch(&model->encoder));
+    reals = larger(reals, lstm_scratch(&model->encoder, most));
     reals = larger(reals, attention_scratch(&model->attention, most));
     return larger(reals, 2 * block_rows_most(most) * H);
 }
@@ -42,7 +42,7 @@ static void layout_batch(struct arena *arena, const struct tft_model *model, str
 {
     const struct tft_columns *columns = &model->columns;
     struct tft_batch *batch = &w->batch;
-    size_t most = w->most, H = model->config.H;
+    size_t most = w->most;
 
     batch->reals = arena_reals(arena, most * model->T, columns->reals);
     batch->cats = arena_bytes(arena, most * model->T, columns->cats * sizeof *batch->cats);
@@ -50,6 +50,7 @@ static void layout_batch(struct arena *arena, const struct tft_model *model, str
     batch->static_cats = arena_bytes(arena, most, columns->static_cats * sizeof *batch->static_cats);
     batch->targets = arena_reals(arena, most * model->config.D, columns->targets);
     batch->weights = arena_reals(arena, most * model->config.D, columns->targets);
+    batch->lengths = arena_bytes(arena, most, sizeof *batch->lengths);
     for (size_t i = 0; i < model->config.variable_count; i++) {
         const struct variable *variable = &model->variables[i];
         size_t rows = variable->role == TFT_STATIC ? most : most * model->T;
@@ -59,8 +60,8 @@ static void layout_batch(struct arena *arena, const struct tft_model *model, str
         else
             w->x[i] = arena_reals(arena, rows, 1);
         if (!variable->rank1) {
-            w->xi[i] = arena_reals(arena, rows, H);
-            w->d_xi[i] = arena_reals(arena, rows, H);
+            w->xi[i] = arena_reals(arena, rows, variable->embedding.W);
+            w->d_xi[i] = arena_reals(arena, rows, variable->embedding.W);
         }
     }
 }
@@ -117,6 +118,8 @@ static void layout(struct arena *arena, const struct tft_model *model, struct tf
     w->d_tail = arena_reals(arena, tail, H);
     w->d_tail_in = arena_reals(arena, tail, H);
     w->d_output = arena_reals(arena, horizon, outputs);
+    w->derived = arena_reals(arena, 1, model->derived);
+    w->d_derived = arena_reals(arena, 1, model->derived);
     w->scratch = arena_reals(arena, 1, scratch_reals(model, most));
 }
 
@@ -167,6 +170,8 @@ struct tft_batch *tft_workspace_batch(struct tft_workspace *workspace, size_t B,
     batch->position = position;
     for (size_t i = 0; i < targets; i++)
         batch->weights[i] = 1;
+    for (size_t b = 0; b < B; b++)
+        batch->lengths[b] = workspace->model->config.E;
     return batch;
 }
 
@@ -214,13 +219,21 @@ static int32_t code_of(const struct tft_workspace *w, const struct variable *var
 enum halay_status tft_workspace_check(struct tft_workspace *workspace)
 {
     const struct tft_model *model = workspace->model;
+    const size_t *lengths = workspace->batch.lengths;
+    size_t E = model->config.E;
 
+    for (size_t b = 0; b < workspace->batch.B; b++)
+        if (lengths[b] < 1 || lengths[b] > E) {
+            halay_error(model->log, "sample %llu has %zu steps of history: 1 to %zu are possible",
+                        (unsigned long long)(workspace->batch.position + b), lengths[b], E);
+            return HALAY_ERR_ARGUMENT;
+        }
     for (size_t i = 0; i < model->config.variable_count; i++) {
         const struct variable *variable = &model->variables[i];
-        size_t steps = variable->role == TFT_STATIC ? 1 : variable->role == TFT_KNOWN ? model->T : model->config.E;
+        size_t steps = variable->role == TFT_STATIC ? 1 : variable->role == TFT_KNOWN ? model->T : E;
 
         for (size_t b = 0; variable->embedding.categories && b < workspace->batch.B; b++)
-            for (size_t t = 0; t < steps; t++) {
+            for (size_t t = variable->role == TFT_STATIC ? 0 : E - lengths[b]; t < steps; t++) {
                 int32_t code = code_of(workspace, variable, b, t);
 
                 if (code < 0 || (size_t)code >= variable->embedding.categories) {
@@ -232,6 +245,21 @@ enum halay_status tft_workspace_check(struct tft_workspace *workspace)
             }
     }
     return HALAY_OK;
+}
+
+/* What the layers need to know of the batch besides its samples. */
+static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from, real *gradients)
+{
+    const struct tft_batch *batch = &w->batch;
+
+    w->padded = 0;
+    for (size_t b = 0; b < batch->B; b++) {
+        w->padding[b] = w->model->config.E - batch->lengths[b];
+        w->padded |= w->padding[b] > 0;
+    }
+    return (struct pass){
+        .p = from->params, .g = gradients, .derived = w->derived, .d_derived = w->d_derived, .B = batch->B
+    };
 }
 
 /* The final callback, timed. */
@@ -257,17 +285,15 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
     const struct tft_model_config *config = &workspace->model->config;
     const struct tft_batch *batch = &workspace->batch;
     struct timed_final timed = { workspace, pass };
-    struct pass own = { .p = pass->params,
-                        .g = gradients,
-                        .B = batch->B,
-                        .dropout = dropout_of(config->dropout, pass->seed, pass->step, batch->position),
-                        .final = final_timed,
-                        .final_arg = &timed };
+    struct pass own = pass_of(workspace, pass, gradients);
 
+    own.dropout = dropout_of(config->dropout, pass->seed, pass->step, batch->position);
+    own.final = final_timed;
+    own.final_arg = &timed;
     model_forward(workspace, &own);
-    *loss =
-        quantile_loss(workspace->output, batch->targets, batch->weights, config->quantiles, config->quantile_count,
-                      workspace->model->columns.targets, batch->B, config->D, pass->loss_scale, workspace->d_output);
+    *loss = quantile_loss(workspace->output, batch->targets, batch->weights, config->quantiles, config->quantile_count,
+                          workspace->model->columns.targets, batch->B, config->D,
+                          pass->loss_scale * workspace->model->loss_factor, workspace->d_output);
     workspace_clock(workspace, TFT_PART_LOSS);
     model_backward(workspace, &own);
 }
@@ -278,12 +304,12 @@ void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *p
     const struct tft_model_config *config = &workspace->model->config;
     const struct tft_batch *batch = &workspace->batch;
     size_t B = batch->B, D = config->D, O = workspace->model->columns.targets, Q = config->quantile_count;
-    struct pass own = { .p = pass->params, .B = B, .dropout = dropout_of(0, 0, 0, 0) };
+    struct pass own = pass_of(workspace, pass, NULL);
 
     model_forward(workspace, &own);
     if (loss)
         *loss = quantile_loss(workspace->output, batch->targets, batch->weights, config->quantiles, Q, O, B, D,
-                              pass->loss_scale, NULL);
+                              pass->loss_scale * workspace->model->loss_factor, NULL);
     for (size_t b = 0; b < B; b++)
         for (size_t t = 0; t < D; t++)
             for (size_t o = 0; o < O; o++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The whole model, built in double: every gradient against central differences, with dropout, masked targets, every
+ * The whole model, built in double: every gradient against central differences, for each conformance, with dropout,
+ * masked targets, shorter histories, ascending quantiles, every
  * kind of variable, none to three statics, the plain graph and the one with savings; and the two graphs against each
  * other.
  */
@@ -24,11 +25,24 @@ static void ignore(void *arg, size_t param)
 
 static unsigned char finals[1024];
 
+/* Of the models that are made next. */
+static enum tft_conformance conformance;
+static int shorter, ascending;
+
+static void variant(struct tft_model_config *config)
+{
+    config->conformance = conformance;
+    config->hidden_continuous = 4;
+    config->ascending = ascending;
+}
+
 static void load(struct fixture *f)
 {
     struct tft_batch *batch = tft_workspace_batch(f->workspace, f->B, 5);
 
     REQUIRE(tft_synthetic_fill(f->model, 0, batch) == HALAY_OK);
+    if (shorter)
+        batch->lengths[0] = 2;
     batch->weights[1] = 0;
     batch->targets[1] = NAN; /* a masked target may hold anything */
     REQUIRE(tft_workspace_check(f->workspace) == HALAY_OK);
@@ -50,13 +64,14 @@ static double loss_of(void *arg)
     const struct tft_model_config *config = tft_model_config(f->model);
     const struct tft_batch *batch = &f->workspace->batch;
     const struct pass pass = { .p = f->params,
+                               .derived = f->workspace->derived,
                                .B = f->B,
                                .dropout = dropout_of(config->dropout, f->pass.seed, f->pass.step, batch->position) };
 
     model_forward(f->workspace, &pass);
     return quantile_loss(f->workspace->output, batch->targets, batch->weights, config->quantiles,
                          config->quantile_count, tft_model_columns(f->model)->targets, f->B, config->D,
-                         f->pass.loss_scale, NULL);
+                         f->pass.loss_scale * f->model->loss_factor, NULL);
 }
 
 static void setup(struct fixture *f, const struct tft_model_config *config, size_t B)
@@ -94,6 +109,7 @@ static void check_differences(size_t statics, size_t targets, int plain, double 
     tiny_config(&config, statics, targets);
     config.plain = plain;
     config.dropout = dropout;
+    variant(&config);
     setup(&f, &config, B);
     table = tft_model_params(f.model);
     gradients = malloc(table->reals * sizeof(real));
@@ -136,6 +152,7 @@ static void check_savings(size_t statics, double dropout)
 
     tiny_config(&config, statics, 1);
     config.dropout = dropout;
+    variant(&config);
     for (int plain = 0; plain < 2; plain++) {
         config.plain = plain;
         setup(&f[plain], &config, 3);
@@ -204,5 +221,13 @@ int main(void)
         check_savings(statics, 0);
     }
     check_causality();
+    shorter = ascending = 1;
+    for (int whose = 0; whose < 3; whose++) {
+        conformance = (enum tft_conformance)whose;
+        for (size_t statics = 0; statics <= 1; statics++)
+            check_differences(statics, 2, 0, 0.25, 2);
+        check_savings(1, 0.25);
+        check_savings(3, 0);
+    }
     return test_end();
 }

@@ -142,7 +142,7 @@ static void norm_back(struct bench *b)
 static void test_layernorm(void)
 {
     struct bench b;
-    struct layernorm layer = { .W = 9, .gamma = 0, .beta = 9 };
+    struct layernorm layer = { .W = 9, .gamma = 0, .beta = 9, .epsilon = 1e-3 };
     double mean = 0, variance = 0;
 
     bench_init(&b, 1, 13, 0);
@@ -178,14 +178,16 @@ static struct glu glu_at(size_t *place, size_t in, size_t out, size_t V, size_t 
 
     glu.value = linear_at(place, in, out, 1);
     glu.gate = linear_at(place, in, out, 1);
-    glu.norm = (struct layernorm){ .W = out, .gamma = *place, .beta = *place + out };
+    glu.norm = (struct layernorm){ .W = out, .gamma = *place, .beta = *place + out, .epsilon = 1e-3 };
     *place += 2 * out;
     return glu;
 }
 
 static struct grn grn_at(size_t *place, size_t in, size_t H, size_t out, int context, size_t V, size_t v)
 {
-    struct grn grn = { .in = in, .H = H, .out = out, .skip.w = TFT_NONE, .context.w = TFT_NONE };
+    struct grn grn = {
+        .in = in, .H = H, .out = out, .skip.w = TFT_NONE, .resample.mask = TFT_NONE, .context.w = TFT_NONE
+    };
 
     if (in != out)
         grn.skip = linear_at(place, in, out, 1);
@@ -347,15 +349,17 @@ static void test_vsn(size_t V, int rank1, double dropout, real *out)
     s->rank1 = rank1;
     s->vsn = (struct vsn){ .V = V, .H = H, .single = V == 1, .variables = s->networks };
     for (size_t j = 0; j < V; j++) {
-        s->embeddings[j] = (struct embedding){ .H = H, .categories = j < 2 ? 0 : 4, .w = b.params };
+        s->embeddings[j] = (struct embedding){ .W = H, .categories = j < 2 ? 0 : 4, .w = b.params };
         b.params += (j < 2 ? 2 : 4) * H;
         s->xi[j] = reals(R * H);
         s->d_xi[j] = reals(R * H);
     }
     if (V > 1)
         s->vsn.joint = grn_at(&b.params, V * H, H, V, 1, 1, 0);
-    for (size_t j = 0; j < V; j++)
+    for (size_t j = 0; j < V; j++) {
         s->networks[j] = grn_at(&b.params, H, H, H, 0, V, j);
+        s->networks[j].first = j * H;
+    }
     for (size_t r = 0; r < R; r++)
         s->codes[r] = (int32_t)(r * 7 % 4);
     s->state.variables = s->states;
@@ -414,7 +418,7 @@ static void lstm_run(struct bench *b)
 
     memcpy(lstm_h, b->context, state * sizeof(real));
     memcpy(lstm_c, b->context + state, state * sizeof(real));
-    lstm_forward(&b->pass, lstm, b->x, STEPS, lstm_gates, lstm_h, lstm_c);
+    lstm_forward(&b->pass, lstm, b->x, b->state, STEPS, lstm_gates, lstm_h, lstm_c);
     memcpy(b->y, lstm_h + state, STEPS * state * sizeof(real));
     memcpy(b->y + STEPS * state, lstm_c + STEPS * state, state * sizeof(real));
 }
@@ -428,7 +432,8 @@ static void lstm_back(struct bench *b)
     memset(d_h, 0, state * sizeof(real));
     memcpy(d_c, b->y + STEPS * state, state * sizeof(real));
     memset(b->d_x, 0, b->inputs * sizeof(real));
-    lstm_backward(&b->pass, lstm, b->x, STEPS, lstm_gates, lstm_h, lstm_c, b->y, d_h, d_c, b->d_x, b->scratch);
+    lstm_backward(&b->pass, lstm, b->x, b->state, STEPS, lstm_gates, lstm_h, lstm_c, b->y, d_h, d_c, b->d_x,
+                  b->scratch);
 }
 
 static void test_lstm(void)
@@ -473,7 +478,7 @@ static void test_lstm(void)
 
 static void attention_run(struct bench *b)
 {
-    attention_forward(&b->pass, b->layer, b->state, b->x, b->y, b->scratch);
+    attention_forward(&b->pass, b->layer, b->state, b->x, NULL, b->y, b->scratch);
 }
 
 static void attention_back(struct bench *b)
@@ -493,6 +498,8 @@ static void test_attention(size_t N, double dropout, int average_first, real *ou
                                .T = T,
                                .N = N,
                                .average_first = average_first,
+                               .head_dropped = 1,
+                               .query_bias = TFT_NONE,
                                .head_site = { 1, H, 0 },
                                .output_site = { 2, H, 0 } };
 

@@ -190,6 +190,73 @@ static void check_electricity(void)
     tft_model_destroy(model);
 }
 
+/* The numbers of parameters that papers and codes give. */
+static void check_counts(void)
+{
+    static const struct {
+        enum tft_conformance conformance;
+        size_t H, ids, count;
+    } cases[] = { { TFT_PUBLISHED, 320, 963, 10037163 }, { TFT_NVIDIA, 128, 369, 1617449 } };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tft_model_config config;
+        struct tft_model *model;
+
+        tft_synthetic_electricity(&config);
+        config.H = cases[i].H;
+        config.variables[0].categories = cases[i].ids;
+        config.conformance = cases[i].conformance;
+        REQUIRE(tft_model_create(NULL, &config, &model) == HALAY_OK);
+        CHECK(tft_model_param_count(model) == cases[i].count, "%zu parameters instead of %zu",
+              tft_model_param_count(model), cases[i].count);
+        tft_model_destroy(model);
+    }
+}
+
+/* Initial values: the spread of a few tensors, by whose model it is. */
+static void check_initial(void)
+{
+    static const struct {
+        enum tft_conformance conformance;
+        const char *name;
+        double deviation; /* 0: all zero */
+    } cases[] = {
+        { TFT_NVIDIA, "input.categorical_id.table", 1 },
+        { TFT_NVIDIA, "enrichment.dense1.kernel", 0.125 / 1.7320508 }, /* uniform, 1 / sqrt(64) */
+        { TFT_NVIDIA, "enrichment.dense1.bias", 0.125 / 1.7320508 },
+        { TFT_NVIDIA, "encoder.recurrent", 0.125 / 1.7320508 },
+        { TFT_NVIDIA, "input.hour.kernel", 0.17277369 }, /* normal, sqrt(2 / (3 + 64)) */
+        { TFT_NVIDIA, "input.hour.bias", 0 },
+        { TFT_PYTORCH_FORECASTING, "enrichment.dense1.kernel", 0.17677670 }, /* normal, sqrt(2 / 64) */
+        { TFT_PYTORCH_FORECASTING, "enrichment.dense1.bias", 0 },
+        { TFT_PYTORCH_FORECASTING, "enrichment.value.kernel", 0.17677670 / 1.7320508 }, /* uniform, sqrt(6 / 192) */
+        { TFT_PYTORCH_FORECASTING, "history.joint.skip.mask", 0 },
+        { TFT_PYTORCH_FORECASTING, "encoder.recurrent.bias", 0.125 / 1.7320508 },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tft_model_config config;
+        struct trainer t;
+        const struct tft_param *param = NULL;
+        double squares = 0;
+
+        tft_synthetic_electricity(&config);
+        config.H = 64;
+        config.conformance = cases[i].conformance;
+        trainer_init(&t, &config, 1, 1);
+        for (size_t p = 0; p < tft_model_params(t.model)->count; p++)
+            if (!strcmp(tft_model_params(t.model)->params[p].name, cases[i].name))
+                param = &tft_model_params(t.model)->params[p];
+        REQUIRE(param);
+        for (size_t k = 0; k < param->count; k++)
+            squares += pow((double)t.params[param->offset + k], 2);
+        squares = sqrt(squares / (double)param->count);
+        CHECK(fabs(squares - cases[i].deviation) <= cases[i].deviation * 3 / sqrt((double)param->count),
+              "%s spreads by %g instead of %g", cases[i].name, squares, cases[i].deviation);
+        trainer_fini(&t);
+    }
+}
+
 static enum halay_status failing_fill(void *arg, int thread, struct tft_batch *batch)
 {
     enum halay_status status = tft_synthetic_fill(arg, thread, batch);
@@ -322,6 +389,7 @@ static void check_refusals(void)
     REFUSED(config.quantiles[1] = 0.1);
     REFUSED(config.quantile_count = 17);
     REFUSED(config.granule = 0);
+    REFUSED((config.conformance = TFT_PYTORCH_FORECASTING, config.hidden_continuous = config.H + 1));
     REFUSED(config.variables[1].categories = 0);
     REFUSED(config.variables[0].categories = 3);
     REFUSED(config.variables[0].name[0] = 0);
@@ -341,6 +409,8 @@ static void check_refusals(void)
 int main(void)
 {
     check_electricity();
+    check_counts();
+    check_initial();
     check_cut();
     check_bits();
     check_training();

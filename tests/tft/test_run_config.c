@@ -61,7 +61,7 @@ static void refused(void)
         { "dtype: bf16\n", "'dtype: bf16' is not offered" },
         { "device: cuda\n", "'device: cuda' is not offered" },
         { "strategy: zero1\n", "'strategy: zero1' is not offered" },
-        { "conformance: nvidia\n", "'conformance: nvidia' is not offered" },
+        { "conformance: keras\n", "must be one of published, nvidia, pytorch-forecasting" },
         { "ema: 1\n", "'ema' must be a number from 0 to 0.99999" },
         { "keep: -1\n", "'keep' must be a whole number from 0" },
         { "init_from: 3\n", "'init_from' must be a text" },
