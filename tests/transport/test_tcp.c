@@ -25,6 +25,7 @@ struct job {
     int size, killed; /* the rank that ends by SIGKILL, or -1 */
     int is_quiet;     /* error lines are what is wanted */
     int has_strangers, other_secret;
+    int family; /* rank 0's other addresses are hidden; 0: none */
 };
 
 /* ---- a bootstrap with a secret, and a moment at which the port is known and open ---- */
@@ -57,6 +58,28 @@ static void send_strangers(struct test_boot *b)
     }
 }
 
+static void keep_family(struct halay_tcp_place *place, uint16_t family)
+{
+    int kept = 0;
+
+    for (int i = 0; i < HALAY_TCP_ADDRESSES; i++)
+        if (place->addresses[i].family == family)
+            place->addresses[kept++] = place->addresses[i];
+    while (kept < HALAY_TCP_ADDRESSES)
+        place->addresses[kept++].family = 0;
+}
+
+static int has_family(int family)
+{
+    struct halay_tcp_address addresses[HALAY_TCP_ADDRESSES];
+    int count = 0, found = 0;
+
+    CHECK(halay_tcp_own_addresses(NULL, 1, addresses, &count) == HALAY_OK);
+    while (count-- > 0)
+        found |= addresses[count].family == family;
+    return found;
+}
+
 static enum halay_status test_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
                                         int timeout_ms)
 {
@@ -65,7 +88,9 @@ static enum halay_status test_allgather(struct halay_boot *boot, const void *min
     enum halay_status status = b->under->ops->allgather(b->under, mine, bytes, all, timeout_ms);
     if (status != HALAY_OK || bytes != sizeof(struct halay_tcp_place))
         return status;
-    const struct halay_tcp_place *place = all; /* rank 0's */
+    struct halay_tcp_place *place = all; /* rank 0's */
+    if (b->job->family)
+        keep_family(place, (uint16_t)b->job->family);
     for (int i = 0; i < HALAY_TCP_ADDRESSES && place->addresses[i].family; i++)
         b->port = place->addresses[i]; /* the last one is a loopback */
     if (b->job->has_strangers && boot->rank == 1)
@@ -275,6 +300,9 @@ int main(void)
     check_stream();
     run(&(struct job){ .run = conformance_run, .size = 2, .killed = -1 });
     run(&(struct job){ .run = job_star, .size = 5, .killed = -1 });
+    for (int i = 0; i < 2; i++)
+        if (has_family(i ? AF_INET6 : AF_INET))
+            run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .family = i ? AF_INET6 : AF_INET });
     run(&(struct job){ .run = job_death, .size = 2, .killed = 1, .is_quiet = 1 });
     run(&(struct job){ .run = job_death_asleep, .size = 4, .killed = 3, .is_quiet = 1 });
     run(&(struct job){ .run = job_leave, .size = 2, .killed = -1, .is_quiet = 1 });
