@@ -8,6 +8,7 @@
 #include "base/log.h"
 
 int tft_cmd_prepare(struct halay_log *log, int argc, char **argv);
+int tft_cmd_convert(struct halay_log *log, int argc, char **argv);
 int tft_cmd_train(struct halay_log *log, int argc, char **argv);
 int tft_cmd_evaluate(struct halay_log *log, int argc, char **argv);
 int tft_cmd_predict(struct halay_log *log, int argc, char **argv);

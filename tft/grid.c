@@ -91,6 +91,8 @@ static enum halay_status set_size(struct grid *g)
     const struct tft_rows *e = g->e;
     int64_t first = e->rows[g->order[0]].time, last = e->rows[g->order[e->count - 1]].time;
 
+    if (s->trim && e->first > e->last)
+        return HALAY_OK;
     if (s->trim) {
         first = first > e->first ? first : e->first;
         last = last < e->last ? last : e->last;
@@ -100,7 +102,7 @@ static enum halay_status set_size(struct grid *g)
         last = tft_period_floor(&s->every, last);
     }
     g->series->start = first;
-    if (first > last || (s->trim && e->first > e->last))
+    if (first > last)
         return HALAY_OK;
     uint64_t steps = (uint64_t)tft_period_between(&s->every, first, last) + 1;
     if (steps > 100000 + 100 * (uint64_t)e->count) {

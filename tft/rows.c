@@ -21,6 +21,8 @@ struct source {
     size_t times[TFT_TIME_COLUMNS_MAX], id, columns[TFT_INPUTS_MAX];
     char file_id[256];              /* the entity, if it is the file's */
     size_t entity;                  /* its number */
+    char day_text[12];              /* "2017-08-01 ", the day of the row before, if its time is written like that; "" */
+    int64_t day;                    /* and that day's first moment */
     size_t *wide;                   /* owned: numbers of the columns that are entities */
     size_t *entities;               /* owned: and of the entities */
     size_t wide_count, wide_column; /* how many; the table's column they all go to */
@@ -216,7 +218,41 @@ static enum halay_status read_parts(struct tft_collector *c, const struct source
                     "the end of a date and time that there is");
 }
 
-static enum halay_status read_time(struct tft_collector *c, const struct source *source, char **fields, int64_t *time)
+/* Two digits below a limit; -1 if they are none. */
+static int two_digits(const char *text, int limit)
+{
+    int tens = text[0] - '0', ones = text[1] - '0', value = tens * 10 + ones;
+
+    return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 && value < limit ? value : -1;
+}
+
+/* The commonest text, 2017-08-01 02:03:04, on the day of the row before: only its time of day is read. */
+static int same_day(const struct source *source, const char *text, int64_t *time)
+{
+    if (!*source->day_text || strncmp(source->day_text, text, 11) || strlen(text) != 19 || text[13] != ':' ||
+        text[16] != ':')
+        return 0;
+    int hour = two_digits(text + 11, 24), minute = two_digits(text + 14, 60), second = two_digits(text + 17, 60);
+    if (hour < 0 || minute < 0 || second < 0)
+        return 0;
+    *time = source->day + hour * 3600 + minute * 60 + second;
+    return 1;
+}
+
+/* Keep the day of such a text, which was read in full. */
+static void keep_day(const struct tft_schema *s, struct source *source, const char *text, int64_t time)
+{
+    const char *format = s->time_format;
+
+    *source->day_text = 0;
+    if ((format && strcmp(format, "%Y-%m-%d %H:%M:%S")) || strlen(text) != 19 || text[10] != ' ' || text[13] != ':' ||
+        two_digits(text + 11, 24) < 0)
+        return;
+    memcpy(source->day_text, text, 11);
+    source->day = tft_time_day(time) * 86400;
+}
+
+static enum halay_status read_time(struct tft_collector *c, struct source *source, char **fields, int64_t *time)
 {
     const struct tft_schema *s = c->schema;
     const char *text = fields[source->times[0]];
@@ -235,8 +271,12 @@ static enum halay_status read_time(struct tft_collector *c, const struct source 
                 (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", i ? " " : "", fields[source->times[i]]);
         text = joined;
     }
-    if (!tft_time_parse(text, s->time_format, time))
+    if (same_day(source, text, time))
         return HALAY_OK;
+    if (!tft_time_parse(text, s->time_format, time)) {
+        keep_day(s, source, text, *time);
+        return HALAY_OK;
+    }
     return bad_cell(c, source, source->times[0], text,
                     s->time_format ? "a time of the schema's format"
                                    : "a time like 2017-08-01 01:00:00 ('format' says another)");

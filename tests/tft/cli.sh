@@ -8,7 +8,7 @@ piece=$top_srcdir/data/pjm
 
 check "--version" "$tft" --version
 check "--help" "$tft" --help
-for command in prepare train evaluate predict report bench; do
+for command in prepare convert train evaluate predict report bench; do
     check "$command --help" "$tft" $command --help
 done
 refused 2 "usage: halay-tft COMMAND" "$tft"
@@ -61,6 +61,33 @@ else
 fi
 refused 1 "is not a file of prepared data" "$tft" train --data "$piece/COMED_hourly.csv.gz" --out "$scratch/run"
 [ ! -e "$scratch/run" ] || wrong "a failed train left a folder behind"
+
+# Tables that hold less, or more, than they should.
+cat >"$scratch/long.yaml" <<'END'
+id: {column: z}
+inputs:
+  y:    {column: y, role: target, fill: interpolate}
+  x:    {column: x, role: observed, fill: forward}
+  name: {column: c, role: observed, type: category}
+  step: {calendar: steps, role: known}
+window: {encoder: 2, horizon: 1}
+split: {train: "< 2000000"}
+END
+long() {
+    "$tft" prepare --schema "$scratch/long.yaml" "$scratch/long.csv" -o "$scratch/long.htd"
+}
+printf 'z,y,x,c\r\n' >"$scratch/long.csv"
+refused 1 "hold no row" long
+printf '\357\273\277z,y,x,c\r\na,1,,p\r\na,2,,p\r\na,3,,q\r\n' >"$scratch/long.csv"
+refused 1 "long.csv', row 2: 'a' has no value for input 'x' (column 'x') at 0; nor anywhere else" long
+printf 'z,y,x,c\na,1,nan,p\n' >"$scratch/long.csv"
+refused 1 "row 2, column 'x': 'nan' is not a number" long
+printf 'z,y,x,c\na,1,2,p\na,2,2,p\n' >"$scratch/long.csv"
+refused 1 "long enough for a training window of 2 + 1 steps" long
+awk 'BEGIN { print "z,y,x,c"; for (i = 0; i < 1000000; i++) print "a," i % 7 ",1,c" i }' </dev/null >"$scratch/long.csv"
+check "a million categories" long
+grep -q '^name  *c  *observed  *1000000 ' "$scratch/said" || wrong "not a million categories: $(cat "$scratch/said")"
+rm "$scratch/long.csv" "$scratch/long.htd"
 
 # What was there is still there after a failure.
 echo keep >"$out"
