@@ -36,3 +36,24 @@ enum halay_status halay_struct_read(struct halay_log *log, const char *name, con
     memcpy(out, &known, sizeof known);
     return HALAY_OK;
 }
+
+static size_t size_of(const void *out)
+{
+    size_t size;
+
+    memcpy(&size, out, sizeof size);
+    return size;
+}
+
+int halay_struct_has_size(const void *out)
+{
+    return size_of(out) >= sizeof(size_t) && size_of(out) <= HALAY_STRUCT_MOST;
+}
+
+void halay_struct_write(const void *all, size_t known, void *out)
+{
+    size_t head = sizeof(size_t), size = size_of(out), both = size < known ? size : known;
+
+    memcpy((char *)out + head, (const char *)all + head, both - head);
+    memset((char *)out + both, 0, size - both);
+}

@@ -23,4 +23,10 @@ enum { HALAY_STRUCT_MOST = 4096 };
 enum halay_status halay_struct_read(struct halay_log *log, const char *name, const void *given, size_t first,
                                     size_t known, void *out);
 
+
+/* The other way round: the library hands a struct to a program that has set its struct_size. */
+int halay_struct_has_size(const void *out); /* ... to something possible */
+/* Fill in what both know of it, zeros behind; struct_size stays. all is of known bytes. */
+void halay_struct_write(const void *all, size_t known, void *out);
+
 #endif

@@ -65,24 +65,14 @@ static void collect(struct halay_context *ctx, struct halay_counters *all)
     }
 }
 
-/* Hand out a struct that begins with its size, to a program whose idea of it may be another: size, which stays. */
-static void fill(void *out, const void *all, size_t known, size_t size)
-{
-    size_t head = sizeof(size_t), both = size < known ? size : known;
-
-    memcpy((char *)out + head, (const char *)all + head, both - head);
-    memset((char *)out + both, 0, size - both);
-}
-
 enum halay_status halay_counters_read(struct halay_context *ctx, struct halay_counters *counters)
 {
     struct halay_counters all;
 
-    if (!ctx || !counters || counters->struct_size < sizeof counters->struct_size ||
-        counters->struct_size > HALAY_STRUCT_MOST)
+    if (!ctx || !counters || !halay_struct_has_size(counters))
         return HALAY_ERR_ARGUMENT;
     collect(ctx, &all);
-    fill(counters, &all, sizeof all, counters->struct_size);
+    halay_struct_write(&all, sizeof all, counters);
     return HALAY_OK;
 }
 
@@ -90,13 +80,12 @@ enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, str
 {
     struct halay_straggler all;
 
-    if (!ctx || rank < 0 || rank >= ctx->size || !straggler || straggler->struct_size < sizeof straggler->struct_size ||
-        straggler->struct_size > HALAY_STRUCT_MOST)
+    if (!ctx || rank < 0 || rank >= ctx->size || !straggler || !halay_struct_has_size(straggler))
         return HALAY_ERR_ARGUMENT;
     if (!ctx->coordinator)
         return HALAY_ERR_UNSUPPORTED;
     halay_coordinator_straggler(ctx->coordinator, rank, &all);
-    fill(straggler, &all, sizeof all, straggler->struct_size);
+    halay_struct_write(&all, sizeof all, straggler);
     return HALAY_OK;
 }
 

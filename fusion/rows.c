@@ -5,6 +5,7 @@
  * A rank whose out is too small has been agreed with like every other and takes part like every other: its result goes into
  * memory of the request, and only its own request ends with an error.
  */
+#include "base/struct_size.h"
 #include "fusion/rows.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,22 +76,22 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
 {
     struct halay_request *r = (struct halay_request *)request; /* atomic loads take no const */
 
-    if (!request || !result || result->struct_size != sizeof *result)
+    if (!request || !result || !halay_struct_has_size(result))
         return HALAY_ERR_ARGUMENT;
     enum halay_status status = (enum halay_status)atomic_load_explicit(&r->status, memory_order_acquire);
     if (status == HALAY_IN_PROGRESS || (status != HALAY_OK && !r->held))
         return status;
     const struct halay_signature *s = &r->signature;
-    *result = (struct halay_result){ .struct_size = sizeof *result,
-                                     .data = r->held ? r->held : r->out,
-                                     .bytes = r->has_rows || s->operation == HALAY_REDUCE_SCATTER ? r->result_bytes
-                                                                                                  : r->bytes,
-                                     .dimensions = s->dimensions,
-                                     .rows = r->has_rows ? r->rows : NULL,
-                                     .last_joined = s->operation == HALAY_JOIN ? r->last_joined : -1 };
+    int has_own_size = r->has_rows || s->operation == HALAY_REDUCE_SCATTER;
+    struct halay_result all = { .data = r->held ? r->held : r->out,
+                                .bytes = has_own_size ? r->result_bytes : r->bytes,
+                                .dimensions = s->dimensions,
+                                .rows = r->has_rows ? r->rows : NULL,
+                                .last_joined = s->operation == HALAY_JOIN ? r->last_joined : -1 };
     for (int d = 0; d < s->dimensions; d++)
-        result->shape[d] = (size_t)s->shape[d];
-    if (r->has_rows || s->operation == HALAY_REDUCE_SCATTER)
-        result->shape[0] = r->result_rows;
+        all.shape[d] = (size_t)s->shape[d];
+    if (has_own_size)
+        all.shape[0] = r->result_rows;
+    halay_struct_write(&all, sizeof all, result);
     return status;
 }

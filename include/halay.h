@@ -309,7 +309,7 @@ HALAY_API enum halay_status halay_test(struct halay_request *request);
 HALAY_API enum halay_status halay_wait(struct halay_request *request, int timeout_ms);
 /* What went wrong, "" if nothing did; valid until the request is freed. Call it after the request has ended. */
 HALAY_API const char *halay_request_text(const struct halay_request *request);
-/* What came out. Set struct_size to sizeof. */
+/* What came out. Set struct_size to sizeof; one of another version is as in halay_counters_read. */
 struct halay_result {
     size_t struct_size;
     void *data; /* out, or memory of the request's: valid until it is freed */

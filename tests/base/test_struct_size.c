@@ -58,6 +58,31 @@ static void refused(struct halay_log *log)
     }
 }
 
+/* To programs that know less, as much, and more. */
+static void handed_out(void)
+{
+    const struct thing all = { .first = 1, .second = 2, .third = 3 };
+    struct {
+        struct thing known;
+        unsigned char more[8], after[8];
+    } out;
+
+    memset(&out, 0xff, sizeof out);
+    out.known.struct_size = FIRST;
+    CHECK(halay_struct_has_size(&out));
+    halay_struct_write(&all, sizeof all, &out);
+    CHECK(out.known.struct_size == FIRST && out.known.first == 1 && out.known.second == 2 && out.known.third != 3);
+    out.known.struct_size = sizeof out.known + sizeof out.more;
+    halay_struct_write(&all, sizeof all, &out);
+    CHECK(out.known.struct_size == sizeof out.known + sizeof out.more && out.known.third == 3);
+    for (size_t i = 0; i < sizeof out.more; i++)
+        CHECK(out.more[i] == 0 && out.after[i] == 0xff, "%zu", i);
+    out.known.struct_size = sizeof(size_t) - 1;
+    CHECK(!halay_struct_has_size(&out));
+    out.known.struct_size = HALAY_STRUCT_MOST + 1;
+    CHECK(!halay_struct_has_size(&out));
+}
+
 int main(void)
 {
     struct halay_log log;
@@ -68,6 +93,7 @@ int main(void)
     log.arg = &lines;
     accepted(&log);
     refused(&log);
+    handed_out();
     CHECK(lines == 45, "a line for each of them, %d", lines);
     halay_log_fini(&log);
     return test_end();
