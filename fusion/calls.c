@@ -19,23 +19,22 @@ static struct halay_tensor_info describe(const char *name, enum halay_operation 
                                        .out = out };
 }
 
-enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                        size_t count, enum halay_dtype dtype, enum halay_op op,
-                                        struct halay_request **request)
+static struct halay_tensor_info describe_allreduce(const char *name, const void *in, void *out, size_t count,
+                                                   enum halay_dtype dtype, enum halay_op op)
 {
     struct halay_tensor_info info = describe(name, HALAY_ALLREDUCE, in, out, count, dtype);
 
     info.op = op;
-    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+    return info;
 }
 
-enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
-                                        enum halay_dtype dtype, int root, struct halay_request **request)
+static struct halay_tensor_info describe_broadcast(const char *name, void *data, size_t count, enum halay_dtype dtype,
+                                                   int root)
 {
     struct halay_tensor_info info = describe(name, HALAY_BROADCAST, data, data, count, dtype);
 
     info.root = root;
-    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+    return info;
 }
 
 /* rows of columns elements. */
@@ -52,33 +51,22 @@ static struct halay_tensor_info describe_rows(const char *name, enum halay_opera
     return info;
 }
 
-enum halay_status halay_reduce_scatter_async(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                             size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op,
-                                             struct halay_request **request)
+static struct halay_tensor_info describe_reduce_scatter(const char *name, const void *in, void *out, size_t rows,
+                                                        size_t columns, enum halay_dtype dtype, enum halay_op op)
 {
     struct halay_tensor_info info = describe_rows(name, HALAY_REDUCE_SCATTER, in, rows, columns, dtype, out, 0);
 
     info.op = op;
-    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+    return info;
 }
 
-enum halay_status halay_allgather_async(struct halay_context *ctx, const char *name, const void *in, size_t rows,
-                                        size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
-                                        struct halay_request **request)
-{
-    struct halay_tensor_info info = describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows);
-
-    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
-}
-
-enum halay_status halay_alltoall_async(struct halay_context *ctx, const char *name, const void *in,
-                                       const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
-                                       void *out, size_t out_rows, struct halay_request **request)
+static struct halay_tensor_info describe_alltoall(const char *name, const void *in, const size_t *splits, size_t rows,
+                                                  size_t columns, enum halay_dtype dtype, void *out, size_t out_rows)
 {
     struct halay_tensor_info info = describe_rows(name, HALAY_ALLTOALL, in, rows, columns, dtype, out, out_rows);
 
     info.splits = splits;
-    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+    return info;
 }
 
 static struct halay_tensor_info describe_barrier(const char *name)
@@ -86,19 +74,65 @@ static struct halay_tensor_info describe_barrier(const char *name)
     return describe(name ? name : "barrier", HALAY_BARRIER, NULL, NULL, 0, HALAY_F32);
 }
 
-enum halay_status halay_barrier_async(struct halay_context *ctx, const char *name, struct halay_request **request)
-{
-    struct halay_tensor_info info = describe_barrier(name);
+/* ---- asynchronous ---- */
 
+static enum halay_status submit(struct halay_context *ctx, struct halay_tensor_info info,
+                                struct halay_request **request)
+{
     return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
 }
 
-/* The wait follows at once and drives: waking the background thread as well would only cost. */
-static enum halay_status submit_and_wait_rows(struct halay_context *ctx, const struct halay_tensor_info *info,
-                                              size_t *rows_from)
+enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                        size_t count, enum halay_dtype dtype, enum halay_op op,
+                                        struct halay_request **request)
+{
+    return submit(ctx, describe_allreduce(name, in, out, count, dtype, op), request);
+}
+
+enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
+                                        enum halay_dtype dtype, int root, struct halay_request **request)
+{
+    return submit(ctx, describe_broadcast(name, data, count, dtype, root), request);
+}
+
+enum halay_status halay_reduce_scatter_async(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                             size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op,
+                                             struct halay_request **request)
+{
+    return submit(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, op), request);
+}
+
+enum halay_status halay_allgather_async(struct halay_context *ctx, const char *name, const void *in, size_t rows,
+                                        size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
+                                        struct halay_request **request)
+{
+    return submit(ctx, describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows), request);
+}
+
+enum halay_status halay_alltoall_async(struct halay_context *ctx, const char *name, const void *in,
+                                       const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
+                                       void *out, size_t out_rows, struct halay_request **request)
+{
+    return submit(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), request);
+}
+
+enum halay_status halay_barrier_async(struct halay_context *ctx, const char *name, struct halay_request **request)
+{
+    return submit(ctx, describe_barrier(name), request);
+}
+
+enum halay_status halay_join_async(struct halay_context *ctx, struct halay_request **request)
+{
+    return submit(ctx, describe(HALAY_JOIN_NAME, HALAY_JOIN, NULL, NULL, 0, HALAY_F32), request);
+}
+
+/* ---- blocking ---- */
+
+/* The wait follows at once and drives: waking the background thread as well would only cost. rows_from may be NULL. */
+static enum halay_status run(struct halay_context *ctx, struct halay_tensor_info info, size_t *rows_from)
 {
     struct halay_request *request;
-    enum halay_status status = halay_submit_info(ctx, info, NULL, NULL, 0, &request);
+    enum halay_status status = halay_submit_info(ctx, &info, NULL, NULL, 0, &request);
 
     if (status != HALAY_OK)
         return status;
@@ -109,11 +143,40 @@ static enum halay_status submit_and_wait_rows(struct halay_context *ctx, const s
     return status;
 }
 
-enum halay_status halay_join_async(struct halay_context *ctx, struct halay_request **request)
+enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out, size_t count,
+                                  enum halay_dtype dtype, enum halay_op op)
 {
-    struct halay_tensor_info info = describe(HALAY_JOIN_NAME, HALAY_JOIN, NULL, NULL, 0, HALAY_F32);
+    return run(ctx, describe_allreduce(name, in, out, count, dtype, op), NULL);
+}
 
-    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
+                                  enum halay_dtype dtype, int root)
+{
+    return run(ctx, describe_broadcast(name, data, count, dtype, root), NULL);
+}
+
+enum halay_status halay_reduce_scatter(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                       size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op)
+{
+    return run(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, op), NULL);
+}
+
+enum halay_status halay_allgather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
+                                  size_t columns, enum halay_dtype dtype, void *out, size_t out_rows, size_t *rows_from)
+{
+    return run(ctx, describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows), rows_from);
+}
+
+enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, const void *in, const size_t *splits,
+                                 size_t rows, size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
+                                 size_t *rows_from)
+{
+    return run(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), rows_from);
+}
+
+enum halay_status halay_barrier(struct halay_context *ctx, const char *name)
+{
+    return run(ctx, describe_barrier(name), NULL);
 }
 
 enum halay_status halay_join(struct halay_context *ctx, int *last_joined)
@@ -129,61 +192,4 @@ enum halay_status halay_join(struct halay_context *ctx, int *last_joined)
         *last_joined = result.last_joined;
     halay_request_free(request);
     return status;
-}
-
-static enum halay_status submit_and_wait(struct halay_context *ctx, const struct halay_tensor_info *info)
-{
-    return submit_and_wait_rows(ctx, info, NULL);
-}
-
-enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out, size_t count,
-                                  enum halay_dtype dtype, enum halay_op op)
-{
-    struct halay_tensor_info info = describe(name, HALAY_ALLREDUCE, in, out, count, dtype);
-
-    info.op = op;
-    return submit_and_wait(ctx, &info);
-}
-
-enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
-                                  enum halay_dtype dtype, int root)
-{
-    struct halay_tensor_info info = describe(name, HALAY_BROADCAST, data, data, count, dtype);
-
-    info.root = root;
-    return submit_and_wait(ctx, &info);
-}
-
-enum halay_status halay_reduce_scatter(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                       size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op)
-{
-    struct halay_tensor_info info = describe_rows(name, HALAY_REDUCE_SCATTER, in, rows, columns, dtype, out, 0);
-
-    info.op = op;
-    return submit_and_wait(ctx, &info);
-}
-
-enum halay_status halay_allgather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
-                                  size_t columns, enum halay_dtype dtype, void *out, size_t out_rows, size_t *rows_from)
-{
-    struct halay_tensor_info info = describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows);
-
-    return submit_and_wait_rows(ctx, &info, rows_from);
-}
-
-enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, const void *in, const size_t *splits,
-                                 size_t rows, size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
-                                 size_t *rows_from)
-{
-    struct halay_tensor_info info = describe_rows(name, HALAY_ALLTOALL, in, rows, columns, dtype, out, out_rows);
-
-    info.splits = splits;
-    return submit_and_wait_rows(ctx, &info, rows_from);
-}
-
-enum halay_status halay_barrier(struct halay_context *ctx, const char *name)
-{
-    struct halay_tensor_info info = describe_barrier(name);
-
-    return submit_and_wait(ctx, &info);
 }
