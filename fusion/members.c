@@ -18,13 +18,18 @@ static int dimensions_of(uint64_t head)
     return (int)(head >> 8);
 }
 
+static void shape_of(const struct halay_member *m, uint64_t shape[HALAY_DIMENSIONS_MAX])
+{
+    for (int d = 0; d < m->dimensions; d++)
+        shape[d] = m->shape[d];
+}
+
 /* Elements; 0 in *fits if their bytes exceed memory. */
 static size_t count_of(const struct halay_member *m, int *fits)
 {
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 
-    for (int d = 0; d < m->dimensions; d++)
-        shape[d] = m->shape[d];
+    shape_of(m, shape);
     return halay_shape_count(shape, m->dimensions, halay_dtype_size(m->dtype), fits);
 }
 
@@ -148,12 +153,12 @@ int halay_members_are_valid(const struct halay_signature *s, const void *words, 
 
 static void print_member(const struct halay_member *m, char *text, size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "%s [", halay_dtype_name(m->dtype));
+    uint64_t shape[HALAY_DIMENSIONS_MAX];
+    size_t used = (size_t)snprintf(text, size, "%s ", halay_dtype_name(m->dtype));
 
-    for (int d = 0; d < m->dimensions && used < size; d++)
-        used += (size_t)snprintf(text + used, size - used, "%s%zu", d ? "," : "", m->shape[d]);
+    shape_of(m, shape);
     if (used < size)
-        snprintf(text + used, size - used, "]");
+        halay_shape_print(shape, m->dimensions, 0, text + used, size - used);
 }
 
 int halay_members_difference(const uint64_t *a, const uint64_t *b, size_t members, char *a_text, char *b_text,

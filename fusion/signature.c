@@ -333,16 +333,22 @@ uint64_t halay_signature_kind(const struct halay_signature *s)
     return priority | (uint64_t)s->wire << 16 | (uint64_t)s->dtype << 8 | s->op;
 }
 
+void halay_shape_print(const uint64_t *shape, int dimensions, int has_any_rows, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+
+    for (int d = 0; d < dimensions && used < size; d++)
+        if (d == 0 && has_any_rows)
+            used += (size_t)snprintf(text + used, size - used, "*");
+        else
+            used += (size_t)snprintf(text + used, size - used, "%s%llu", d ? "," : "", (unsigned long long)shape[d]);
+    if (used < size)
+        snprintf(text + used, size - used, "]");
+}
+
 static void print_shape(const struct halay_signature *s, char *text, size_t size)
 {
-    size_t used = 0;
-
-    text[0] = 0;
-    for (int d = 0; d < s->dimensions && used < size; d++)
-        if (d == 0 && is_ragged(s->operation))
-            used += (size_t)snprintf(text + used, size - used, "*"); /* any number of rows */
-        else
-            used += (size_t)snprintf(text + used, size - used, "%s%llu", d ? "," : "", (unsigned long long)s->shape[d]);
+    halay_shape_print(s->shape, s->dimensions, is_ragged(s->operation), text, size);
 }
 
 static void print_members(const struct halay_signature *s, char *text, size_t size)
@@ -356,7 +362,7 @@ static void print_members(const struct halay_signature *s, char *text, size_t si
 int halay_signature_difference(const struct halay_signature *a, const struct halay_signature *b, char *a_text,
                                char *b_text, size_t size)
 {
-    char shape[8 * 21 + 1];
+    char shape[8 * 21 + 2];
 
     if (a->operation != b->operation) {
         snprintf(a_text, size, "operation %s", operation_names[a->operation]);
@@ -369,9 +375,9 @@ int halay_signature_difference(const struct halay_signature *a, const struct hal
         snprintf(b_text, size, "%s", halay_dtype_name((enum halay_dtype)b->dtype));
     } else if (a->dimensions != b->dimensions || memcmp(a->shape, b->shape, sizeof a->shape)) {
         print_shape(a, shape, sizeof shape);
-        snprintf(a_text, size, "shape [%s]", shape);
+        snprintf(a_text, size, "shape %s", shape);
         print_shape(b, shape, sizeof shape);
-        snprintf(b_text, size, "[%s]", shape);
+        snprintf(b_text, size, "%s", shape);
     } else if (a->op != b->op) {
         snprintf(a_text, size, "reduction %s", halay_op_name((enum halay_op)a->op));
         snprintf(b_text, size, "%s", halay_op_name((enum halay_op)b->op));

@@ -69,6 +69,8 @@ size_t halay_signature_bytes(const struct halay_signature *signature);
 
 /* Elements of a shape; 0 in *fits if they, or their bytes of `element` each, exceed memory. */
 size_t halay_shape_count(const uint64_t *shape, int dimensions, size_t element, int *fits);
+/* "[2,3]"; with any number of rows "[*,3]". */
+void halay_shape_print(const uint64_t *shape, int dimensions, int has_any_rows, char *text, size_t size);
 
 /* Elements of a row. */
 size_t halay_signature_row(const struct halay_signature *signature);
