@@ -21,12 +21,6 @@
  */
 #include "collectives/ring.h"
 
-static size_t state_bytes(int size)
-{
-    (void)size;
-    return sizeof(struct halay_ring);
-}
-
 static size_t scratch_bytes(const struct halay_coll *c)
 {
     return halay_ring_scratch(c, c->out.count);
@@ -41,20 +35,10 @@ static void start(struct halay_coll *c)
     halay_ring_start(c, ring, c->scratch);
 }
 
-static enum halay_status progress(struct halay_coll *c)
-{
-    return halay_ring_progress(c, c->state) ? HALAY_IN_PROGRESS : HALAY_OK;
-}
-
-static void cancel(struct halay_coll *c)
-{
-    halay_ring_cancel(c, c->state);
-}
-
 const struct halay_algorithm_ops halay_allreduce_ring = {
-    .state_bytes = state_bytes,
+    .state_bytes = halay_ring_alone_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,
-    .progress = progress,
-    .cancel = cancel,
+    .progress = halay_ring_alone_progress,
+    .cancel = halay_ring_alone_cancel,
 };

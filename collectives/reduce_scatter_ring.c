@@ -21,12 +21,6 @@
  */
 #include "collectives/ring.h"
 
-static size_t state_bytes(int size)
-{
-    (void)size;
-    return sizeof(struct halay_ring);
-}
-
 static void start(struct halay_coll *c)
 {
     struct halay_ring *ring = c->state;
@@ -36,20 +30,10 @@ static void start(struct halay_coll *c)
     halay_ring_start(c, ring, c->scratch);
 }
 
-static enum halay_status progress(struct halay_coll *c)
-{
-    return halay_ring_progress(c, c->state) ? HALAY_IN_PROGRESS : HALAY_OK;
-}
-
-static void cancel(struct halay_coll *c)
-{
-    halay_ring_cancel(c, c->state);
-}
-
 const struct halay_algorithm_ops halay_reduce_scatter_ring = {
-    .state_bytes = state_bytes,
+    .state_bytes = halay_ring_alone_bytes,
     .scratch_bytes = halay_ring_scatter_scratch,
     .start = start,
-    .progress = progress,
-    .cancel = cancel,
+    .progress = halay_ring_alone_progress,
+    .cancel = halay_ring_alone_cancel,
 };

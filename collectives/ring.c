@@ -218,3 +218,19 @@ void halay_ring_cancel(struct halay_coll *c, struct halay_ring *ring)
         coll_take_back(c, &lane->recv[1]);
     }
 }
+
+size_t halay_ring_alone_bytes(int size)
+{
+    (void)size;
+    return sizeof(struct halay_ring);
+}
+
+enum halay_status halay_ring_alone_progress(struct halay_coll *c)
+{
+    return halay_ring_progress(c, c->state) ? HALAY_IN_PROGRESS : HALAY_OK;
+}
+
+void halay_ring_alone_cancel(struct halay_coll *c)
+{
+    halay_ring_cancel(c, c->state);
+}

@@ -42,4 +42,9 @@ void halay_ring_start(const struct halay_coll *c, struct halay_ring *ring, unsig
 int halay_ring_progress(struct halay_coll *c, struct halay_ring *ring);
 void halay_ring_cancel(struct halay_coll *c, struct halay_ring *ring);
 
+/* Slots of struct halay_algorithm_ops for an algorithm that has one ring and nothing else for its state. */
+size_t halay_ring_alone_bytes(int size);
+enum halay_status halay_ring_alone_progress(struct halay_coll *c);
+void halay_ring_alone_cancel(struct halay_coll *c);
+
 #endif
