@@ -200,6 +200,28 @@ static enum halay_status read_cost(struct reader *r)
     return status;
 }
 
+static enum halay_status read_operation(struct reader *r, enum halay_operation *operation)
+{
+    if (halay_operation_parse(r->words[3], operation) != HALAY_OK)
+        return complain(r, "unknown operation '%s'", r->words[3]);
+    return HALAY_OK;
+}
+
+/* RANKS UPTO, after the operation. */
+static enum halay_status read_limits(struct reader *r, int *least, int *most, size_t *bytes)
+{
+    enum halay_status status = read_ranks(r, r->words[4], least, most);
+
+    return status == HALAY_OK ? read_upto(r, r->words[5], bytes) : status;
+}
+
+static enum halay_status read_size(struct reader *r, const char *word, const char *example, size_t *bytes)
+{
+    if (halay_parse_size(word, bytes) != HALAY_OK || !*bytes)
+        return complain(r, "'%s' is no size of at least 1; write for example %s", word, example);
+    return HALAY_OK;
+}
+
 static enum halay_status read_use(struct reader *r)
 {
     struct halay_tuning *t = r->table;
@@ -212,12 +234,10 @@ static enum halay_status read_use(struct reader *r)
     struct halay_tuning_rule *rule = &t->rules[t->rule_count];
     *rule = (struct halay_tuning_rule){ .algorithm = 0 };
     enum halay_status status = read_scope(r, &rule->scope);
-    if (status == HALAY_OK && halay_operation_parse(r->words[3], &operation) != HALAY_OK)
-        return complain(r, "unknown operation '%s'", r->words[3]);
     if (status == HALAY_OK)
-        status = read_ranks(r, r->words[4], &rule->ranks_least, &rule->ranks_most);
+        status = read_operation(r, &operation);
     if (status == HALAY_OK)
-        status = read_upto(r, r->words[5], &rule->bytes_most);
+        status = read_limits(r, &rule->ranks_least, &rule->ranks_most, &rule->bytes_most);
     if (status != HALAY_OK)
         return status;
     const struct halay_algorithm *algorithm = halay_algorithm_find(operation, r->words[6]);
@@ -238,8 +258,8 @@ static enum halay_status read_segment(struct reader *r)
         return complain(r, "more than %d rows of segments", HALAY_TUNING_SEGMENTS);
     struct halay_tuning_segment *segment = &t->segments[t->segment_count];
     enum halay_status status = read_scope(r, &segment->scope);
-    if (status == HALAY_OK && (halay_parse_size(r->words[3], &segment->bytes) != HALAY_OK || !segment->bytes))
-        return complain(r, "'%s' is no size of at least 1; write for example 256K", r->words[3]);
+    if (status == HALAY_OK)
+        status = read_size(r, r->words[3], "256K", &segment->bytes);
     t->segment_count += status == HALAY_OK;
     return status;
 }
@@ -257,16 +277,14 @@ static enum halay_status read_slot(struct reader *r)
     *slot = (struct halay_tuning_slot){ .operation = -1 };
     enum halay_status status = read_scope(r, &slot->scope);
     if (status == HALAY_OK && strcmp(r->words[3], "*")) {
-        if (halay_operation_parse(r->words[3], &operation) != HALAY_OK)
-            return complain(r, "unknown operation '%s'", r->words[3]);
-        slot->operation = (int)operation;
+        status = read_operation(r, &operation);
+        if (status == HALAY_OK)
+            slot->operation = (int)operation;
     }
     if (status == HALAY_OK)
-        status = read_ranks(r, r->words[4], &slot->ranks_least, &slot->ranks_most);
+        status = read_limits(r, &slot->ranks_least, &slot->ranks_most, &slot->bytes_most);
     if (status == HALAY_OK)
-        status = read_upto(r, r->words[5], &slot->bytes_most);
-    if (status == HALAY_OK && (halay_parse_size(r->words[6], &slot->bytes) != HALAY_OK || !slot->bytes))
-        return complain(r, "'%s' is no size of at least 1; write for example 64K", r->words[6]);
+        status = read_size(r, r->words[6], "64K", &slot->bytes);
     t->slot_count += status == HALAY_OK;
     return status;
 }
