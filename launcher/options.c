@@ -21,11 +21,10 @@ enum kind {
     SETS,     /* a variable */
     SETS_MB,  /* a variable, in MiB */
     SETS_OFF, /* a variable to 0, without a value */
-    RANKS,
+    RANKS, /* an int of struct options */
     EXPORT,
     BINDING,
-    GRACE,
-    STOP_GRACE,
+    SECONDS, /* an int of struct options, in milliseconds */
     FOLDER,
     FLAG, /* an int of struct options to 1, without a value */
 };
@@ -35,20 +34,21 @@ struct option {
     const char *value; /* what help calls it; NULL: takes none */
     enum kind kind;
     const char *variable;
-    size_t flag; /* offset of the int */
+    size_t member; /* offset of the int */
     const char *help;
 };
 
-#define FLAG_OF(member) FLAG, NULL, offsetof(struct options, member)
+#define OF(kind, member) kind, NULL, offsetof(struct options, member)
+#define FLAG_OF(member)  OF(FLAG, member)
 
 static const struct option table[] = {
-    { "-np", "N", RANKS, NULL, 0, "number of ranks (also -n, --np)" },
-    { "-n", "N", RANKS, NULL, 0, NULL },
-    { "--np", "N", RANKS, NULL, 0, NULL },
+    { "-np", "N", OF(RANKS, ranks), "number of ranks (also -n, --np)" },
+    { "-n", "N", OF(RANKS, ranks), NULL },
+    { "--np", "N", OF(RANKS, ranks), NULL },
     { "-x", "NAME[=VALUE]", EXPORT, NULL, 0, "set a variable for the ranks; without =VALUE, say that it must be there" },
     { "--bind", "WHAT", BINDING, NULL, 0, "auto: ranks on cores of their own if there are enough (default); cores; none" },
-    { "--grace", "SECONDS", GRACE, NULL, 0, "between SIGTERM and SIGKILL after a rank has failed (default 5)" },
-    { "--stop-grace", "SECONDS", STOP_GRACE, NULL, 0, "the same after halayrun was told to stop (default 30)" },
+    { "--grace", "SECONDS", OF(SECONDS, grace_ms), "between SIGTERM and SIGKILL after a rank has failed (default 5)" },
+    { "--stop-grace", "SECONDS", OF(SECONDS, stop_grace_ms), "the same after halayrun was told to stop (default 30)" },
     { "--no-prefix", NULL, FLAG_OF(no_prefix), "pass the ranks' lines on as they are, without [rank]" },
     { "--timestamp", NULL, FLAG_OF(timestamp), "begin each line with the time" },
     { "--output-filename", "DIR", FOLDER, NULL, 0, "also write DIR/rank.N/stdout and DIR/rank.N/stderr" },
@@ -227,6 +227,8 @@ static int parse_binding(const char *name, const char *value, enum binding *bind
 
 static int apply(struct options *options, const struct option *o, const char *value)
 {
+    int *member = (int *)(void *)((char *)options + o->member);
+
     switch (o->kind) {
     case SETS:
     case SETS_MB:
@@ -234,15 +236,13 @@ static int apply(struct options *options, const struct option *o, const char *va
     case SETS_OFF:
         return set_variable(options, o, "0");
     case RANKS:
-        return parse_ranks(o->name, value, &options->ranks);
+        return parse_ranks(o->name, value, member);
     case EXPORT:
         return export_variable(options, value);
     case BINDING:
         return parse_binding(o->name, value, &options->binding);
-    case GRACE:
-        return parse_seconds(o->name, value, &options->grace_ms);
-    case STOP_GRACE:
-        return parse_seconds(o->name, value, &options->stop_grace_ms);
+    case SECONDS:
+        return parse_seconds(o->name, value, member);
     case FOLDER:
         if (!*value) {
             say("option %s: the folder's name is empty", o->name);
@@ -251,7 +251,7 @@ static int apply(struct options *options, const struct option *o, const char *va
         options->output_folder = value;
         return 0;
     case FLAG:
-        *(int *)(void *)((char *)options + o->flag) = 1;
+        *member = 1;
         return 0;
     }
     return EXIT_USAGE;
