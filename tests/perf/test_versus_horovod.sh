@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# perf/versus_horovod.py: it reads the models that halay-perf has, says what is not installed and how to install it, and
+# with torch at hand puts gloo beside the engine.
+. "${top_srcdir:?}/tests/perf/perf.sh"
+command -v python3 >/dev/null 2>&1 || skip "no python3"
+versus=$top_srcdir/perf/versus_horovod.py
+
+expect 0 "$versus" --list
+says out '^one: 1 tensors, 1024 elements'
+says out '^many-small: 1000 tensors, 1024000 elements'
+says out '^tft-electricity: 212 tensors, '
+says out '^resnet50: 161 tensors, 25557032 elements'
+says out '^bert-large: 391 tensors, 335141888 elements'
+expect 77 "$versus" --horovod /nowhere/python --torch false
+says err "horovod is left out: '/nowhere/python' has no horovod.torch"
+says err 'pip install --no-build-isolation horovod==0.28.1'
+says err "gloo is left out: 'false' has no torch.distributed"
+says err 'pip install torch'
+expect 2 "$versus" --models resnet
+says err "no model 'resnet': there are one, many-small, "
+expect 2 "$versus" --ranks 1
+if python3 -c 'import torch.distributed' 2>/dev/null; then
+    expect 0 "$versus" --build "$top_builddir" --models one --rounds 1 --seconds 0.1 --horovod false --json "$scratch/v.json"
+    says out '^\| .one. \| 1 \| 0.0 \|'
+    holds "$scratch/v.json" ranks=2 results.0.model=one results.0.bytes=4096 results.0.step_ms.gloo=positive \
+        results.0.step_ms.shared=positive results.0.ratios.1.to=private results.0.ratios.1.ratio=positive
+fi
+perf_end
