@@ -76,6 +76,8 @@ static enum halay_status join(struct halay_coordinator *c, int rank)
         if (halay_coordinator_is_complete(c, e))
             status = halay_coordinator_met(c, e, NULL);
     }
+    for (struct halay_coordinator_bucket *b = c->buckets; b && status == HALAY_OK; b = b->next)
+        status = halay_streams_feed(b->streams, rank, HALAY_STREAM_ALL, HALAY_STREAM_JOINED);
     return status;
 }
 
@@ -96,4 +98,6 @@ void halay_coordinator_unjoin(struct halay_coordinator *c)
         halay_coordinator_unjoin(child);
     memset(c->joined, 0, (size_t)c->options.size);
     c->joined_count = 0;
+    for (struct halay_coordinator_bucket *b = c->buckets; b; b = b->next)
+        halay_streams_unjoin(b->streams);
 }

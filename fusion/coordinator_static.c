@@ -58,6 +58,8 @@ static enum halay_status feed_early(struct halay_coordinator_bucket *b, int rank
     qsort(events, count, sizeof *events, compare_early);
     for (size_t i = 0; i < count && status == HALAY_OK; i++)
         status = halay_streams_feed(b->streams, rank, events[i].member, events[i].event);
+    if (status == HALAY_OK && b->coordinator->joined[rank])
+        status = halay_streams_feed(b->streams, rank, HALAY_STREAM_ALL, HALAY_STREAM_JOINED);
     return status;
 }
 
@@ -73,7 +75,8 @@ enum halay_status halay_coordinator_seal(struct halay_coordinator *c, const char
     *b = (struct halay_coordinator_bucket){ .coordinator = c, .count = count };
     b->entries = calloc(count, sizeof *b->entries);
     b->scratch = calloc(count, sizeof *b->scratch);
-    if (!b->entries || !b->scratch || halay_streams_create(count, c->options.size, run_members, b, &b->streams) != HALAY_OK)
+    if (!b->entries || !b->scratch ||
+        halay_streams_create(count, c->options.size, run_members, b, &b->streams) != HALAY_OK)
         goto err_free;
     for (size_t m = 0; m < count; m++) {
         b->entries[m] = halay_coordinator_entry(c, names[m], strlen(names[m]));

@@ -211,11 +211,6 @@ static enum halay_status check_info(struct halay_context *ctx, const struct hala
         why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";
         status = HALAY_ERR_UNSUPPORTED;
     }
-    if (status == HALAY_OK && info->operation == HALAY_JOIN &&
-        ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF) {
-        why = "joining is not possible under HALAY_DETERMINISTIC: what is fused would depend on who has data";
-        status = HALAY_ERR_UNSUPPORTED;
-    }
     if (status == HALAY_OK && (why = buffer_fault(set, info, *count)))
         status = HALAY_ERR_ARGUMENT;
     if (status != HALAY_OK)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum stream_state { STREAM_OPEN, STREAM_COMPLETE, STREAM_FLUSHED };
+enum stream_state { STREAM_OPEN, STREAM_COMPLETE, STREAM_FLUSHED, STREAM_JOINED };
 
 struct stream_event {
     size_t member;
@@ -22,6 +22,7 @@ struct stream {
     enum stream_state state;
     unsigned char *ready, *waited; /* owned: a flag each member */
     size_t ready_count, waited_count;
+    int has_joined;
     struct stream_event *queue; /* owned: a ring of queue_size */
     size_t queue_first, queue_count;
 };
@@ -30,7 +31,7 @@ struct halay_streams {
     size_t members, alive, queue_size;
     int ranks;
     halay_streams_run run;
-    void *arg; /* borrowed */
+    void *arg;              /* borrowed */
     unsigned char *dropped; /* owned */
     size_t *chosen;         /* owned: members of them */
     struct stream *streams; /* owned: ranks of them */
@@ -43,8 +44,9 @@ enum halay_status halay_streams_create(size_t members, int ranks, halay_streams_
 
     if (!s)
         return HALAY_ERR_NO_MEMORY;
-    *s = (struct halay_streams){ .members = members, .alive = members, .queue_size = 4 * members + 4, .ranks = ranks,
-                                 .run = run, .arg = arg };
+    *s = (struct halay_streams){
+        .members = members, .alive = members, .queue_size = 4 * members + 4, .ranks = ranks, .run = run, .arg = arg
+    };
     s->dropped = calloc(members, 1);
     s->chosen = calloc(members, sizeof *s->chosen);
     s->streams = calloc((size_t)ranks, sizeof *s->streams);
@@ -83,7 +85,9 @@ void halay_streams_destroy(struct halay_streams *s)
 
 static void judge(const struct halay_streams *s, struct stream *stream)
 {
-    if (s->alive && stream->ready_count == s->alive)
+    if (stream->has_joined)
+        stream->state = STREAM_JOINED;
+    else if (s->alive && stream->ready_count == s->alive)
         stream->state = STREAM_COMPLETE;
     else if (stream->waited_count)
         stream->state = STREAM_FLUSHED;
@@ -93,6 +97,10 @@ static void judge(const struct halay_streams *s, struct stream *stream)
 
 static void apply(const struct halay_streams *s, struct stream *stream, struct stream_event e)
 {
+    if (e.event == HALAY_STREAM_JOINED) {
+        stream->has_joined = 1;
+        return;
+    }
     if (e.member == HALAY_STREAM_ALL) {
         memcpy(stream->waited, stream->ready, s->members);
         stream->waited_count = stream->ready_count;
@@ -140,12 +148,17 @@ static void begin_round(const struct halay_streams *s)
     }
 }
 
+/* On every rank that has not joined, and somewhere. */
 static int is_ready_everywhere(const struct halay_streams *s, size_t member)
 {
+    int somewhere = 0;
+
     for (int r = 0; r < s->ranks; r++)
-        if (!s->streams[r].ready[member])
+        if (s->streams[r].ready[member])
+            somewhere = 1;
+        else if (!s->streams[r].has_joined)
             return 0;
-    return 1;
+    return somewhere;
 }
 
 /* Flushed ranks read one event more, so that something may become ready everywhere. */
@@ -165,13 +178,14 @@ static int read_on(const struct halay_streams *s)
 /* One round, if it is decided. */
 static int resolve_once(struct halay_streams *s)
 {
-    int complete = 1;
+    int others = 0, complete = 0;
     size_t count = 0;
 
     for (int r = 0; r < s->ranks; r++) {
         if (s->streams[r].state == STREAM_OPEN)
             return 0;
-        complete &= s->streams[r].state == STREAM_COMPLETE;
+        others += s->streams[r].state != STREAM_JOINED;
+        complete += s->streams[r].state == STREAM_COMPLETE;
     }
     for (size_t m = 0; m < s->members; m++)
         if (is_ready_everywhere(s, m))
@@ -181,7 +195,7 @@ static int resolve_once(struct halay_streams *s)
     for (size_t i = 0; i < count; i++)
         for (int r = 0; r < s->ranks; r++)
             take_back(&s->streams[r], s->chosen[i]);
-    if (complete)
+    if (others && complete == others)
         s->run(s->arg, s->chosen, count);
     else
         for (size_t i = 0; i < count; i++)
@@ -195,9 +209,11 @@ enum halay_status halay_streams_feed(struct halay_streams *s, int rank, size_t m
     struct stream *stream = &s->streams[rank];
     struct stream_event e = { member, event };
 
-    if (member == HALAY_STREAM_ALL && stream->state == STREAM_OPEN && !stream->ready_count)
+    int waits_for_all = member == HALAY_STREAM_ALL && event == HALAY_STREAM_WAITED;
+
+    if (waits_for_all && (stream->has_joined || (stream->state == STREAM_OPEN && !stream->ready_count)))
         return HALAY_OK;
-    if (member == HALAY_STREAM_ALL && stream->queue_count &&
+    if (waits_for_all && stream->queue_count &&
         stream->queue[(stream->queue_first + stream->queue_count - 1) % s->queue_size].member == HALAY_STREAM_ALL)
         return HALAY_OK; /* nothing was submitted since the last one */
     if (stream->state == STREAM_OPEN) {
@@ -232,6 +248,15 @@ void halay_streams_retract(struct halay_streams *s, size_t member)
         take_back(&s->streams[r], member);
         unqueue(s, &s->streams[r], member);
     }
+    begin_round(s);
+    while (resolve_once(s))
+        ;
+}
+
+void halay_streams_unjoin(struct halay_streams *s)
+{
+    for (struct stream *stream = s->streams; stream < s->streams + s->ranks; stream++)
+        stream->has_joined = 0;
     begin_round(s);
     while (resolve_once(s))
         ;

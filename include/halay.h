@@ -350,7 +350,7 @@ HALAY_API enum halay_status halay_barrier(struct halay_context *ctx, const char 
  * HALAY_ERR_UNSUPPORTED on every rank, if it is this rank's data that are missing. What this rank has submitted before runs as
  * always; until the join has ended it can submit nothing more (HALAY_ERR_ARGUMENT). Ends when all ranks have joined;
  * *last_joined (NULL: not wanted): who was last. Keeps the name "join" for itself.
- * Errors: as halay_submit; HALAY_ERR_UNSUPPORTED under HALAY_DETERMINISTIC.
+ * HALAY_DETERMINISTIC holds: which rank joins after which of its submissions counts, not when. Errors: as halay_submit.
  */
 HALAY_API enum halay_status halay_join_async(struct halay_context *ctx, struct halay_request **request);
 HALAY_API enum halay_status halay_join(struct halay_context *ctx, int *last_joined);

@@ -4,17 +4,18 @@
  *
  * Each rank has a program: submit some members, wait for one of them, and so on, all members every step. It is played by a
  * small simulation in which a random rank does its next thing; a rank that waits goes on when the member has run. The list
- * of what ran together must be the same (as a set a step) for every interleaving.
+ * of what ran together must be the same (as a set a step) for every interleaving. Programs may have fewer steps than others
+ * and join at their end.
  */
 #include "fusion/streams.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
 #include <string.h>
 
-enum { MEMBERS = 5, RANKS = 3, STEPS = 6, ACTIONS = 2 * MEMBERS * STEPS };
+enum { MEMBERS = 5, RANKS = 3, STEPS = 6, ACTIONS = 2 * MEMBERS * STEPS + MEMBERS + 1 };
 
 struct action {
-    int is_wait;
+    enum { SUBMITS, WAITS, JOINS } what;
     size_t member;
 };
 
@@ -24,8 +25,8 @@ struct program {
 };
 
 struct play {
-    int runs[MEMBERS];              /* how often each has run */
-    int together[MEMBERS][STEPS];   /* with how many it ran, each time */
+    int runs[MEMBERS];            /* how often each has run */
+    int together[MEMBERS][STEPS]; /* with how many it ran, each time */
 };
 
 static void run(void *arg, const size_t *members, size_t count)
@@ -40,10 +41,10 @@ static void run(void *arg, const size_t *members, size_t count)
 }
 
 /* A step: all members in random order, waits for submitted ones in between; at the end all that have not been waited for. */
-static void make_program(struct random *random, struct program *p, int eager)
+static void make_steps(struct random *random, struct program *p, int eager, int steps)
 {
     p->count = 0;
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < steps; step++) {
         size_t order[MEMBERS];
         int waited[MEMBERS] = { 0 };
         for (size_t i = 0; i < MEMBERS; i++) {
@@ -52,17 +53,22 @@ static void make_program(struct random *random, struct program *p, int eager)
             order[j] = i;
         }
         for (size_t i = 0; i < MEMBERS; i++) {
-            p->actions[p->count++] = (struct action){ 0, order[i] };
+            p->actions[p->count++] = (struct action){ SUBMITS, order[i] };
             size_t w = order[random_below(random, i + 1)];
             if (eager && !random_below(random, 4) && !waited[w]) {
                 waited[w] = 1;
-                p->actions[p->count++] = (struct action){ 1, w };
+                p->actions[p->count++] = (struct action){ WAITS, w };
             }
         }
         for (size_t i = 0; i < MEMBERS; i++)
             if (!waited[i])
-                p->actions[p->count++] = (struct action){ 1, i };
+                p->actions[p->count++] = (struct action){ WAITS, i };
     }
+}
+
+static void make_program(struct random *random, struct program *p, int eager)
+{
+    make_steps(random, p, eager, STEPS);
 }
 
 /* Returns 0 when no rank can go on. */
@@ -81,7 +87,11 @@ static int play(struct random *random, const struct program *programs, struct pl
             continue;
         }
         struct action a = programs[r].actions[at[r]];
-        if (!a.is_wait) {
+        if (a.what == JOINS) {
+            REQUIRE(halay_streams_feed(s, r, HALAY_STREAM_ALL, HALAY_STREAM_JOINED) == HALAY_OK);
+            REQUIRE(halay_streams_feed(s, r, HALAY_STREAM_ALL, HALAY_STREAM_WAITED) == HALAY_OK); /* for the others */
+            at[r]++;
+        } else if (a.what == SUBMITS) {
             submitted[r][a.member]++;
             REQUIRE(halay_streams_feed(s, r, a.member, HALAY_STREAM_READY) == HALAY_OK);
             at[r]++;
@@ -145,6 +155,56 @@ static void check_one_eager(struct random *random)
     }
 }
 
+/* Ranks have different numbers of steps, one of them all; some submit a part of a step more before they join. */
+static void check_joins(struct random *random, int eager)
+{
+    struct program programs[RANKS];
+    struct play first, other;
+    int longest = (int)random_below(random, RANKS);
+
+    for (int r = 0; r < RANKS; r++) {
+        int steps = r == longest ? STEPS : (int)random_below(random, STEPS);
+        make_steps(random, &programs[r], eager && r == longest, steps);
+        for (size_t m = 0; m < random_below(random, MEMBERS) && r != longest; m++)
+            programs[r].actions[programs[r].count++] = (struct action){ SUBMITS, m };
+        programs[r].actions[programs[r].count++] = (struct action){ JOINS, 0 };
+    }
+    CHECK(play(random, programs, &first), "nobody can go on");
+    for (int k = 0; k < 10; k++) {
+        CHECK(play(random, programs, &other), "nobody can go on");
+        CHECK(!memcmp(&first, &other, sizeof first), "another interleaving ran other buckets");
+    }
+    for (size_t m = 0; m < MEMBERS; m++)
+        CHECK(first.runs[m] == STEPS, "%d", first.runs[m]);
+}
+
+/* Two ranks; the other one has had enough twice. */
+static void check_unjoin(void)
+{
+    struct halay_streams *s;
+    struct play p = { .runs = { 0 } };
+
+    REQUIRE(halay_streams_create(2, 2, run, &p, &s) == HALAY_OK);
+    for (int round = 0; round < 2; round++) {
+        halay_streams_feed(s, 1, 1, HALAY_STREAM_READY);
+        halay_streams_feed(s, 1, HALAY_STREAM_ALL, HALAY_STREAM_JOINED);
+        CHECK(p.runs[1] == 2 * round && p.runs[0] == round);
+        halay_streams_feed(s, 0, 0, HALAY_STREAM_READY);
+        CHECK(p.runs[0] == round);
+        halay_streams_feed(s, 0, 1, HALAY_STREAM_READY);
+        CHECK(p.runs[0] == round + 1 && p.together[0][round] == 2, "what the other lacks does not count");
+        halay_streams_feed(s, 0, 1, HALAY_STREAM_READY);
+        CHECK(p.runs[1] == 2 * round + 1);
+        halay_streams_feed(s, 0, HALAY_STREAM_ALL, HALAY_STREAM_JOINED);
+        CHECK(p.runs[1] == 2 * round + 2 && p.together[1][2 * round + 1] == 1, "what is left runs");
+        halay_streams_unjoin(s);
+    }
+    halay_streams_feed(s, 0, 0, HALAY_STREAM_READY);
+    halay_streams_feed(s, 0, 1, HALAY_STREAM_READY);
+    CHECK(p.runs[0] == 2 && p.runs[1] == 4, "it is awaited again");
+    halay_streams_destroy(s);
+}
+
 static void check_drop_and_retract(void)
 {
     struct halay_streams *s;
@@ -175,10 +235,12 @@ int main(int argc, char **argv)
     struct random random = { random_seed(argc, argv) };
 
     check_drop_and_retract();
+    check_unjoin();
     for (int i = 0; i < 400; i++) {
         check_interleavings(&random, 0);
         check_interleavings(&random, 1);
         check_one_eager(&random);
+        check_joins(&random, i % 2);
     }
     return test_end();
 }
