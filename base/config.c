@@ -40,6 +40,7 @@ static const char *const transport_words[] = { "auto", "shm", "mpi", "ucx", NULL
 static const char *const switch_words[] = { "off", "on", NULL };
 static const char *const horovod_switch_words[] = { "0", "off", "1", "on", NULL };
 static const char *const deterministic_words[] = { "off", "run", "ranks", NULL };
+static const char *const join_average_words[] = { "all", "present", NULL };
 
 #define FIELD(member) .offset = offsetof(struct halay_config, member)
 #define ROW(name, horovod, text, help) .variable = { name, horovod, text, help, 0 }
@@ -68,6 +69,9 @@ static const struct row table[] = {
     { ROW("HALAY_DETERMINISTIC", NULL, "off",
           "same bits again: off, run (in every run), ranks (on any number of ranks)"),
       .type = WORD, FIELD(deterministic), .words = deterministic_words },
+    { ROW("HALAY_JOIN_AVERAGE", NULL, "all",
+          "what averages divide by while ranks have joined: the number of all ranks, of those present"),
+      .type = WORD, FIELD(join_average), .words = join_average_words },
     { ROW("HALAY_PROCESS_SETS", NULL, "",
           "process sets made at the start, the same on all ranks: 0,1;2-5 is two of them"),
       .type = NAME, FIELD(process_sets) },

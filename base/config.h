@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 enum halay_deterministic { HALAY_DETERMINISTIC_OFF, HALAY_DETERMINISTIC_RUN, HALAY_DETERMINISTIC_RANKS };
+enum halay_join_average { HALAY_JOIN_AVERAGE_ALL, HALAY_JOIN_AVERAGE_PRESENT };
 
 enum { HALAY_UCX_ENDPOINTS_MAX = 8 };
 
@@ -28,6 +29,7 @@ struct halay_config {
     int autotune;                    /* HALAY_AUTOTUNE: 0 or 1 */
     char *autotune_file;             /* HALAY_AUTOTUNE_FILE; NULL: none */
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
+    enum halay_join_average join_average;   /* HALAY_JOIN_AVERAGE; rank 0's counts */
     char *process_sets;                     /* HALAY_PROCESS_SETS: fusion/set_words.h reads it; NULL: none */
     size_t segment_bytes;            /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: as much as RAM */
     long spin_us;                    /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */

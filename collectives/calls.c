@@ -81,7 +81,7 @@ static enum halay_status set_reduction(struct halay_coll *c, enum halay_dtype dt
                     "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on counts");
         return HALAY_ERR_UNSUPPORTED;
     }
-    c->divisor = op == HALAY_AVERAGE ? c->t->size : 1;
+    c->divisor = op == HALAY_AVERAGE ? c->t->size - c->group->absent : 1;
     return HALAY_OK;
 }
 

@@ -64,6 +64,7 @@ struct halay_group {
     struct halay_group_end *end; /* owned: who else has to close it before its id is used again; NULL: all ranks' group */
     const struct halay_reducer *reducer;
     enum halay_deterministic deterministic;
+    int absent; /* ranks that an average is not divided by */
     int is_checked;            /* ranks compare what they call first (check.h) */
     const struct halay_algorithm *forced[HALAY_OPERATION_COUNT]; /* NULL: choose by table */
     int hosts;                                                   /* that the ranks are on */

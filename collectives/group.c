@@ -369,6 +369,11 @@ enum halay_status halay_group_free(struct halay_group *group, void *ptr)
 
 /* ---- settings ---- */
 
+void halay_group_set_absent(struct halay_group *group, int ranks)
+{
+    group->absent = ranks;
+}
+
 void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode)
 {
     const char *why;

@@ -30,6 +30,8 @@ struct halay_world *halay_group_world(const struct halay_group *group);
 /* Do the algorithms that this group may choose sum along the tree over ranks (HALAY_DETERMINISTIC=ranks)? Set before the
  * first collective, equal on all ranks. */
 void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode);
+/* Averages that are started from now on are divided by that many ranks less than there are. All ranks do the same. */
+void halay_group_set_absent(struct halay_group *group, int ranks);
 
 /* In-place all-reduce of a list of pieces. pieces is borrowed until the end. Without copies where every rank's pieces are
  * in shared memory; through the group's scratch otherwise. */

@@ -85,6 +85,7 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
         b->next = NULL;
         b->set = set;
         b->count = b->part_count = 0;
+        b->absent = 0;
         b->coll = NULL;
         b->record.kind = 0;
     }
@@ -119,9 +120,11 @@ static enum halay_status line_up_group(struct halay_bucket *b)
         if (!is_there[dtype])
             continue;
         if (r->buckets_left) {
+            int absent = b->absent;
             b = bucket_get(b->set, 1);
             if (!b)
                 return HALAY_ERR_NO_MEMORY;
+            b->absent = absent;
             b->requests[b->count++] = r;
         }
         b->dtype = (enum halay_dtype)dtype;
@@ -131,16 +134,20 @@ static enum halay_status line_up_group(struct halay_bucket *b)
     return HALAY_OK;
 }
 
-enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_id_range *ranges, size_t count)
+enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_id_range *ranges, size_t count,
+                                   int absent)
 {
     struct halay_context *ctx = set->ctx;
     size_t tensors = 0;
 
+    if (absent >= set->size)
+        return HALAY_ERR_FORMAT;
     for (size_t i = 0; i < count; i++)
         tensors += ranges[i].count;
     struct halay_bucket *b = bucket_get(set, tensors);
     if (!b)
         return HALAY_ERR_NO_MEMORY;
+    b->absent = absent;
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < ranges[i].count; k++) {

@@ -18,6 +18,7 @@ struct halay_bucket {
     struct halay_process_set *set;   /* borrowed */
     struct halay_request **requests; /* owned array, borrowed requests */
     size_t count, capacity;
+    int absent;                      /* ranks that averages are not divided by */
     enum halay_dtype dtype;          /* of what an all-reduce reduces; of a group these members only */
     struct halay_bucket_part *parts; /* owned array: of an all-reduce, empty ones left out */
     struct halay_piece *pieces;      /* owned array, as long as parts */

@@ -28,6 +28,7 @@ static enum halay_status create_coordinator(struct halay_context *ctx)
     ctx->coordinator_options = (struct halay_coordinator_options){ .size = ctx->size,
                                                                    .threshold = ctx->world->config.fusion_threshold,
                                                                    .deterministic = ctx->world->config.deterministic,
+                                                                   .join_average = ctx->world->config.join_average,
                                                                    .ids_max = IDS_MAX,
                                                                    .log = ctx->log,
                                                                    .emit = halay_negotiate_emit,
@@ -157,6 +158,19 @@ err_free_left:
     return status;
 }
 
+/* *average stays what it is where the program says nothing. */
+static enum halay_status read_join_average(const char *word, enum halay_join_average *average)
+{
+    if (!word)
+        return HALAY_OK;
+    if (strcmp(word, "all") && strcmp(word, "present")) {
+        halay_error_somewhere(NULL, "join_average '%s' is none of all, present", word);
+        return HALAY_ERR_CONFIG;
+    }
+    *average = strcmp(word, "all") ? HALAY_JOIN_AVERAGE_PRESENT : HALAY_JOIN_AVERAGE_ALL;
+    return HALAY_OK;
+}
+
 static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
                               struct halay_context **out)
 {
@@ -171,6 +185,9 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
     }
     if (options)
         status = halay_struct_read(NULL, "halay_options", options, FIRST_VERSION, sizeof how, &how);
+    enum halay_join_average average = HALAY_JOIN_AVERAGE_ALL;
+    if (status == HALAY_OK)
+        status = read_join_average(how.join_average, &average);
     if (status != HALAY_OK)
         return status;
     status = halay_world_open(&(struct halay_world_options){ .bootstrap = how.bootstrap,
@@ -182,6 +199,8 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
                               &world);
     if (status != HALAY_OK)
         return status;
+    if (how.join_average)
+        world->config.join_average = average;
     struct halay_context *ctx;
     status = halay_context_create(world, &ctx);
     if (status != HALAY_OK) {

@@ -115,7 +115,7 @@ static void entry_rest(struct halay_coordinator *c, struct entry *e)
     memset(e->state, 0, (size_t)c->options.size);
     if (e->early)
         memset(e->early, 0, 2 * (size_t)c->options.size * sizeof *e->early);
-    e->present = e->different = 0;
+    e->present = e->different = e->absent = 0;
     e->since_us = e->latest_us = 0;
     if (e->id != (uint32_t)HALAY_NO_ID && !e->forgetting)
         list_append(&c->resting, e);
@@ -615,6 +615,7 @@ static enum halay_status reserve_ranges(struct halay_coordinator *c, size_t coun
 
 static enum halay_status emit_bucket(struct halay_coordinator *c, struct entry **entries, size_t count)
 {
+    int absent = entries[0]->absent;
     size_t ranges = 0;
 
     if (reserve_ranges(c, count) != HALAY_OK)
@@ -630,7 +631,10 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct entry *
         halay_enrolment_count(&entries[i]->enrolment, &entries[i]->agreed, count, &c->enrolled, c->express_places);
         entry_rest(c, entries[i]);
     }
-    return emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_BUCKET, .ranges = c->ranges, .range_count = ranges });
+    return emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_BUCKET,
+                                                  .absent = absent,
+                                                  .ranges = c->ranges,
+                                                  .range_count = ranges });
 }
 
 static int compare_chosen(const void *a, const void *b)
@@ -655,14 +659,16 @@ static void sort_by_priority(struct entry_vector *v)
         qsort(v->entries, v->count, sizeof *v->entries, compare_chosen);
 }
 
-/* What has been chosen, group by group. */
+/* What has been chosen, group by group; what is not divided alike is apart. */
 static enum halay_status emit_chosen(struct halay_coordinator *c)
 {
     enum halay_status status = HALAY_OK;
 
     sort_by_priority(&c->chosen);
     for (size_t i = 0, end; i < c->chosen.count && status == HALAY_OK; i = end) {
-        for (end = i; end < c->chosen.count && c->chosen.entries[end]->group == c->chosen.entries[i]->group;)
+        const struct entry *first = c->chosen.entries[i];
+        for (end = i; end < c->chosen.count && c->chosen.entries[end]->group == first->group &&
+                      c->chosen.entries[end]->absent == first->absent;)
             end++;
         status = emit_bucket(c, c->chosen.entries + i, end - i);
     }

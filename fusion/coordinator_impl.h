@@ -39,6 +39,7 @@ struct entry {
     struct halay_signature agreed; /* valid while there is an id, or on the fresh list */
     struct halay_enrolment enrolment;
     int present, different;        /* ranks that came; those of them that announced a signature */
+    int absent;                    /* ranks that an average is not to be divided by, as they have joined */
     unsigned char *state;          /* [rank]; in the same block */
     struct halay_words words;      /* owned: what each rank says with it, one after the other */
     struct announcement *announced;    /* owned: [rank], valid where state is ENTRY_ANNOUNCED; NULL until needed */

@@ -56,6 +56,7 @@ enum halay_status halay_coordinator_fill_in(struct halay_coordinator *c, struct 
         }
         e->state[r] = ENTRY_READY;
         e->present++;
+        e->absent += c->options.join_average == HALAY_JOIN_AVERAGE_PRESENT && s->op == HALAY_AVERAGE;
         enum halay_status status =
             said ? halay_coordinator_announce(c, r, e, s, said->words.at, said->words.count) : HALAY_OK;
         if (status != HALAY_OK)

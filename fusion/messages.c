@@ -192,6 +192,7 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
         break;
     case HALAY_ITEM_BUCKET:
         read.set = get16(p + 4);
+        read.absent = get16(p + 6);
         read.ranges = (const struct halay_id_range *)(const void *)(p + 8);
         read.range_count = tail.words / 8;
         ok = ranges_are_valid(read.ranges, read.range_count);
@@ -301,6 +302,7 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
     case HALAY_ITEM_BUCKET:
         put16(p + 2, item->range_count);
         put16(p + 4, (size_t)item->set);
+        put16(p + 6, (size_t)item->absent);
         break;
     case HALAY_ITEM_ERROR:
         p[1] = (unsigned char)item->name_length;

@@ -20,7 +20,8 @@
  *       WAITED                                                               the program waits (deterministic modes)
  *       FLUSH     2 set u16                                                  somebody waits: don't accumulate
  *       AGREE     as ANNOUNCE, 12 id u32                                     all ranks have announced it; its id from now on
- *       BUCKET    2 ranges u16 | 4 set u16 | 6 0 | 8 first u32, count u32 each     run these together, after all before it
+ *       BUCKET    2 ranges u16 | 4 set u16 | 6 absent u16 | 8 first u32, count u32 each
+ *                                                              run these together, after all before it
  *       ERROR     1 name length | 2 text length u16 | 4 status u16 | 6 set u16 | name | text, padded
  *                                                                            the ranks disagree about it
  *       FORGET    2 set u16 | 4 id u32                                                 don't use the id any more; and back: I don't
@@ -99,6 +100,7 @@ struct halay_item {
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
     const struct halay_id_range *ranges; /* BUCKET */
     size_t range_count;
+    int absent; /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
 };
 
 struct halay_message_header {

@@ -232,7 +232,7 @@ static enum halay_status apply_to(struct halay_process_set *set, const struct ha
     case HALAY_ITEM_AGREE:
         return halay_cache_agree(set, item);
     case HALAY_ITEM_BUCKET:
-        return halay_bucket_add(set, item->ranges, item->range_count);
+        return halay_bucket_add(set, item->ranges, item->range_count, item->absent);
     case HALAY_ITEM_ERROR:
         end_mismatched(set, item);
         return HALAY_OK;

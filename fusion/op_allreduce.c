@@ -95,7 +95,10 @@ enum halay_status halay_allreduce_run(struct halay_context *ctx, struct halay_bu
 
     if (status != HALAY_OK || !b->part_count)
         return status;
-    return s->wire ? start_compressed(ctx, b, (enum halay_op)s->op) : start_as_is(b, (enum halay_op)s->op);
+    halay_group_set_absent(b->set->group, b->absent);
+    status = s->wire ? start_compressed(ctx, b, (enum halay_op)s->op) : start_as_is(b, (enum halay_op)s->op);
+    halay_group_set_absent(b->set->group, 0);
+    return status;
 }
 
 void halay_allreduce_finish(struct halay_bucket *b)

@@ -63,6 +63,9 @@ struct halay_options {
      * Those that HALAY_PROCESS_SETS asks for follow. Copied. */
     const struct halay_rank_list *process_sets;
     size_t process_set_count;
+    /* What averages divide by while ranks have joined (halay_join): "all" ranks, or those "present", which gave data. NULL:
+     * HALAY_JOIN_AVERAGE. Rank 0's counts. */
+    const char *join_average;
 };
 
 /*
@@ -346,7 +349,7 @@ HALAY_API enum halay_status halay_barrier(struct halay_context *ctx, const char 
 /*
  * This rank has no more data. Until all ranks have joined it takes part in what the others submit with elements that change
  * nothing: 0 in a sum, 1 in a product, infinity or the type's limits in min and max. Averages still divide by the number of
- * all ranks. The others may run all-reduces (groups too) and barriers meanwhile; other operations end with
+ * all ranks, or by that of the ranks that gave data if so wanted (join_average in struct halay_options). The others may run all-reduces (groups too) and barriers meanwhile; other operations end with
  * HALAY_ERR_UNSUPPORTED on every rank, if it is this rank's data that are missing. What this rank has submitted before runs as
  * always; until the join has ended it can submit nothing more (HALAY_ERR_ARGUMENT). Ends when all ranks have joined;
  * *last_joined (NULL: not wanted): who was last. Keeps the name "join" for itself.

@@ -4,6 +4,7 @@
  * change, results in the request's memory, what is refused on one rank, what is found by negotiation on every rank, and that
  * a steady step negotiates nothing. Random schedules are in test_schedules.c.
  */
+#include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
 
 /* Row i of a rank. */
@@ -320,6 +321,23 @@ static void body_group(struct rank_run *run)
 
 /* ---- joining ---- */
 
+struct join_case {
+    enum halay_join_average average;
+    enum halay_deterministic mode;
+    uint64_t seed; /* of the order of submissions */
+    uint64_t bits; /* what came out on the last rank */
+    _Atomic int checked;
+};
+
+static void configure_join(struct halay_config *config, void *arg)
+{
+    const struct join_case *j = arg;
+
+    config->join_average = j->average;
+    config->deterministic = j->mode;
+    config->fusion_threshold = 20000;
+}
+
 /* Rank r has r + 1 steps of data: in step s the ranks from s on give something, the others have joined. */
 static void join_step(struct rank_run *run, int round, int step)
 {
@@ -362,8 +380,10 @@ static void join_step(struct rank_run *run, int round, int step)
         CHECK(halay_wait(requests[i], 60000) == HALAY_OK, "%d: %s", i, halay_request_text(requests[i]));
         halay_request_free(requests[i]);
     }
-    CHECK(sum == (float)(3 * givers) && average == (float)givers && least == (float)(10 + step), "%g %g %g",
-          (double)sum, (double)average, (double)least);
+    int divisor =
+        run->arg && ((struct join_case *)run->arg)->average == HALAY_JOIN_AVERAGE_PRESENT ? givers : run->size;
+    CHECK(average == (float)run->size * (float)givers / (float)divisor, "%g of %d", (double)average, givers);
+    CHECK(sum == (float)(3 * givers) && least == (float)(10 + step), "%g %g", (double)sum, (double)least);
     CHECK(largest == -5 - step && product == 1 << givers && least_half == 0x4400 && compressed == (float)(2 * givers));
     CHECK(all == 6 + run->size - 1 && least_byte == 9 + run->size - 1, "the least of what is negative: %d, %d",
           (int)all, least_byte);
@@ -373,7 +393,7 @@ static void body_join(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
     struct halay_request *request, *other;
-    _Atomic int *checked = run->arg;
+    _Atomic int *checked = &((struct join_case *)run->arg)->checked;
     int last = -1, odd = run->size - 1;
     float x = 1;
 
@@ -404,6 +424,88 @@ static void body_join(struct rank_run *run)
     CHECK(halay_request_result(request, &result) == HALAY_OK && result.last_joined == odd);
     halay_request_free(request);
     CHECK(halay_allreduce(ctx, "join", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "a name that is kept");
+}
+
+/* Rank r has 2 r + 1 steps of ten gradients in an order of its own, and waits for one of them now and then; a rank that has
+ * fewer steps submits three of the next one and joins. */
+static void body_join_bits(struct rank_run *run)
+{
+    enum { TENSORS = 10, MOST = 4000 };
+    struct join_case *j = run->arg;
+    struct random random = { j->seed * 16 + (uint64_t)run->rank };
+    static const size_t counts[TENSORS] = { 1, 300, 7, MOST, 1000, 0, 2500, 33, 3999, 64 };
+    struct halay_tensor *tensors[TENSORS];
+    struct halay_request *requests[TENSORS];
+    float *data = calloc(TENSORS * MOST, sizeof *data);
+    uint64_t bits = 1469598103934665603u;
+    char name[16];
+
+    REQUIRE(data);
+    for (size_t t = 0; t < TENSORS; t++) {
+        snprintf(name, sizeof name, "g%zu", t);
+        struct halay_tensor_info info = { .struct_size = sizeof info,
+                                          .name = name,
+                                          .dimensions = 1,
+                                          .shape = { counts[t] },
+                                          .out = data + t * MOST,
+                                          .op = t % 2 ? HALAY_AVERAGE : HALAY_SUM };
+        REQUIRE(halay_register(run->ctx, &info, &tensors[t]) == HALAY_OK);
+    }
+    for (int step = 0; step < 2 * run->rank + 2; step++) {
+        int is_last = step == 2 * run->rank + 1;
+        size_t submits = !is_last ? TENSORS : run->rank < run->size - 1 ? 3 : 0, order[TENSORS];
+        for (size_t i = 0; i < TENSORS; i++) {
+            size_t k = is_last ? i : random_below(&random, i + 1); /* those three are the same in every run */
+            order[i] = order[k];
+            order[k] = i;
+        }
+        for (size_t i = 0; i < TENSORS * MOST; i++)
+            data[i] = (float)(i % 91 + 1) / (float)(3 * run->rank + step + 7);
+        for (size_t i = 0; i < submits; i++)
+            CHECK(halay_submit(tensors[order[i]], NULL, NULL, &requests[order[i]]) == HALAY_OK);
+        if (is_last)
+            CHECK(halay_join(run->ctx, NULL) == HALAY_OK);
+        for (size_t i = 0; i < submits; i++) {
+            CHECK(halay_wait(requests[order[i]], 60000) == HALAY_OK, "%s", halay_request_text(requests[order[i]]));
+            halay_request_free(requests[order[i]]);
+        }
+        for (size_t i = 0; i < TENSORS * MOST; i++)
+            if (!is_last && i % MOST < counts[i / MOST]) {
+                uint32_t word;
+                memcpy(&word, &data[i], sizeof word);
+                bits = (bits ^ word) * 1099511628211u;
+            }
+    }
+    if (run->rank == run->size - 1)
+        j->bits = bits;
+    for (size_t t = 0; t < TENSORS; t++)
+        CHECK(halay_unregister(tensors[t]) == HALAY_OK);
+    free(data);
+}
+
+/* The same bits, whatever the order and the delays. */
+static void check_join_bits(int size, enum halay_deterministic mode, enum halay_join_average average)
+{
+    uint64_t first = 0;
+
+    for (uint64_t seed = 1; seed < 5; seed++) {
+        struct join_case j = { .mode = mode, .average = average, .seed = seed };
+        ranks_run(size, seed * 3, &(struct rank_run){ .body = body_join_bits, .arg = &j, .configure = configure_join },
+                  NULL, NULL);
+        first = first ? first : j.bits;
+        CHECK(j.bits == first, "%d ranks, mode %d, seed %d: other bits", size, (int)mode, (int)seed);
+    }
+}
+
+static void check_joins(int size, uint64_t delay)
+{
+    for (enum halay_deterministic mode = HALAY_DETERMINISTIC_OFF; mode <= HALAY_DETERMINISTIC_RANKS; mode++)
+        for (enum halay_join_average a = HALAY_JOIN_AVERAGE_ALL; a <= HALAY_JOIN_AVERAGE_PRESENT; a++) {
+            struct join_case j = { .mode = mode, .average = a };
+            ranks_run(size, delay,
+                      &(struct rank_run){ .body = body_join, .arg = &j, .configure = configure_join, .expected = "" },
+                      NULL, NULL);
+        }
 }
 
 /* ---- wire types ---- */
@@ -726,9 +828,7 @@ int main(void)
             ranks_run(sizes[s], delay * 7, &(struct rank_run){ .body = body_alltoall }, NULL, NULL);
             ranks_run(sizes[s], delay * 11, &(struct rank_run){ .body = body_group, .expected = "'r'" }, NULL, NULL);
             ranks_run(sizes[s], delay * 12, &(struct rank_run){ .body = body_wire }, NULL, NULL);
-            _Atomic int checked = 0;
-            ranks_run(sizes[s], delay * 13, &(struct rank_run){ .body = body_join, .arg = &checked, .expected = "" },
-                      NULL, NULL);
+            check_joins(sizes[s], delay * 13);
             _Atomic int entered = 0;
             ranks_run(sizes[s], delay * 8, &(struct rank_run){ .body = body_barrier, .arg = &entered }, NULL, NULL);
             ranks_run(sizes[s], delay * 9, &(struct rank_run){ .body = body_refused, .expected = "'r'" }, NULL, NULL);
@@ -736,5 +836,7 @@ int main(void)
                 ranks_run(sizes[s], delay * 10, &(struct rank_run){ .body = body_mismatch, .expected = "tensor" }, NULL,
                           NULL);
         }
+    check_join_bits(3, HALAY_DETERMINISTIC_RUN, HALAY_JOIN_AVERAGE_ALL);
+    check_join_bits(3, HALAY_DETERMINISTIC_RANKS, HALAY_JOIN_AVERAGE_PRESENT);
     return test_end();
 }
