@@ -20,6 +20,7 @@ struct rank_run {
     void *arg;
     /* Changes to the configuration, before the engine starts; NULL: none. */
     void (*configure)(struct halay_config *config, void *arg);
+    void (*configure_rank)(struct rank_run *run, struct halay_config *config); /* the same for each rank by itself */
     void (*sink)(struct rank_run *run, const char *line); /* takes all log lines; NULL: what follows */
     /* Log lines with this text are counted instead of printed. NULL: all are printed. */
     const char *expected;
@@ -55,6 +56,8 @@ static inline void *ranks_main(void *arg)
     world->log->arg = run;
     if (run->configure)
         run->configure(&world->config, run->arg);
+    if (run->configure_rank)
+        run->configure_rank(run, &world->config);
     world->log->level = world->config.log_level;
     REQUIRE(halay_context_create(world, &run->ctx) == HALAY_OK);
     run->body(run);
@@ -83,6 +86,7 @@ static inline void ranks_run(int size, uint64_t delay, const struct rank_run *pr
         runs[r].body = prototype->body;
         runs[r].arg = prototype->arg;
         runs[r].configure = prototype->configure;
+        runs[r].configure_rank = prototype->configure_rank;
         runs[r].expected = prototype->expected;
         runs[r].sink = prototype->sink;
         REQUIRE(!pthread_create(&threads[r], NULL, ranks_main, &runs[r]));
