@@ -58,6 +58,7 @@ static const struct option table[] = {
     { "--autotune", "off|on", SETS, "HALAY_AUTOTUNE", 0, "find the best fusion threshold while it runs" },
     { "--autotune-file", "FILE", SETS, "HALAY_AUTOTUNE_FILE", 0, "keep what was found there" },
     { "--deterministic", "MODE", SETS, "HALAY_DETERMINISTIC", 0, "off, run, ranks" },
+    { "--process-sets", "SETS", SETS, "HALAY_PROCESS_SETS", 0, "process sets made at the start, like 0,1;2-5" },
     { "--join-average", "all|present", SETS, "HALAY_JOIN_AVERAGE", 0, "what averages divide by while ranks have joined" },
     { "--log-level", "LEVEL", SETS, "HALAY_LOG", 0, "error, warning, info, debug" },
     { "--start-timeout", "SECONDS", SETS, "HALAY_START_TIMEOUT", 0, "how long a rank waits for the others at the start" },
