@@ -15,7 +15,6 @@
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with a
  * store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
-#include "base/store.h"
 #include "collectives/coll.h"
 #include "tests/coll/allocations.h"
 #include "tests/coll/checking.h"
@@ -23,13 +22,10 @@
 #include "tests/coll/losses.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"
+#include "tests/spawn.h"
 #include "tests/test.h"
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { RANKS_MAX = 16, SKIP = 77 };
 
@@ -120,22 +116,6 @@ static int be_rank(const char *what, const struct halay_algorithm *algorithm)
     return failed != 0;
 }
 
-static void set_number(const char *name, int value)
-{
-    char text[16];
-
-    snprintf(text, sizeof text, "%d", value);
-    REQUIRE(!setenv(name, text, 1));
-}
-
-static int secret_fd(const unsigned char *secret)
-{
-    int fd = memfd_create("secret", 0);
-
-    REQUIRE(fd >= 0 && write(fd, secret, HALAY_SECRET_BYTES) == HALAY_SECRET_BYTES);
-    return fd;
-}
-
 static int loses(const char *what)
 {
     return !strcmp(what, "die") || !strcmp(what, "stop");
@@ -151,50 +131,27 @@ static int losses(const char *what)
  * stopped itself is killed when all others have ended. */
 static int spawn(int n, const char *layout, const char *what, const struct halay_algorithm *algorithm)
 {
-    static const unsigned char secret[HALAY_SECRET_BYTES] = { 3, 1, 4 };
-    struct halay_store_server *server;
-    struct halay_log log;
-    pid_t pids[RANKS_MAX];
-    int result = 0, left = n, fd = secret_fd(secret), status;
+    struct spawn s;
+    int result = 0, status, rank;
 
-    halay_log_init(&log, HALAY_LOG_WARNING);
-    REQUIRE(halay_store_server_create(&log, NULL, secret, &server) == HALAY_OK);
-    fflush(stdout);
-    for (int r = 0; r < n; r++) {
-        pids[r] = fork();
-        REQUIRE(pids[r] >= 0);
-        if (pids[r])
-            continue;
-        set_number("HALAY_RANK", r);
-        set_number("HALAY_SIZE", n);
-        if (layout)
-            set_number("HALAY_NODE", layout[r]);
-        set_number("HALAY_STORE_SECRET_FD", fd);
-        REQUIRE(!setenv("HALAY_STORE_ADDRESS", halay_store_server_address(server), 1));
-        exit(be_rank(what, algorithm));
-    }
-    while (left) {
-        struct pollfd p = { .fd = halay_store_server_fd(server), .events = POLLIN };
-        poll(&p, 1, 5);
-        REQUIRE(halay_store_server_progress(server) == HALAY_OK);
-        pid_t pid;
-        while (left && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
-            int is_lost = 0;
-            for (int k = 1; k <= losses(what); k++)
-                is_lost |= pid == pids[n - k];
-            int failed = !WIFEXITED(status)  ? WTERMSIG(status) != SIGKILL || !is_lost
-                         : WEXITSTATUS(status) ? WEXITSTATUS(status)
-                                               : is_lost;
-            left--;
-            if (left == 1 && !strcmp(what, "stop"))
-                kill(pids[n - 1], SIGKILL);
-            if (failed && (!result || result == SKIP))
-                result = failed;
+    spawn_begin(&s, n);
+    for (int r = 0; r < n; r++)
+        if (!spawn_rank(&s, r)) {
+            if (layout)
+                spawn_set("HALAY_NODE", layout[r]);
+            exit(be_rank(what, algorithm));
         }
+    while ((rank = spawn_wait(&s, &status)) >= 0) {
+        int is_lost = rank >= n - losses(what);
+        int failed = !WIFEXITED(status)    ? WTERMSIG(status) != SIGKILL || !is_lost
+                     : WEXITSTATUS(status) ? WEXITSTATUS(status)
+                                           : is_lost;
+        if (s.left == 1 && !strcmp(what, "stop"))
+            kill(s.pids[n - 1], SIGKILL);
+        if (failed && (!result || result == SKIP))
+            result = failed;
     }
-    halay_store_server_destroy(server);
-    halay_log_fini(&log);
-    close(fd);
+    spawn_end(&s);
     return result;
 }
 

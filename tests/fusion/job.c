@@ -6,26 +6,22 @@
  * schedules: random programs (schedule.h). deterministic: the same bits for several orders of arrival. die: the last rank
  * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
  * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank is
- * killed while the others wait for a tensor 'w' that it never submits. observe: counters, a stall report, who comes last.
- * endless, idle: all-reduces without end, or none, until a peer is lost.
- * --spawn N starts N ranks as children, on the nodes that LAYOUT names
- * by a character each (all on one without it), with a store of its own; without it the environment (mpirun, halayrun) says
- * who this is.
+ * killed while the others wait for a tensor 'w' that it never submits. stop: it is stopped instead, and the stall limit ends the
+ * job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall report, who comes last. endless, idle: all-reduces without end,
+ * or none, until a peer is lost.
+ * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with a
+ * store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/clock.h"
-#include "base/store.h"
 #include "halay.h"
 #include "tests/fusion/random.h"
 #include "tests/fusion/schedule.h"
+#include "tests/spawn.h"
 #include "tests/test.h"
 #include <dirent.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { RANKS_MAX = 16, COUNT = 300000, SKIP = 77 };
 
@@ -99,7 +95,7 @@ static void lose_one(struct halay_context *ctx, int is_killed)
 }
 
 /* All but the last rank submit 'w', then all meet in 'go', so that 'w' was submitted before the last rank is killed. */
-static void wait_for_one(struct halay_context *ctx)
+static void wait_for_one(struct halay_context *ctx, int how)
 {
     int is_victim = halay_rank(ctx) == halay_size(ctx) - 1;
     struct halay_request *request = NULL;
@@ -110,9 +106,14 @@ static void wait_for_one(struct halay_context *ctx)
         CHECK(halay_allreduce_async(ctx, "w", NULL, &w, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     enum halay_status status = halay_broadcast(ctx, "go", &go, 1, HALAY_F32, 0);
     if (is_victim)
-        raise(SIGKILL);
+        raise(how);
     CHECK(status == HALAY_OK || status == HALAY_ERR_PEER); /* the victim may be gone before the others have heard */
-    CHECK(halay_wait(request, 20000) == HALAY_ERR_PEER);
+    CHECK(halay_wait(request, 60000) == HALAY_ERR_PEER);
+    if (how == SIGSTOP) {
+        char text[400];
+        halay_context_status(ctx, text, sizeof text);
+        CHECK(strstr(text, "tensor 'w'") && strstr(text, "missing"), "'%s'", text);
+    }
     halay_request_free(request);
 }
 
@@ -391,7 +392,9 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
     } else if (!strcmp(what, "endless") || !strcmp(what, "idle")) {
         run_endless(ctx, *what == 'i');
     } else if (!strcmp(what, "flight")) {
-        wait_for_one(ctx);
+        wait_for_one(ctx, SIGKILL);
+    } else if (!strcmp(what, "stop")) {
+        wait_for_one(ctx, SIGSTOP);
     } else {
         lose_one(ctx, !strcmp(what, "die"));
     }
@@ -401,60 +404,35 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
     return test_failed != 0;
 }
 
-static void set_number(const char *name, int value)
+/* Ranks that end by a signal: the last one. */
+static int loses(const char *what)
 {
-    char text[16];
-
-    snprintf(text, sizeof text, "%d", value);
-    REQUIRE(!setenv(name, text, 1));
+    return !strcmp(what, "die") || !strcmp(what, "flight") || !strcmp(what, "stop");
 }
 
-static int secret_fd(const unsigned char *secret)
-{
-    int fd = memfd_create("secret", 0);
-
-    REQUIRE(fd >= 0 && write(fd, secret, HALAY_SECRET_BYTES) == HALAY_SECRET_BYTES);
-    return fd;
-}
-
-/* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure. */
+/* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure, and one that has stopped
+ * itself is killed when all others have ended. */
 static int spawn(int n, const char *layout, const char *what, uint64_t seed)
 {
-    static const unsigned char secret[HALAY_SECRET_BYTES] = { 2, 7, 1 };
-    struct halay_store_server *server;
-    struct halay_log log;
-    int result = 0, left = n, fd = secret_fd(secret), status;
+    struct spawn s;
+    int result = 0, status, rank;
 
-    halay_log_init(&log, HALAY_LOG_WARNING);
-    REQUIRE(halay_store_server_create(&log, NULL, secret, &server) == HALAY_OK);
-    fflush(stdout);
-    for (int r = 0; r < n; r++) {
-        pid_t pid = fork();
-        REQUIRE(pid >= 0);
-        if (pid)
-            continue;
-        set_number("HALAY_RANK", r);
-        set_number("HALAY_SIZE", n);
-        if (layout)
-            set_number("HALAY_NODE", layout[r]);
-        set_number("HALAY_STORE_SECRET_FD", fd);
-        REQUIRE(!setenv("HALAY_STORE_ADDRESS", halay_store_server_address(server), 1));
-        exit(be_rank(what, layout, seed));
-    }
-    while (left) {
-        struct pollfd p = { .fd = halay_store_server_fd(server), .events = POLLIN };
-        poll(&p, 1, 5);
-        REQUIRE(halay_store_server_progress(server) == HALAY_OK);
-        while (left && waitpid(-1, &status, WNOHANG) > 0) {
-            int failed = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || (strcmp(what, "die") && strcmp(what, "flight"));
-            left--;
-            if (failed && (!result || result == SKIP))
-                result = failed;
+    spawn_begin(&s, n);
+    for (int r = 0; r < n; r++)
+        if (!spawn_rank(&s, r)) {
+            if (layout)
+                spawn_set("HALAY_NODE", layout[r]);
+            exit(be_rank(what, layout, seed));
         }
+    while ((rank = spawn_wait(&s, &status)) >= 0) {
+        int failed = WIFEXITED(status) ? WEXITSTATUS(status)
+                                       : WTERMSIG(status) != SIGKILL || !loses(what) || rank != n - 1;
+        if (s.left == 1 && !strcmp(what, "stop"))
+            kill(s.pids[n - 1], SIGKILL);
+        if (failed && (!result || result == SKIP))
+            result = failed;
     }
-    halay_store_server_destroy(server);
-    halay_log_fini(&log);
-    close(fd);
+    spawn_end(&s);
     return result;
 }
 
@@ -468,7 +446,7 @@ int main(int argc, char **argv)
     if (argc <= at || n < 0 || n > RANKS_MAX || (layout && strlen(layout) != (size_t)n)) {
         fprintf(stderr, "usage: job [--spawn N [--nodes LAYOUT]] schedules | deterministic | die | leave | again | "
                         "often | two | fork | "
-                        "flight | observe | endless | idle [SEED]\n");
+                        "flight | stop | observe | endless | idle [SEED]\n");
         return 99;
     }
     /* Ranks that mpirun starts are given the seed: they must have the same. */

@@ -17,6 +17,7 @@ for what in again two $([ "$HALAY_TRANSPORT" = shm ] && echo often fork); do # u
     "$job" --spawn 2 $what || { echo "$what"; exit 1; }
 done
 HALAY_STALL_CHECK_TIME=0.05 "$job" --spawn 3 observe || exit $?
+HALAY_STALL_CHECK_TIME=0.5 HALAY_STALL_SHUTDOWN_TIME=1 "$job" --spawn 3 stop || { echo "a rank that is stopped"; exit 1; }
 for n in 2 4; do
     export HALAY_PROCESS_SETS=0-$((n - 1))
     "$job" --spawn $n die || { echo "a death"; exit 1; }
