@@ -34,6 +34,7 @@ void tft_batches_describe(const struct tft_schema *schema, const struct tft_enco
     m->D = schema->horizon;
     m->dropout = (float)run->dropout;
     m->granule = (size_t)run->granule;
+    m->dtype = (enum tft_dtype)run->dtype;
     m->conformance = (enum tft_conformance)run->conformance;
     m->hidden_continuous = (size_t)run->hidden_continuous_size;
     m->ascending = run->crossing != 0;

@@ -5,12 +5,14 @@
  * training. The figure is the batch divided by rank 0's median step; rank 0 alone reports.
  *
  * by_layer_ms: of one step, the time of all threads in each layer divided by the number of threads, so that the parts
- * add up to about the step. One exit; everything is undone by fini functions that accept what was never made.
+ * add up to about the step. floor_ms: the layer's arithmetic at the rate of this machine's matrix products, measured here
+ * on one thread with the shape that the model has most of (96 rows, hidden size squared). One exit; everything is undone by fini functions that accept what was never made.
  */
 #include "tft/cmd_bench.h"
 #include "base/config.h"
 #include "base/memory.h"
 #include "tft/adam.h"
+#include "tft/arithmetic.h"
 #include "tft/exchange.h"
 #include "tft/gemm.h"
 #include "tft/gradients.h"
@@ -27,6 +29,7 @@ enum { WARM_UP = 2, EXIT_USAGE = 2 };
 struct bench_options {
     long threads, batch, hidden, steps;
     double dropout;
+    int bf16;
     const char *json; /* NULL: a line for people */
 };
 
@@ -43,6 +46,7 @@ struct bench {
     real *params, *gradients; /* owned; each with its block of moments behind it */
     double *seconds;          /* (steps), owned */
     double median;
+    double rate; /* floating-point operations a second of a thread's matrix products */
     double adam_seconds, loss_first, loss_last;
 };
 
@@ -56,7 +60,7 @@ static void print_usage(FILE *out)
             "  --hidden N    hidden size, a multiple of 4 (160)\n"
             "  --dropout P   (0.1)\n"
             "  --steps N     steps measured, after %d to warm up (10)\n"
-            "  --dtype T     f32\n"
+            "  --dtype T     f32 or bf16: the factors of matrix products (f32)\n"
             "  --device D    cpu\n"
             "  --json FILE   write the result as JSON, - for standard output\n",
             WARM_UP);
@@ -66,6 +70,12 @@ static int refuse(const char *option, const char *text, const char *right)
 {
     fprintf(stderr, "halay-tft bench: --%s '%s': %s\n", option, text, right);
     return EXIT_USAGE;
+}
+
+static int take_dtype(struct bench_options *options, const char *text)
+{
+    options->bf16 = !strcmp(text, "bf16");
+    return options->bf16 || !strcmp(text, "f32") ? 0 : refuse("dtype", text, "f32 or bf16");
 }
 
 /* One option; 0 or EXIT_USAGE. */
@@ -86,7 +96,7 @@ static int take_option(struct bench_options *options, const char *name, const ch
     if (!strcmp(name, "dropout"))
         return halay_parse_double(text, 0, 0.99, &options->dropout) ? refuse(name, text, "a number from 0 to 0.99") : 0;
     if (!strcmp(name, "dtype"))
-        return strcmp(text, "f32") ? refuse(name, text, "this version computes in f32 only") : 0;
+        return take_dtype(options, text);
     if (!strcmp(name, "device"))
         return strcmp(text, "cpu") ? refuse(name, text, "this version computes on the cpu only") : 0;
     options->json = text;
@@ -152,6 +162,7 @@ static enum halay_status prepare(struct bench *bench)
     tft_synthetic_electricity(&config);
     config.H = (size_t)options->hidden;
     config.dropout = options->dropout;
+    config.dtype = options->bf16 ? TFT_BF16 : TFT_F32;
     granules = ((size_t)options->batch + config.granule - 1) / config.granule;
     status = tft_model_create(&bench->log, &config, &bench->model);
     if (!status)
@@ -219,6 +230,35 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The best of several runs of products of the model's most frequent shape. */
+static enum halay_status measure_rate(struct bench *bench)
+{
+    enum { RUNS = 20, PRODUCTS = 20, ROWS = 96 };
+    size_t H = (size_t)bench->options.hidden;
+    tft_gemm16 gemm16 = bench->options.bf16 ? tft_gemm_bf16() : NULL;
+    real *x = calloc((2 * ROWS + H) * H, sizeof *x);
+    uint16_t *half = calloc((ROWS + H) * H, sizeof *half);
+    double best = 1e9;
+
+    tft_gemm_this_thread_only();
+    for (int run = 0; x && half && run < RUNS; run++) {
+        double begin = now();
+
+        for (int i = 0; i < PRODUCTS; i++)
+            if (!gemm16 || gemm16((struct matrix16){ half, H, 0 }, (struct matrix16){ half + ROWS * H, H, 0 }, ROWS, H,
+                                  H, 0, x, H))
+                tft_gemm(matrix_of(x + ROWS * H, H), matrix_of(x + 2 * ROWS * H, H), ROWS, H, H, 0, x, H);
+        best = now() - begin < best ? now() - begin : best;
+    }
+    bench->rate = 2.0 * PRODUCTS * ROWS * (double)H * (double)H / best;
+    free(half);
+    if (x) {
+        free(x);
+        return HALAY_OK;
+    }
+    return HALAY_ERR_NO_MEMORY;
+}
+
 /* parts: seconds of all threads in each layer over the measured steps. */
 static enum halay_status measure(struct bench *bench, double *parts)
 {
@@ -258,23 +298,56 @@ static enum halay_status measure(struct bench *bench, double *parts)
     return HALAY_OK;
 }
 
+/* Milliseconds of a step that each part's arithmetic takes at the measured rate, on this rank's threads. */
+static void floors_of(const struct bench *bench, double *floor)
+{
+    double samples = (double)bench->options.batch / bench->ranks;
+
+    tft_model_products(bench->model, floor);
+    for (int part = 0; part < TFT_PART_COUNT; part++)
+        floor[part] *= 1e3 * 3 * 2 * samples / (bench->rate * (double)bench->options.threads);
+}
+
+static void print_result(const struct bench *bench, const double *parts)
+{
+    const struct bench_options *options = &bench->options;
+    double floor[TFT_PART_COUNT];
+
+    printf("%.1f samples/s: H %ld, batch %ld, dropout %g, %s, threads %ld, ranks %d, %s; median of %ld steps %.1f ms\n",
+           (double)options->batch / bench->median, options->hidden, options->batch, options->dropout,
+           options->bf16 ? "bf16" : "f32", options->threads, bench->ranks, tft_gemm_name(), options->steps,
+           1e3 * bench->median);
+    floors_of(bench, floor);
+    printf("%-18s %8s %8s   (ms a step; floor: its products at %.0f GFLOP/s a thread)\n", "layer", "time", "floor",
+           bench->rate * 1e-9);
+    for (int part = 0; part < TFT_PART_COUNT; part++)
+        printf("%-18s %8.2f %8.2f\n", tft_part_name((enum tft_part)part),
+               1e3 * parts[part] / (double)options->steps / (double)options->threads, floor[part]);
+    printf("%-18s %8.2f\n", "optimizer", 1e3 * bench->adam_seconds / (double)options->steps);
+}
+
 static json_t *result_of(const struct bench *bench, const double *parts)
 {
     const struct bench_options *options = &bench->options;
-    json_t *layers = json_object();
-    double steps = (double)options->steps;
+    json_t *layers = json_object(), *floors = json_object();
+    double steps = (double)options->steps, floor[TFT_PART_COUNT];
 
+    floors_of(bench, floor);
+    for (int part = 0; part < TFT_PART_COUNT; part++)
+        json_object_set_new(floors, tft_part_name((enum tft_part)part), json_real(floor[part]));
     for (int part = 0; part < TFT_PART_COUNT; part++)
         json_object_set_new(layers, tft_part_name((enum tft_part)part),
                             json_real(1e3 * parts[part] / steps / (double)options->threads));
     json_object_set_new(layers, "optimizer", json_real(1e3 * bench->adam_seconds / steps));
-    return json_pack(
-        "{s:f, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:o}", "samples_per_second",
-        (double)options->batch / bench->median, "dtype", "f32", "threads", (json_int_t)options->threads, "ranks",
-        bench->ranks, "batch_size", (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden, "dropout",
-        options->dropout, "steps", (json_int_t)options->steps, "step_ms", 1e3 * bench->median, "fastest_step_ms",
-        1e3 * bench->seconds[0], "parameters", (json_int_t)tft_model_param_count(bench->model), "matrix_products",
-        tft_gemm_name(), "loss_first", bench->loss_first, "loss_last", bench->loss_last, "by_layer_ms", layers);
+    return json_pack("{s:f, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:f, s:o, s:o}",
+                     "samples_per_second", (double)options->batch / bench->median, "dtype",
+                     bench->options.bf16 ? "bf16" : "f32", "threads", (json_int_t)options->threads, "ranks",
+                     bench->ranks, "batch_size", (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden,
+                     "dropout", options->dropout, "steps", (json_int_t)options->steps, "step_ms", 1e3 * bench->median,
+                     "fastest_step_ms", 1e3 * bench->seconds[0], "parameters",
+                     (json_int_t)tft_model_param_count(bench->model), "matrix_products", tft_gemm_name(), "loss_first",
+                     bench->loss_first, "loss_last", bench->loss_last, "gflops_a_thread", bench->rate * 1e-9,
+                     "by_layer_ms", layers, "floor_ms", floors);
 }
 
 static int write_result(const struct bench *bench, const double *parts)
@@ -284,10 +357,7 @@ static int write_result(const struct bench *bench, const double *parts)
     json_t *result;
 
     if (!file) {
-        printf("%.1f samples/s: H %ld, batch %ld, dropout %g, threads %ld, ranks %d, %s; median of %ld steps %.1f ms\n",
-               (double)bench->options.batch / bench->median, bench->options.hidden, bench->options.batch,
-               bench->options.dropout, bench->options.threads, bench->ranks, tft_gemm_name(), bench->options.steps,
-               1e3 * bench->median);
+        print_result(bench, parts);
         return 0;
     }
     result = result_of(bench, parts);
@@ -318,6 +388,8 @@ int tft_cmd_bench(int argc, char **argv)
     status = prepare(&bench);
     if (!status)
         status = measure(&bench, parts);
+    if (!status)
+        status = measure_rate(&bench);
     code = status ? 1 : bench.rank == 0 ? write_result(&bench, parts) : 0;
     tft_exchange_fini(&bench.exchange);
     tft_adam_fini(&bench.adam);

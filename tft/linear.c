@@ -3,7 +3,7 @@
  * y = x w + b;  d_x = d_y w^T,  d_w = x^T d_y,  d_b = the rows of d_y added up.
  */
 #include "tft/linear.h"
-#include "tft/gemm.h"
+#include "tft/product.h"
 #include "tft/vector.h"
 
 TFT_VECTOR void rows_add(real *restrict y, const real *restrict b, size_t R, size_t W)
@@ -46,8 +46,8 @@ void reals_zero(real *y, size_t n)
 void linear_product(const struct pass *pass, const struct linear *layer, const real *x, size_t R, int add, real *y,
                     size_t ldy)
 {
-    tft_gemm(matrix_of(x, layer->in), matrix_of(pass_p(pass, layer->w), layer->out), R, layer->out, layer->in, add, y,
-             ldy);
+    product(pass, matrix_of(x, layer->in), matrix_of(pass_p(pass, layer->w), layer->out), R, layer->out, layer->in, add,
+            y, ldy);
 }
 
 void linear_forward(const struct pass *pass, const struct linear *layer, const real *x, size_t R, real *y)
@@ -60,15 +60,15 @@ void linear_forward(const struct pass *pass, const struct linear *layer, const r
 void linear_backward_kernel(const struct pass *pass, const struct linear *layer, const real *x, const real *d_y,
                             size_t R, int add)
 {
-    tft_gemm(matrix_t(x, layer->in), matrix_of(d_y, layer->out), layer->in, layer->out, R, add, pass_g(pass, layer->w),
-             layer->out);
+    product(pass, matrix_t(x, layer->in), matrix_of(d_y, layer->out), layer->in, layer->out, R, add,
+            pass_g(pass, layer->w), layer->out);
 }
 
 void linear_backward_input(const struct pass *pass, const struct linear *layer, const real *d_y, size_t R, real *d_x,
                            int add_x)
 {
-    tft_gemm(matrix_of(d_y, layer->out), matrix_t(pass_p(pass, layer->w), layer->out), R, layer->in, layer->out, add_x,
-             d_x, layer->in);
+    product(pass, matrix_of(d_y, layer->out), matrix_t(pass_p(pass, layer->w), layer->out), R, layer->in, layer->out,
+            add_x, d_x, layer->in);
 }
 
 void linear_backward(const struct pass *pass, const struct linear *layer, const real *x, const real *d_y, size_t R,

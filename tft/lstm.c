@@ -5,7 +5,7 @@
  * only d_h_(t-1) = d_gates U^T is left to the steps, with U transposed once.
  */
 #include "tft/lstm.h"
-#include "tft/gemm.h"
+#include "tft/product.h"
 #include "tft/vector.h"
 
 /* One step's element-wise part, one sample a row: gates (B, 4 H) from sums to activations. */
@@ -98,6 +98,7 @@ void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real 
     for (size_t i = 0; i < H; i++)
         for (size_t j = 0; j < 4 * H; j++)
             u_t[j * H + i] = u[i * 4 * H + j];
+    product_keep(pass, u_t, 4 * H * H);
     for (size_t t = S; t-- > 0;) {
         size_t before = t * B * H, after = before + B * H;
 
@@ -108,12 +109,13 @@ void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real 
         step_backward(gates + 4 * before, c + before, c + after, d_h, d_out + before, B, H, d_c);
         if (padding)
             zero_padded(padding, t, B, 4 * H, gates + 4 * before);
-        tft_gemm(matrix_of(gates + 4 * before, 4 * H), matrix_of(u_t, H), B, H, 4 * H, 0, d_h, H);
+        product(pass, matrix_of(gates + 4 * before, 4 * H), matrix_of(u_t, H), B, H, 4 * H, 0, d_h, H);
         if (padding) {
             pass_state(padding, t, B, H, kept_h, d_h);
             pass_state(padding, t, B, H, kept_c, d_c);
         }
     }
+    product_forget(pass);
     linear_backward_kernel(pass, &lstm->recurrent, h, gates, S * B, 0);
     linear_backward(pass, &lstm->input, x, gates, S * B, 0, d_x, 1);
     if (lstm->recurrent.b != TFT_NONE)

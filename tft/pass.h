@@ -23,10 +23,13 @@ enum { TFT_BLOCK_ROWS = 96 };
  * makes of parameters (tft/resample.h), which layers then use like parameters. */
 #define TFT_DERIVED (SIZE_MAX / 2 + 1)
 
+struct halves;
+
 struct pass {
     const real *p;             /* parameters */
     real *g;                   /* their gradients; NULL in a forward without backward */
     real *derived, *d_derived; /* derived weights and their gradients; the workspace's */
+    struct halves *halves;     /* with bf16 products (tft/product.h); otherwise NULL */
     size_t B;
     struct dropout dropout;
     /* Called once for each parameter whose gradient in g is complete; may be NULL. */

@@ -50,6 +50,9 @@ struct tft_variable {
  */
 enum tft_conformance { TFT_PUBLISHED = 0, TFT_NVIDIA = 1, TFT_PYTORCH_FORECASTING = 2 };
 
+/* Of the matrix products' factors (tft/product.h). Parameters, sums, statistics and cell states are reals. */
+enum tft_dtype { TFT_F32 = 0, TFT_BF16 = 1 };
+
 /*
  * A model. Zero-initialise, or begin with tft_config_defaults; then set variables, E and D.
  *
@@ -66,6 +69,7 @@ struct tft_model_config {
     double quantiles[TFT_QUANTILES_MAX]; /* each in (0, 1), ascending */
     double dropout;                      /* in [0, 1) */
     enum tft_conformance conformance;
+    enum tft_dtype dtype;
     size_t hidden_continuous; /* pytorch-forecasting: width of a real's embedding, 1 to H */
     size_t granule;           /* samples of a granule, 1 to TFT_GRANULE_MAX */
     size_t variable_count;

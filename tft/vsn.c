@@ -6,7 +6,6 @@
  */
 #include "tft/vsn.h"
 #include "tft/embedding.h"
-#include "tft/gemm.h"
 #include "tft/vector.h"
 
 TFT_VECTOR static void softmax(real *z, size_t R, size_t V)

@@ -6,6 +6,8 @@
  */
 #include "tests/tft/model_helpers.h"
 #include "tft/adam.h"
+#include "tft/arithmetic.h"
+#include "tft/gemm.h"
 #include "tft/synthetic.h"
 #include <pthread.h>
 
@@ -173,6 +175,7 @@ static void check_electricity(void)
     struct tft_model *model;
     const struct tft_param_table *table;
     size_t dead = 0, count = 0;
+    double products[TFT_PART_COUNT], sum = 0;
 
     tft_synthetic_electricity(&config);
     REQUIRE(tft_model_create(NULL, &config, &model) == HALAY_OK);
@@ -186,6 +189,10 @@ static void check_electricity(void)
         for (size_t q = 0; q < p; q++)
             CHECK(strcmp(table->params[p].name, table->params[q].name), "%s twice", table->params[p].name);
     }
+    tft_model_products(model, products);
+    for (int part = 0; part < TFT_PART_COUNT; part++)
+        sum += products[part];
+    CHECK(fabs(sum - 145.0e6) < 0.1e6, "%g multiply-adds a sample", sum); /* 233.7 million without the savings */
     CHECK(dead == 52005, "%zu dead", dead);
     tft_model_destroy(model);
 }
@@ -292,6 +299,42 @@ static enum halay_status take(void *arg, int thread, const struct tft_batch *bat
     taken->loss += loss;
     pthread_mutex_unlock(&taken->lock);
     return HALAY_OK;
+}
+
+/* Products of rounded factors: near the exact ones, never the same; the same whatever the threads. */
+static void check_bf16(void)
+{
+    struct tft_model_config config;
+    struct trainer exact, rounded, threads;
+    double losses[3], difference = 0, norm = 0;
+    real *gradients[3];
+
+    if (!tft_gemm_bf16()) {
+        printf("no bf16 products here: not tested\n");
+        return;
+    }
+    step_config(&config);
+    config.H = 32;
+    trainer_init(&exact, &config, 1, 4);
+    config.dtype = TFT_BF16;
+    trainer_init(&rounded, &config, 1, 4);
+    trainer_init(&threads, &config, 3, 4);
+    gradients[0] = part_of_step(&exact, 8, 0, 1, &losses[0]);
+    gradients[1] = part_of_step(&rounded, 8, 0, 1, &losses[1]);
+    gradients[2] = part_of_step(&threads, 8, 0, 1, &losses[2]);
+    for (size_t i = 0; i < exact.reals; i++) {
+        difference += pow((double)(gradients[1][i] - gradients[0][i]), 2);
+        norm += gradients[0][i] == 999 ? 0 : pow((double)gradients[0][i], 2);
+    }
+    CHECK(difference > 0 && difference < 0.1 * 0.1 * norm, "gradient off by %g of its norm", sqrt(difference / norm));
+    CHECK(losses[0] != losses[1] && fabs(losses[1] / losses[0] - 1) < 0.01, "loss %g and %g", losses[0], losses[1]);
+    CHECK(losses[1] == losses[2] && !memcmp(gradients[1], gradients[2], exact.reals * sizeof(real)),
+          "threads change the bits");
+    for (int i = 0; i < 3; i++)
+        free(gradients[i]);
+    trainer_fini(&exact);
+    trainer_fini(&rounded);
+    trainer_fini(&threads);
 }
 
 /* It learns; an evaluation sees each sample once and its loss falls; an error ends a step and the next one works. */
@@ -413,6 +456,7 @@ int main(void)
     check_initial();
     check_cut();
     check_bits();
+    check_bf16();
     check_training();
     check_refusals();
     return test_end();

@@ -58,7 +58,6 @@ static void refused(void)
 {
     static const char *const cases[][2] = {
         { "hiden_size: 3\n", "unknown key 'hiden_size'; did you mean 'hidden_size'?" },
-        { "dtype: bf16\n", "'dtype: bf16' is not offered" },
         { "device: cuda\n", "'device: cuda' is not offered" },
         { "strategy: zero1\n", "'strategy: zero1' is not offered" },
         { "conformance: keras\n", "must be one of published, nvidia, pytorch-forecasting" },
@@ -66,7 +65,7 @@ static void refused(void)
         { "keep: -1\n", "'keep' must be a whole number from 0" },
         { "init_from: 3\n", "'init_from' must be a text" },
         { "sampling: entity\n", "must be one of uniform, scale" },
-        { "dtype: f16\n", "'dtype' must be one of f32" },
+        { "dtype: f16\n", "'dtype' must be one of f32, bf16" },
         { "schedule: cosinus\n", "must be one of constant, warmup, cosine, plateau" },
         { "hidden_size: 32.5\n", "must be a whole number" },
         { "hidden_size: 0\n", "must be a whole number from 1" },
