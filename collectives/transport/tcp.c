@@ -123,6 +123,12 @@ static void fail(struct tcp_transport *self, enum halay_status status, int rank,
     self->status = status;
     if (self->base.failed_peer < 0)
         self->base.failed_peer = rank;
+    for (int r = 0; r < self->base.size; r++) { /* nobody reads them any more: they must not keep a sleeper awake */
+        struct tcp_peer *p = &self->peers[r];
+        if (p->watched)
+            (void)epoll_ctl(self->sockets, EPOLL_CTL_DEL, p->stream.fd, NULL); /* it is in there */
+        p->watched = 0;
+    }
 }
 
 /* ---- sending ---- */
@@ -133,7 +139,7 @@ static void watch(struct tcp_transport *self, struct tcp_peer *p)
     uint32_t wanted = (p->stream.has_ended ? 0u : EPOLLIN) | (p->stream.unsent_bytes ? EPOLLOUT : 0u);
     struct epoll_event event = { .events = wanted, .data.ptr = p };
 
-    if (wanted == p->watched)
+    if (wanted == p->watched || self->status != HALAY_OK)
         return;
     p->watched = wanted;
     if (epoll_ctl(self->sockets, wanted ? EPOLL_CTL_MOD : EPOLL_CTL_DEL, p->stream.fd, &event) < 0)
@@ -259,15 +265,18 @@ static void look_at_end(struct tcp_transport *self, struct tcp_peer *p)
     peer_gone(self, p->rank);
 }
 
-static void pull(struct tcp_transport *self, struct tcp_peer *p)
+/* A bounded piece. Nonzero if something came. */
+static int pull(struct tcp_transport *self, struct tcp_peer *p)
 {
     struct halay_tcp_message m;
     enum halay_status status = HALAY_OK;
+    size_t before = p->stream.received_bytes - p->stream.taken;
 
     if (halay_tcp_stream_read(&p->stream) != HALAY_OK) {
         fail(self, HALAY_ERR_NO_MEMORY, p->rank, "no memory for what it sends");
-        return;
+        return 0;
     }
+    int came = p->stream.received_bytes - p->stream.taken > before;
     while (self->status == HALAY_OK && (status = halay_tcp_stream_next(&p->stream, &m)) == HALAY_OK)
         take_message(self, p, &m);
     if (status == HALAY_ERR_FORMAT || status == HALAY_ERR_AUTH)
@@ -276,6 +285,7 @@ static void pull(struct tcp_transport *self, struct tcp_peer *p)
         watch(self, p);
         look_at_end(self, p);
     }
+    return came;
 }
 
 /* ---- progress ---- */
@@ -315,9 +325,10 @@ static void look_at_dead(struct tcp_transport *self)
         struct tcp_peer *p = &self->peers[r];
         if (self->base.lost[r] || p->has_left || !halay_peers_is_dead(self->watch, r))
             continue;
-        if (p->stream.fd >= 0 && !p->stream.has_ended)
-            pull(self, p);
-        peer_gone(self, r);
+        while (p->stream.fd >= 0 && !p->stream.has_ended && self->status == HALAY_OK && pull(self, p))
+            ;
+        if (!p->has_left)
+            peer_gone(self, r);
     }
 }
 

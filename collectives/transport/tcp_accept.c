@@ -2,8 +2,9 @@
  *
  * Rank 0's side of the start: a port that is open until everybody has come.
  *
- * Strangers, as in the store: until its proof is right a connection has a place in a fixed table and PROOF_MS to get there;
- * when the table is full the oldest that has not said hello goes. A rank that was dropped so tries again. A rank that comes
+ * Strangers, as in the store: a connection has a place in a fixed table and HELLO_MS to say a right hello, then until the
+ * start's end for its proof: it counts as connected once it has sent that, and does not try again. When the table is full the
+ * oldest that has not said hello goes. A rank that was dropped so tries again. A rank that comes
  * twice takes the place of its first connection, which it has given up.
  */
 #include "base/clock.h"
@@ -15,12 +16,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STRANGERS = 128, PROOF_MS = 5000 };
+enum { STRANGERS = 128, HELLO_MS = 5000 };
 
 struct stranger {
-    int fd;          /* owned */
-    int has_greeted; /* its hello was right: the proof is next */
-    int64_t deadline_us;
+    int fd;              /* owned */
+    int has_greeted;     /* its hello was right: the proof is next */
+    int64_t deadline_us; /* of its hello, then of its proof */
     size_t have;
     struct store_handshake handshake;
 };
@@ -31,7 +32,8 @@ struct reception {
     int listener, size;
     struct halay_tcp_stream *streams;
     int missing;
-    int count; /* of strangers, oldest first */
+    int64_t deadline_us; /* of the start */
+    int count;           /* of strangers, oldest first */
     struct stranger strangers[STRANGERS];
 };
 
@@ -108,7 +110,7 @@ static void take_in(struct reception *r)
     }
     if (r->count == STRANGERS)
         drop(r, least_known(r), "too many at once");
-    r->strangers[r->count++] = (struct stranger){ .fd = fd, .deadline_us = halay_deadline_us(PROOF_MS) };
+    r->strangers[r->count++] = (struct stranger){ .fd = fd, .deadline_us = halay_deadline_us(HELLO_MS) };
 }
 
 /* Nonzero if the stranger is still one. */
@@ -127,6 +129,7 @@ static int take_hello(struct reception *r, int i)
         return 0;
     }
     s->has_greeted = 1;
+    s->deadline_us = r->deadline_us;
     s->have = 0;
     return 1;
 }
@@ -179,8 +182,19 @@ static void hear(struct reception *r, int i)
 
 static void drop_late(struct reception *r)
 {
-    while (r->count && halay_deadline_passed(r->strangers[0].deadline_us))
-        drop(r, 0, "no proof in time");
+    for (int i = r->count - 1; i >= 0; i--) /* backwards: who is dropped moves the later ones */
+        if (halay_deadline_passed(r->strangers[i].deadline_us))
+            drop(r, i, r->strangers[i].has_greeted ? "no proof in time" : "no hello in time");
+}
+
+/* The next moment at which somebody is late. */
+static int64_t next_deadline(const struct reception *r)
+{
+    int64_t next = r->deadline_us;
+
+    for (int i = 0; i < r->count; i++)
+        next = r->strangers[i].deadline_us < next ? r->strangers[i].deadline_us : next;
+    return next;
 }
 
 static enum halay_status say_who_is_missing(const struct reception *r)
@@ -192,16 +206,15 @@ static enum halay_status say_who_is_missing(const struct reception *r)
 }
 
 /* One wait, and what it brought. */
-static enum halay_status receive(struct reception *r, int64_t deadline_us)
+static enum halay_status receive(struct reception *r)
 {
     struct pollfd fds[STRANGERS + 1];
     int count = r->count;
-    int64_t until = count && r->strangers[0].deadline_us < deadline_us ? r->strangers[0].deadline_us : deadline_us;
 
     fds[count] = (struct pollfd){ .fd = r->listener, .events = POLLIN };
     for (int i = 0; i < count; i++)
         fds[i] = (struct pollfd){ .fd = r->strangers[i].fd, .events = POLLIN };
-    if (poll(fds, (nfds_t)count + 1, halay_deadline_left_ms(until)) < 0 && errno != EINTR) {
+    if (poll(fds, (nfds_t)count + 1, halay_deadline_left_ms(next_deadline(r))) < 0 && errno != EINTR) {
         halay_error(r->log, "cannot wait for the other hosts' ranks: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
@@ -217,13 +230,17 @@ static enum halay_status receive(struct reception *r, int64_t deadline_us)
 enum halay_status halay_tcp_accept_all(struct halay_log *log, int listener, const unsigned char *key, int size,
                                        int64_t deadline_us, struct halay_tcp_stream *streams)
 {
-    struct reception r = {
-        .log = log, .key = key, .listener = listener, .size = size, .streams = streams, .missing = size - 1
-    };
+    struct reception r = { .log = log,
+                           .key = key,
+                           .listener = listener,
+                           .size = size,
+                           .streams = streams,
+                           .missing = size - 1,
+                           .deadline_us = deadline_us };
     enum halay_status status = HALAY_OK;
 
     while (r.missing && status == HALAY_OK)
-        status = halay_deadline_passed(deadline_us) ? say_who_is_missing(&r) : receive(&r, deadline_us);
+        status = halay_deadline_passed(deadline_us) ? say_who_is_missing(&r) : receive(&r);
     while (r.count)
         drop(&r, 0, "everybody has come");
     return status;
