@@ -123,7 +123,7 @@ struct halay_request *halay_join_part(struct halay_context *ctx, const struct ha
         return NULL;
     atomic_store_explicit(&r->references, 1, memory_order_relaxed);
     r->is_part = 1;
-    r->entry = NULL;
+    r->set = entry->set;
     r->hash = entry->node.hash;
     r->signature = entry->agreed;
     r->signature.prescale = r->signature.postscale = 1; /* a factor would change what changes nothing */

@@ -38,6 +38,9 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     ctx->free_requests = request->next;
     request->ctx = ctx;
     request->next = NULL;
+    request->set = NULL;
+    request->entry = NULL;
+    request->ordinal = 0;
     request->text = NULL;
     request->held = NULL;
     request->has_rows = 0;

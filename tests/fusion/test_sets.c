@@ -7,6 +7,7 @@
 #include "fusion/set_words.h"
 #include "tests/fusion/ranks.h"
 #include <sched.h>
+#include <unistd.h>
 
 enum { COUNT = 1000, WAIT_MS = 60000 };
 
@@ -447,6 +448,39 @@ static void body_left(struct rank_run *run)
 
 /* ---- joins ---- */
 
+static char flights[] = "/tmp/halay-sets.XXXXXX", flight[64];
+
+static void record_flight(struct halay_config *config, void *arg)
+{
+    (void)arg;
+    free(config->flight);
+    config->flight = strdup(flight);
+    config->flight_bytes = 1 << 16;
+}
+
+static void remove_flights(void)
+{
+    for (int rank = 0; rank < 4; rank++) {
+        char *path = halay_rank_path(flight, rank);
+        REQUIRE(path && !unlink(path));
+        free(path);
+    }
+    REQUIRE(!rmdir(flights));
+}
+
+/* What it takes part in is recorded as of the set that it is in. */
+static void check_recorded(const struct rank_run *run, int number)
+{
+    const struct halay_ring *ring = run->ctx->recorder.flight;
+    struct halay_record record;
+    int starts = 0;
+
+    for (uint64_t i = 1; ring && i <= halay_ring_begun(ring); i++)
+        if (halay_ring_get(ring, i, &record) && record.kind == HALAY_RECORD_STARTED)
+            starts += record.set == number;
+    CHECK(!ring || starts == 1, "%d", starts);
+}
+
 /* The last rank has joined: it takes part in its sets, and refuses what needs its data. */
 static void body_join(struct rank_run *run)
 {
@@ -458,6 +492,7 @@ static void body_join(struct rank_run *run)
     run->expected_lines = 0;
     if (run->rank == size - 1) {
         CHECK(halay_join(run->ctx, &last) == HALAY_OK && last < size - 1);
+        check_recorded(run, halay_process_set_number(set));
     } else {
         struct halay_tensor_info info = info_of(set, "x", HALAY_ALLREDUCE, 1, NULL, &x);
         info.op = HALAY_SUM;
@@ -611,6 +646,8 @@ int main(void)
 {
     _Atomic int done = 0;
 
+    REQUIRE(mkdtemp(flights));
+    snprintf(flight, sizeof flight, "%s/%%r", flights);
     check_parsing();
     check_words();
     check_stall();
@@ -621,7 +658,7 @@ int main(void)
             check(size, delay * 12, body_busy, NULL, NULL, NULL);
             if (size > 1) {
                 check(size, delay * 7, body_refused, NULL, "", NULL);
-                check(size, delay * 8, body_join, NULL, "", NULL);
+                check(size, delay * 8, body_join, NULL, "", delay ? record_flight : NULL);
                 check(size, delay * 9, body_static, delay ? &done : NULL, NULL, set_text);
             }
             if (size > 2) {
@@ -629,5 +666,6 @@ int main(void)
                 check(size, delay * 11, body_left, NULL, "", NULL);
             }
         }
+    remove_flights();
     return test_end();
 }
