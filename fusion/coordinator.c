@@ -791,6 +791,19 @@ size_t halay_coordinator_waiting(const struct halay_coordinator *c)
 
 /* ---- life ---- */
 
+/* The parent tells it from now on who joins and who leaves; who has by now, it hears here. */
+static void be_child(struct halay_coordinator *c, struct halay_coordinator *parent)
+{
+    for (int r = 0; r < c->options.size; r++) {
+        c->joined[r] = parent->joined[c->options.ranks[r]];
+        c->joined_count += c->joined[r];
+        c->left[r] = parent->left[c->options.ranks[r]];
+        c->left_count += c->left[r];
+    }
+    c->next = parent->children;
+    parent->children = c;
+}
+
 enum halay_status halay_coordinator_create(const struct halay_coordinator_options *options, struct halay_coordinator **out)
 {
     struct halay_coordinator *c = calloc(1, sizeof *c);
@@ -807,10 +820,8 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
         halay_coordinator_destroy(c);
         return HALAY_ERR_NO_MEMORY;
     }
-    if (options->parent) {
-        c->next = options->parent->children;
-        options->parent->children = c;
-    }
+    if (options->parent)
+        be_child(c, options->parent);
     *out = c;
     return HALAY_OK;
 }

@@ -635,6 +635,102 @@ static void check_stall(void)
     halay_log_fini(&b.log);
 }
 
+/* What a coordinator emitted, by kind. */
+struct said {
+    struct halay_log log;
+    int items[HALAY_ITEM_KINDS];
+    char text[200]; /* of the last one that has some */
+};
+
+static void drop_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    (void)line;
+}
+
+static enum halay_status count_item(void *arg, int rank, const struct halay_item *item)
+{
+    struct said *said = arg;
+
+    (void)rank;
+    said->items[item->kind]++;
+    if (item->text_length)
+        snprintf(said->text, sizeof said->text, "%.*s", (int)item->text_length, item->text);
+    return HALAY_OK;
+}
+
+static struct halay_coordinator *open_coordinator(struct said *said, struct halay_coordinator *parent, const int *ranks,
+                                                  int size)
+{
+    struct halay_coordinator_options options = { .size = size,
+                                                 .parent = parent,
+                                                 .number = parent ? 7 : 0,
+                                                 .ranks = ranks,
+                                                 .threshold = 1 << 20,
+                                                 .ids_max = 4,
+                                                 .log = &said->log,
+                                                 .emit = count_item,
+                                                 .arg = said };
+    struct halay_coordinator *c;
+
+    REQUIRE(halay_coordinator_create(&options, &c) == HALAY_OK);
+    return c;
+}
+
+static void announce(struct halay_coordinator *c, int rank, const char *name, enum halay_operation operation, size_t count)
+{
+    struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
+                               .name = name,
+                               .name_length = strlen(name),
+                               .signature = { .operation = (uint8_t)operation, .prescale = 1, .postscale = 1 } };
+
+    item.signature.dimensions = operation == HALAY_ALLREDUCE;
+    item.signature.shape[0] = count;
+    CHECK(halay_coordinator_receive(c, rank, &item, 0) == HALAY_OK);
+}
+
+static void decide(struct halay_coordinator *c)
+{
+    int emitted;
+
+    CHECK(halay_coordinator_decide(c, 1, &emitted) == HALAY_OK);
+}
+
+/* A set that is made while a rank has joined, or has left, knows it. */
+static void check_late_set(void)
+{
+    static const int ranks[] = { 1, 2 }, others[] = { 0, 1 };
+    struct said said = { .text = "" };
+
+    halay_log_init(&said.log, HALAY_LOG_ERROR);
+    said.log.write = drop_line;
+    struct halay_coordinator *parent = open_coordinator(&said, NULL, NULL, 3);
+    announce(parent, 2, HALAY_JOIN_NAME, HALAY_JOIN, 0);
+    struct halay_coordinator *set = open_coordinator(&said, parent, ranks, 2);
+    announce(set, 0, "t", HALAY_ALLREDUCE, 4);
+    CHECK(!halay_coordinator_waiting(parent), "rank 2 takes part");
+    decide(set);
+    CHECK(said.items[HALAY_ITEM_AGREE] == 1 && said.items[HALAY_ITEM_BUCKET] == 1);
+    announce(parent, 0, HALAY_JOIN_NAME, HALAY_JOIN, 0);
+    announce(parent, 1, HALAY_JOIN_NAME, HALAY_JOIN, 0);
+    decide(parent);
+    announce(set, 0, "u", HALAY_ALLREDUCE, 4);
+    CHECK(halay_coordinator_waiting(parent) == 1, "nobody has joined any more");
+    announce(set, 1, "u", HALAY_ALLREDUCE, 4);
+    decide(set);
+
+    CHECK(halay_coordinator_receive(parent, 0, &(struct halay_item){ .kind = HALAY_ITEM_BYE }, 0) == HALAY_OK);
+    struct halay_coordinator *late = open_coordinator(&said, parent, others, 2);
+    CHECK(!said.items[HALAY_ITEM_FAIL]);
+    announce(late, 1, "t", HALAY_ALLREDUCE, 4);
+    CHECK(said.items[HALAY_ITEM_FAIL] == 1 && !strcmp(said.text, "rank 0 has left"), "'%s'", said.text);
+    halay_coordinator_destroy(late);
+    halay_coordinator_destroy(set);
+    halay_coordinator_destroy(parent);
+    halay_log_fini(&said.log);
+}
+
 static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), void *arg, const char *expected,
                   void (*configure)(struct halay_config *config, void *arg))
 {
@@ -651,6 +747,7 @@ int main(void)
     check_parsing();
     check_words();
     check_stall();
+    check_late_set();
     for (int size = 1; size <= 4; size++)
         for (uint64_t delay = 0; delay < 2; delay++) {
             check(size, delay * 5, body_operations, NULL, NULL, NULL);
