@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "fusion/engine.h"
 #include "fusion/set_words.h"
+#include "fusion/signature.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -387,16 +388,37 @@ static size_t say_list(const struct halay_rank_list *list, size_t *words)
     return 1 + list->count;
 }
 
+/* What nobody can ask for, whatever the others do. NULL: nothing. room: words that there may be. */
+static const char *lists_fault(const struct halay_rank_list *lists, size_t count, size_t room)
+{
+    if (count && !lists)
+        return "there is a number of lists, and no lists";
+    for (size_t i = 0; i < count; i++) {
+        if (lists[i].count && !lists[i].ranks)
+            return "there is a number of ranks, and no ranks";
+        if (lists[i].count >= room)
+            return "more than 8000 ranks";
+        room -= 1 + lists[i].count;
+    }
+    return NULL;
+}
+
 /* One call for several sets: those of the lists, then those of the text, which parses. *number: of the first one. */
 static enum halay_status create_all(struct halay_context *ctx, const struct halay_rank_list *lists, size_t count,
                                     const char *text, int timeout_ms, int *number)
 {
     size_t most = 1, at = 0, more = 0;
 
-    for (size_t i = 0; i < count; i++)
-        most += 1 + lists[i].count;
     if (text)
         halay_set_words_parse(text, NULL, &more);
+    const char *why =
+        more < HALAY_WORDS_MAX ? lists_fault(lists, count, HALAY_WORDS_MAX - 1 - more) : "more than 8000 ranks";
+    if (why) {
+        halay_error(ctx->log, "process sets: %s", why);
+        return HALAY_ERR_ARGUMENT;
+    }
+    for (size_t i = 0; i < count; i++)
+        most += 1 + lists[i].count;
     size_t *words = malloc((most + more) * sizeof *words);
     if (!words)
         return HALAY_ERR_NO_MEMORY;
@@ -432,7 +454,7 @@ enum halay_status halay_process_set_create(struct halay_context *ctx, const int 
     struct halay_rank_list list = { ranks, count };
     int number;
 
-    if (!ctx || !set || (!ranks && count))
+    if (!ctx || !set)
         return HALAY_ERR_ARGUMENT;
     if (halay_is_child(ctx))
         return HALAY_ERR_UNSUPPORTED;

@@ -60,7 +60,8 @@ struct halay_options {
     void (*log)(void *arg, enum halay_log_level level, const char *line);
     void *log_arg; /* borrowed until halay_fini */
     /* Process sets to be made by halay_init, the same on all ranks: they get the numbers 1, 2, ... (halay_process_set_find).
-     * Those that HALAY_PROCESS_SETS asks for follow. Copied. */
+     * Those that HALAY_PROCESS_SETS asks for follow. Copied. HALAY_ERR_ARGUMENT: a count above 0 with NULL, or more than 7999
+     * sets and ranks together. */
     const struct halay_rank_list *process_sets;
     size_t process_set_count;
     /* What averages divide by while ranks have joined (halay_join): "all" ranks, or those "present", which gave data. NULL:
@@ -128,8 +129,9 @@ HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char
  * *set belongs to the context.
  * Errors, on every rank alike, with a line in the log that says which rank asks for what: HALAY_ERR_MISMATCH: the ranks
  * differ, or not all ranks make a set; HALAY_ERR_ARGUMENT: no ranks, one that is none of the job's, one twice;
- * HALAY_ERR_UNSUPPORTED: a rank would be in more than 26 sets, a rank has joined, there have been 65535 sets. Otherwise as
- * halay_submit. Keeps the name "process sets" for itself.
+ * HALAY_ERR_UNSUPPORTED: a rank would be in more than 26 sets, a rank has joined, there have been 65535 sets. On this
+ * rank alone HALAY_ERR_ARGUMENT: ranks is NULL and count is not 0, or count is above 7998. Otherwise as halay_submit. Keeps
+ * the name "process sets" for itself.
  */
 HALAY_API enum halay_status halay_process_set_create(struct halay_context *ctx, const int *ranks, size_t count,
                                                      struct halay_process_set **set);

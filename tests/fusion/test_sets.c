@@ -243,6 +243,26 @@ static void expect(struct rank_run *run, const char *text)
     run->expected_lines = 0;
 }
 
+/* Each rank refuses by itself what it can't even read. */
+static void check_wild_lists(struct rank_run *run)
+{
+    int zero = 0;
+    struct halay_rank_list none = { NULL, 1 };
+    struct halay_rank_list wild[] = { { &zero, 1 }, { &zero, SIZE_MAX / 2 }, { &zero, SIZE_MAX / 2 + 1 } };
+    struct halay_process_set *set = NULL;
+
+    CHECK(halay_process_set_create(run->ctx, NULL, 1, &set) == HALAY_ERR_ARGUMENT && !set);
+    expect(run, "process sets: there is a number of ranks, and no ranks");
+    CHECK(halay_process_set_create(run->ctx, &zero, SIZE_MAX, &set) == HALAY_ERR_ARGUMENT && !set);
+    expect(run, "process sets: more than 8000 ranks");
+    CHECK(halay_process_sets_create_static(run->ctx, NULL, 1) == HALAY_ERR_ARGUMENT);
+    expect(run, "process sets: there is a number of lists, and no lists");
+    CHECK(halay_process_sets_create_static(run->ctx, &none, 1) == HALAY_ERR_ARGUMENT);
+    expect(run, "process sets: there is a number of ranks, and no ranks");
+    CHECK(halay_process_sets_create_static(run->ctx, wild, 3) == HALAY_ERR_ARGUMENT);
+    expect(run, "process sets: more than 8000 ranks");
+}
+
 static void body_refused(struct rank_run *run)
 {
     int size = run->size, ranks[] = { size - 1, size - 2 }, other[] = { 0, run->rank == 1 ? 1 : size - 1 };
@@ -288,6 +308,7 @@ static void body_refused(struct rank_run *run)
     expect(run, "process sets: rank 1 is in the list twice");
     CHECK(halay_process_set_create(ctx, NULL, 0, &none) == HALAY_ERR_ARGUMENT && !none);
     expect(run, "process sets: a set has at least one rank");
+    check_wild_lists(run);
     CHECK(halay_process_set_remove(halay_process_set_find(ctx, 0)) == HALAY_ERR_ARGUMENT);
     expect(run, "process sets: 0 is not removed, it is that of all ranks");
 
@@ -678,7 +699,8 @@ static struct halay_coordinator *open_coordinator(struct said *said, struct hala
     return c;
 }
 
-static void announce(struct halay_coordinator *c, int rank, const char *name, enum halay_operation operation, size_t count)
+static void announce(struct halay_coordinator *c, int rank, const char *name, enum halay_operation operation,
+                     size_t count)
 {
     struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
                                .name = name,
