@@ -509,12 +509,15 @@ static enum halay_status take_parts(const struct halay_tensor *tensor, const str
 static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
                                        struct halay_request **out, const char **why)
 {
-    *why = "a tensor of that name is in flight already";
+    int is_change = s->signature->operation == HALAY_CHANGE_SETS;
+
+    *why = is_change ? "another call that makes or removes some is under way"
+                     : "a tensor of that name is in flight already";
     if (entry->request)
         return HALAY_ERR_DUPLICATE;
     *why = refusal_locked(entry->set);
     if (*why)
-        return HALAY_ERR_ARGUMENT;
+        return is_change ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT; /* as the others get */
     struct halay_request *request = halay_request_get_locked(ctx);
     if (!request)
         return HALAY_ERR_NO_MEMORY;
@@ -619,7 +622,9 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
         halay_cycle_submitted_unlock(ctx, entry, callback ? HALAY_CALLS_BACK : wakes ? HALAY_MAY_WAIT : HALAY_WILL_WAIT);
     else
         pthread_mutex_unlock(&ctx->lock);
-    if (why)
+    if (why && info->operation == HALAY_CHANGE_SETS)
+        halay_error(ctx->log, "process sets: %s", why);
+    else if (why)
         say_fault(ctx, set_of(ctx, info), info->name, why);
     return status;
 }

@@ -139,7 +139,7 @@ HALAY_API enum halay_status halay_process_set_create(struct halay_context *ctx, 
  * Remove a set, all ranks together as above. Nothing may be in flight in it on any rank (otherwise HALAY_ERR_MISMATCH or
  * HALAY_ERR_ARGUMENT everywhere, and it stays). Afterwards it is good for nothing but questions and errors: submissions get
  * HALAY_ERR_ARGUMENT; tensors that are registered in it are unregistered as usual. Its number is not used again.
- * HALAY_ERR_ARGUMENT: it is that of all ranks, or has been removed.
+ * HALAY_ERR_ARGUMENT: it is that of all ranks, or has been removed. HALAY_ERR_UNSUPPORTED: a rank has joined.
  */
 HALAY_API enum halay_status halay_process_set_remove(struct halay_process_set *set);
 

@@ -505,14 +505,24 @@ static void check_recorded(const struct rank_run *run, int number)
 /* The last rank has joined: it takes part in its sets, and refuses what needs its data. */
 static void body_join(struct rank_run *run)
 {
-    int size = run->size, ranks[] = { size - 2, size - 1 }, last = -1;
+    _Atomic int *refused = run->arg;
+    int size = run->size, ranks[] = { size - 2, size - 1 }, before = *refused;
     struct halay_process_set *set = create(run->ctx, ranks, 2), *none = NULL;
+    struct halay_result result = { .struct_size = sizeof result };
     struct halay_request *join;
     float x = 5, all = 1;
 
     run->expected_lines = 0;
     if (run->rank == size - 1) {
-        CHECK(halay_join(run->ctx, &last) == HALAY_OK && last < size - 1);
+        CHECK(halay_join_async(run->ctx, &join) == HALAY_OK);
+        CHECK(halay_process_set_create(run->ctx, ranks, 2, &none) == HALAY_ERR_UNSUPPORTED && !none);
+        expect(run, "process sets: this rank has joined, and the others have not yet");
+        CHECK(halay_process_set_remove(set) == HALAY_ERR_UNSUPPORTED);
+        expect(run, "process sets: this rank has joined, and the others have not yet");
+        ++*refused;
+        CHECK(halay_wait(join, WAIT_MS) == HALAY_OK && halay_request_result(join, &result) == HALAY_OK);
+        CHECK(result.last_joined < size - 1);
+        halay_request_free(join);
         check_recorded(run, halay_process_set_number(set));
     } else {
         struct halay_tensor_info info = info_of(set, "x", HALAY_ALLREDUCE, 1, NULL, &x);
@@ -521,6 +531,8 @@ static void body_join(struct rank_run *run)
             CHECK(run_one(run->ctx, &info) == HALAY_OK && x == 5);
         CHECK(halay_allreduce(run->ctx, "all", NULL, &all, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
         CHECK(all == (float)size - 1);
+        while (*refused == before)
+            sched_yield(); /* it is to have joined still */
         CHECK(halay_process_set_create(run->ctx, ranks, 2, &none) == HALAY_ERR_UNSUPPORTED && !none);
         char want[200];
         snprintf(want, sizeof want, "process sets: only all-reduces and barriers are possible while rank %d has joined",
@@ -777,7 +789,7 @@ int main(void)
             check(size, delay * 12, body_busy, NULL, NULL, NULL);
             if (size > 1) {
                 check(size, delay * 7, body_refused, NULL, "", NULL);
-                check(size, delay * 8, body_join, NULL, "", delay ? record_flight : NULL);
+                check(size, delay * 8, body_join, &done, "", delay ? record_flight : NULL);
                 check(size, delay * 9, body_static, delay ? &done : NULL, NULL, set_text);
             }
             if (size > 2) {
