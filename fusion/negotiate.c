@@ -280,8 +280,8 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
     int number = item->kind == HALAY_ITEM_DOING ? 0 : item->set;
     struct halay_process_set *set = halay_process_set_by_number(ctx, number);
 
-    if (!set && item->kind == HALAY_ITEM_FORGET && number <= ctx->sets_made)
-        return HALAY_OK; /* an answer that has come after the set's end */
+    if (!set && (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH) && number <= ctx->sets_made)
+        return HALAY_OK; /* said before its rank heard of the set's end */
     int member = set ? halay_process_set_rank_of(set, rank) : -1;
     return member < 0 ? HALAY_ERR_FORMAT : halay_coordinator_receive(set->coordinator, member, item, ctx->now_us);
 }

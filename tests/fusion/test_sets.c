@@ -371,6 +371,18 @@ static void body_many(struct rank_run *run)
     }
 }
 
+/* Of one rank. A set's end may overtake what is said about it. */
+static void body_numbers(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    struct halay_item late = { .kind = HALAY_ITEM_FLUSH, .set = 1 }, never = { .kind = HALAY_ITEM_FLUSH, .set = 2 };
+    int zero = 0;
+
+    CHECK(halay_process_set_remove(create(ctx, &zero, 1)) == HALAY_OK);
+    CHECK(halay_negotiate_receive(ctx, 0, &late) == HALAY_OK);
+    CHECK(halay_negotiate_receive(ctx, 0, &never) == HALAY_ERR_FORMAT);
+}
+
 /* ---- rank 0 only coordinates ---- */
 
 /* Its program does nothing that would drive its engine. If it did not listen, each tensor would take about a second. */
@@ -782,6 +794,7 @@ int main(void)
     check_words();
     check_stall();
     check_late_set();
+    check(1, 0, body_numbers, NULL, "", NULL);
     for (int size = 1; size <= 4; size++)
         for (uint64_t delay = 0; delay < 2; delay++) {
             check(size, delay * 5, body_operations, NULL, NULL, NULL);
