@@ -256,6 +256,10 @@ static void remove_set(struct halay_process_set *set)
 /* A rank is in so many groups at most. Nonzero: *text says which would be in more. */
 static int memberships_fault(struct halay_context *ctx, const uint64_t *words, size_t count, char *text, size_t size)
 {
+    int made = ctx->sets_made;
+
+    for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
+        made++;
     for (int rank = 0; rank < ctx->size; rank++) {
         int in = 0;
         for (const struct halay_process_set *set = ctx->all.next; set; set = set->next)
@@ -266,7 +270,7 @@ static int memberships_fault(struct halay_context *ctx, const uint64_t *words, s
         if (in > MEMBERSHIPS_MAX)
             return snprintf(text, size, "process sets: rank %d would be in more than %d", rank, MEMBERSHIPS_MAX);
     }
-    if (ctx->sets_made + (int)count > NUMBER_MAX)
+    if (made > NUMBER_MAX)
         return snprintf(text, size, "process sets: no more in this job, there have been %d", ctx->sets_made);
     return 0;
 }

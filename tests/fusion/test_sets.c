@@ -371,16 +371,24 @@ static void body_many(struct rank_run *run)
     }
 }
 
-/* Of one rank. A set's end may overtake what is said about it. */
+/* Of one rank. A set's end may overtake what is said about it; the last number is as good as the first. */
 static void body_numbers(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
     struct halay_item late = { .kind = HALAY_ITEM_FLUSH, .set = 1 }, never = { .kind = HALAY_ITEM_FLUSH, .set = 2 };
+    struct halay_process_set *more = NULL;
     int zero = 0;
 
     CHECK(halay_process_set_remove(create(ctx, &zero, 1)) == HALAY_OK);
     CHECK(halay_negotiate_receive(ctx, 0, &late) == HALAY_OK);
     CHECK(halay_negotiate_receive(ctx, 0, &never) == HALAY_ERR_FORMAT);
+    pthread_mutex_lock(&ctx->lock);
+    ctx->sets_made = UINT16_MAX - 1;
+    pthread_mutex_unlock(&ctx->lock);
+    CHECK(halay_process_set_number(create(ctx, &zero, 1)) == UINT16_MAX);
+    run->expected_lines = 0;
+    CHECK(halay_process_set_create(ctx, &zero, 1, &more) == HALAY_ERR_UNSUPPORTED && !more);
+    expect(run, "process sets: no more in this job, there have been 65535");
 }
 
 /* ---- rank 0 only coordinates ---- */
