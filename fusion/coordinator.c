@@ -115,7 +115,7 @@ static void entry_rest(struct halay_coordinator *c, struct entry *e)
     memset(e->state, 0, (size_t)c->options.size);
     if (e->early)
         memset(e->early, 0, 2 * (size_t)c->options.size * sizeof *e->early);
-    e->present = e->different = e->absent = 0;
+    e->present = e->different = e->absent = e->is_change = 0;
     e->since_us = e->latest_us = 0;
     if (e->id != (uint32_t)HALAY_NO_ID && !e->forgetting)
         list_append(&c->resting, e);
@@ -377,7 +377,7 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
         return HALAY_ERR_FORMAT;
     if (item && item->signature.members && !halay_members_are_valid(&item->signature, item->words, item->word_count))
         return HALAY_ERR_FORMAT;
-    e->is_change |= item && item->signature.operation == HALAY_CHANGE_SETS;
+    e->is_change |= (item ? &item->signature : &e->agreed)->operation == HALAY_CHANGE_SETS;
     if (item && item->signature.operation == HALAY_JOIN) {
         e->is_join = 1;
         status = c->joined[rank] ? HALAY_ERR_FORMAT : halay_coordinator_join(c, rank);

@@ -785,6 +785,37 @@ static void check_late_set(void)
     halay_log_fini(&said.log);
 }
 
+/* An entry is about a change of sets while ranks say so, by whichever item. */
+static void check_changing(void)
+{
+    struct said said = { .text = "" };
+    uint64_t words[] = { HALAY_SET_MAKE, 1, 0 };
+    struct halay_item change = {
+        .kind = HALAY_ITEM_ANNOUNCE,
+        .name = "x",
+        .name_length = 1,
+        .signature = { .operation = HALAY_CHANGE_SETS, .prescale = 1, .postscale = 1, .words = 3 },
+        .words = words,
+        .word_count = 3
+    };
+    struct halay_item again = { .kind = HALAY_ITEM_READY, .range = { 0, 1 } };
+
+    halay_log_init(&said.log, HALAY_LOG_ERROR);
+    said.log.write = drop_line;
+    struct halay_coordinator *c = open_coordinator(&said, NULL, NULL, 2);
+    for (int rank = 0; rank < 2; rank++)
+        CHECK(halay_coordinator_receive(c, rank, &change, 0) == HALAY_OK);
+    decide(c);
+    announce(c, 0, "x", HALAY_ALLREDUCE, 4);
+    announce(c, 1, "x", HALAY_ALLREDUCE, 5);
+    CHECK(!strcmp(said.text, "tensor 'x': rank 1 has shape [5], rank 0 has [4]"), "'%s'", said.text);
+    announce(c, 1, HALAY_JOIN_NAME, HALAY_JOIN, 0);
+    CHECK(halay_coordinator_receive(c, 0, &again, 0) == HALAY_OK);
+    CHECK(!strncmp(said.text, "process sets: only ", 19), "'%s'", said.text);
+    halay_coordinator_destroy(c);
+    halay_log_fini(&said.log);
+}
+
 static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), void *arg, const char *expected,
                   void (*configure)(struct halay_config *config, void *arg))
 {
@@ -802,6 +833,7 @@ int main(void)
     check_words();
     check_stall();
     check_late_set();
+    check_changing();
     check(1, 0, body_numbers, NULL, "", NULL);
     for (int size = 1; size <= 4; size++)
         for (uint64_t delay = 0; delay < 2; delay++) {
