@@ -362,6 +362,13 @@ static void check_ends(struct halay_group *group)
     }
 }
 
+void halay_group_lost(struct halay_group *group, int rank)
+{
+    if (group->status == HALAY_OK)
+        check_ends(group);
+    close_group(group, HALAY_ERR_PEER, rank); /* unless it is closed now */
+}
+
 /* The transport's error. Whom it names may have gone because of somebody else: its flag says so. */
 static void transport_failed(struct halay_group *group, enum halay_status status)
 {

@@ -52,10 +52,29 @@ unsigned long halay_group_work(const struct halay_group *group);
 /* Close the group with this status: collectives under way end with it, peers get HALAY_ERR_PEER. */
 void halay_group_fail(struct halay_group *group, enum halay_status status);
 
+/* The same with HALAY_ERR_PEER: that rank of the group is lost, unless somebody's word names another one. */
+void halay_group_lost(struct halay_group *group, int rank);
+
 /* Look at the peers: closes the group if one is dead or has given up. */
 void halay_group_check(struct halay_group *group);
 
 /* The first cause's status, HALAY_OK while the group lives; *rank: the peer it names, or -1. */
 enum halay_status halay_group_status(const struct halay_group *group, int *rank);
+
+/*
+ * group_subset.c: a group of some ranks of parent as halay_group_subset makes it, in steps that never block.
+ *
+ * start     *making is NULL if this rank is no member. ranks is borrowed for the call, parent until the end. Members start
+ *           what they make in the same order, one at a time for each pair of ranks. Errors as of halay_group_subset.
+ * progress  HALAY_IN_PROGRESS; HALAY_OK once, with the group; else why there is none, from then on. That a member is lost
+ *           closes the parent, which knows the rank. Whoever drives looks at the peers (halay_group_check) from time to
+ *           time. No bell rings when a message of this was taken: poll.
+ * end       in any state; NULL is allowed
+ */
+struct halay_group_making;
+enum halay_status halay_group_making_start(struct halay_group *parent, const int *ranks, int count,
+                                           struct halay_group_making **making);
+enum halay_status halay_group_making_progress(struct halay_group_making *making, struct halay_group **group);
+void halay_group_making_end(struct halay_group_making *making);
 
 #endif

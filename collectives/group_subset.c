@@ -11,10 +11,11 @@
  *
  * Who could not prepare says so in its place, and everybody gets the first such status. The messages go under a group id
  * of their own, over the new group's view of the transport: they meet in the order of the calls, which is the same at the
- * two ends of each pair if members make their groups in the same order. Waiting for them drives all groups, since a member
- * that is late may need a collective that is under way here.
+ * two ends of each pair if members make their groups in the same order. A group is made step by step, so that the engine
+ * goes on with all else; halay_group_subset waits, and drives all groups meanwhile, since a member that is late may need a
+ * collective that is under way here.
  *
- * Cleanup: zero-initialised; agreement_fini accepts any state.
+ * Cleanup: zero-initialised; halay_group_making_end accepts any state.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -26,7 +27,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PROPOSAL, DECISION, GENERATIONS };
+enum step { PROPOSAL, DECISION, GENERATIONS }; /* also the messages' tags */
 enum { SPINS = 200, YIELDS = 2000, CHECK_EVERY = 128, NAP_US = 50 };
 
 struct proposal {
@@ -44,11 +45,16 @@ struct decision {
     int32_t id;
 };
 
-struct agreement {
-    struct halay_group *parent; /* borrowed, as are the world and t, the new group's */
+struct halay_group_making {
+    struct halay_group *parent; /* borrowed, as is the world */
     struct halay_world *world;
-    struct halay_transport *t;
+    int *members;              /* owned: the world's numbers */
+    struct halay_transport *t; /* owned: the members, over the world's data */
     int leader;
+    enum step step;
+    enum halay_status mine;     /* has this rank what it needs? */
+    enum halay_status status;   /* HALAY_IN_PROGRESS until all is done */
+    struct halay_group *group;  /* owned until it is handed over; not yet entered. NULL unless `mine` is HALAY_OK */
     int64_t deadline_us;        /* of waiting for an id */
     struct proposal *proposals; /* owned: the leader has all, others their own at [rank] */
     struct decision decision;
@@ -56,31 +62,46 @@ struct agreement {
     struct halay_transfer *transfers; /* owned: one a member */
 };
 
-static enum halay_status agreement_init(struct agreement *a, struct halay_group *parent, struct halay_transport *t,
-                                        const int *members)
+static enum halay_status making_init(struct halay_group_making *a, struct halay_group *parent, const int *ranks,
+                                     int count, int rank)
 {
-    size_t n = (size_t)t->size;
+    size_t n = (size_t)count;
 
-    *a = (struct agreement){ .parent = parent, .world = parent->world, .t = t };
-    for (int r = 1; r < t->size; r++)
-        a->leader = members[r] < members[a->leader] ? r : a->leader;
+    a->parent = parent;
+    a->world = parent->world;
+    a->members = malloc(n * sizeof *a->members);
     a->proposals = calloc(n, sizeof *a->proposals);
     a->generations = calloc(n, sizeof *a->generations);
     a->transfers = calloc(n, sizeof *a->transfers);
-    return a->proposals && a->generations && a->transfers ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    if (!a->members || !a->proposals || !a->generations || !a->transfers) {
+        halay_error(a->world->log, "out of memory: a group of %d ranks", count);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (int r = 0; r < count; r++) {
+        a->members[r] = halay_group_world_rank(parent, ranks[r]);
+        a->leader = a->members[r] < a->members[a->leader] ? r : a->leader;
+    }
+    return halay_subset_open(a->world->data, a->members, count, rank, 0, &a->t);
 }
 
-static void agreement_fini(struct agreement *a)
+void halay_group_making_end(struct halay_group_making *a)
 {
-    for (int r = 0; a->transfers && r < a->t->size; r++)
+    if (!a)
+        return;
+    for (int r = 0; a->t && r < a->t->size; r++)
         if (!coll_is_settled(&a->transfers[r]))
             a->t->ops->cancel(a->t, &a->transfers[r]);
+    if (a->t)
+        a->t->ops->close(a->t);
+    halay_group_free_all(a->group);
     free(a->transfers);
     free(a->generations);
     free(a->proposals);
+    free(a->members);
+    free(a);
 }
 
-static int all_settled(const struct agreement *a)
+static int all_settled(const struct halay_group_making *a)
 {
     for (int r = 0; r < a->t->size; r++)
         if (!coll_is_settled(&a->transfers[r]))
@@ -100,46 +121,25 @@ static void pause_a_while(unsigned polls)
         nanosleep(&nap, NULL);
 }
 
-static enum halay_status settle(struct agreement *a)
-{
-    for (unsigned polls = 0;; polls++) {
-        enum halay_status status = a->t->ops->progress(a->t);
-        if (all_settled(a))
-            return HALAY_OK;
-        if (polls % CHECK_EVERY == CHECK_EVERY - 1)
-            halay_group_check(a->parent);
-        if (status == HALAY_OK)
-            status = a->parent->status;
-        if (status != HALAY_OK) {
-            halay_error(a->world->log, "no new group: %s", halay_status_string(status));
-            return status;
-        }
-        halay_world_drive(a->world);
-        if (a->world->control && a->world->control != a->world->data)
-            a->world->control->ops->progress(a->world->control); /* a peer may wait for its message to be taken */
-        pause_a_while(polls);
-    }
-}
-
-static void send_to(struct agreement *a, int peer, uint32_t what, const void *data, size_t bytes)
+static void send_to(struct halay_group_making *a, int peer, uint32_t what, const void *data, size_t bytes)
 {
     a->t->ops->send(a->t, peer, halay_tag(HALAY_AGREEMENT_GROUP, 0, what), data, bytes, &a->transfers[peer]);
 }
 
-static void send_to_all(struct agreement *a, uint32_t what, const void *data, size_t bytes)
+static void send_to_all(struct halay_group_making *a, uint32_t what, const void *data, size_t bytes)
 {
     for (int r = 0; r < a->t->size; r++)
         if (r != a->t->rank)
             send_to(a, r, what, data, bytes);
 }
 
-static void receive_from(struct agreement *a, int peer, uint32_t what, void *data, size_t bytes)
+static void receive_from(struct halay_group_making *a, int peer, uint32_t what, void *data, size_t bytes)
 {
     a->t->ops->recv(a->t, peer, halay_tag(HALAY_AGREEMENT_GROUP, 0, what), data, bytes, &a->transfers[peer]);
 }
 
 /* What the leader makes of all proposals. */
-static void decide(struct agreement *a)
+static void decide(struct halay_group_making *a)
 {
     uint32_t taken = 0;
     int waiting = 0;
@@ -162,41 +162,6 @@ static void decide(struct agreement *a)
         a->generations[r] = a->proposals[r].generation[a->decision.id];
 }
 
-static enum halay_status lead(struct agreement *a)
-{
-    size_t bytes = (size_t)a->t->size * sizeof *a->generations;
-
-    for (int r = 0; r < a->t->size; r++)
-        if (r != a->t->rank)
-            receive_from(a, r, PROPOSAL, &a->proposals[r], sizeof a->proposals[r]);
-    enum halay_status status = settle(a);
-    if (status != HALAY_OK)
-        return status;
-    decide(a);
-    send_to_all(a, DECISION, &a->decision, sizeof a->decision);
-    status = settle(a);
-    if (status != HALAY_OK || a->decision.status != HALAY_OK)
-        return status;
-    send_to_all(a, GENERATIONS, a->generations, bytes);
-    return settle(a);
-}
-
-static enum halay_status follow(struct agreement *a)
-{
-    size_t bytes = (size_t)a->t->size * sizeof *a->generations;
-
-    send_to(a, a->leader, PROPOSAL, &a->proposals[a->t->rank], sizeof *a->proposals);
-    enum halay_status status = settle(a);
-    if (status != HALAY_OK)
-        return status;
-    receive_from(a, a->leader, DECISION, &a->decision, sizeof a->decision);
-    status = settle(a);
-    if (status != HALAY_OK || a->decision.status != HALAY_OK)
-        return status;
-    receive_from(a, a->leader, GENERATIONS, a->generations, bytes);
-    return settle(a);
-}
-
 static uint64_t hash_of(const int *members, int count)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a over the numbers */
@@ -206,37 +171,70 @@ static uint64_t hash_of(const int *members, int count)
     return (hash ^ (uint64_t)(unsigned)count) * 1099511628211u;
 }
 
-static enum halay_status agree(struct agreement *a, const int *members, enum halay_status mine)
+static void propose(struct halay_group_making *a)
 {
     struct halay_group_ids *ids = &a->world->ids;
     struct proposal *p = &a->proposals[a->t->rank];
-    enum halay_status status;
 
-    a->deadline_us = halay_deadline_us(a->world->config.start_timeout_ms);
-    do {
-        halay_group_ids_sweep(ids, a->world->data, halay_world_shared(a->world));
-        *p = (struct proposal){ .members = hash_of(members, a->t->size),
-                                .status = (int32_t)mine,
-                                .waiting = halay_group_ids_waiting(ids),
-                                .taken = ids->taken };
-        memcpy(p->generation, ids->generation, sizeof p->generation);
-        status = a->t->rank == a->leader ? lead(a) : follow(a);
-        if (status != HALAY_OK)
-            return status;
-        status = (enum halay_status)a->decision.status;
-    } while (status == HALAY_IN_PROGRESS);
-    if (status == HALAY_ERR_ARGUMENT)
+    halay_group_ids_sweep(ids, a->world->data, halay_world_shared(a->world));
+    *p = (struct proposal){ .members = hash_of(a->members, a->t->size),
+                            .status = (int32_t)a->mine,
+                            .waiting = halay_group_ids_waiting(ids),
+                            .taken = ids->taken };
+    memcpy(p->generation, ids->generation, sizeof p->generation);
+    if (a->t->rank != a->leader) {
+        send_to(a, a->leader, PROPOSAL, p, sizeof *p);
+        return;
+    }
+    for (int r = 0; r < a->t->size; r++)
+        if (r != a->t->rank)
+            receive_from(a, r, PROPOSAL, &a->proposals[r], sizeof a->proposals[r]);
+}
+
+/* From the leader to all. */
+static void spread(struct halay_group_making *a, enum step what, void *data, size_t bytes)
+{
+    if (a->t->rank == a->leader)
+        send_to_all(a, what, data, bytes);
+    else
+        receive_from(a, a->leader, what, data, bytes);
+}
+
+static void begin(struct halay_group_making *a, enum step step)
+{
+    a->step = step;
+    if (step == PROPOSAL) {
+        propose(a);
+    } else if (step == DECISION) {
+        if (a->t->rank == a->leader)
+            decide(a);
+        spread(a, DECISION, &a->decision, sizeof a->decision);
+    } else {
+        spread(a, GENERATIONS, a->generations, (size_t)a->t->size * sizeof *a->generations);
+    }
+}
+
+/* All have the decision. */
+static enum halay_status take_decision(struct halay_group_making *a)
+{
+    enum halay_status status = (enum halay_status)a->decision.status;
+
+    if (status == HALAY_IN_PROGRESS)
+        begin(a, PROPOSAL);
+    else if (status == HALAY_OK)
+        begin(a, GENERATIONS);
+    else if (status == HALAY_ERR_ARGUMENT)
         halay_error(a->world->log, "no new group: its members gave different lists of ranks");
     else if (status == HALAY_ERR_UNSUPPORTED)
         halay_error(a->world->log, "no more groups: each rank can be in %d at a time, those that failed counted",
                     HALAY_GROUPS_MAX - HALAY_SUBSET_FIRST);
-    else if (status != HALAY_OK && mine == HALAY_OK)
+    else if (a->mine == HALAY_OK)
         halay_error(a->world->log, "no new group: %s, says another member", halay_status_string(status));
-    return status;
+    return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
 }
 
 /* The group has its id from now on; all others will have to close it before the id is free. */
-static void settle_id(struct halay_group *group, const struct agreement *a)
+static void settle_id(struct halay_group *group, const struct halay_group_making *a)
 {
     struct halay_group_ids *ids = &a->world->ids;
     struct halay_group_end *end = group->end;
@@ -298,44 +296,47 @@ static enum halay_status open_transport(struct halay_world *world, const int *me
     return status;
 }
 
-/* members: the world's numbers, of which this rank's is number `rank`. */
-static enum halay_status create(struct halay_group *parent, const int *members, int count, int rank,
-                                struct halay_group **out)
+static enum halay_status finish(struct halay_group_making *a)
 {
-    struct halay_world *world = parent->world;
-    struct halay_group *group = NULL;
-    struct halay_transport *t = NULL, *talk = NULL;
-    struct agreement a = { 0 };
+    settle_id(a->group, a);
+    halay_group_set_deterministic(a->group, a->parent->deterministic);
+    return halay_group_enter(a->group);
+}
 
-    enum halay_status status = halay_subset_open(world->data, members, count, rank, 0, &talk);
-    if (status == HALAY_OK)
-        status = agreement_init(&a, parent, talk, members);
-    if (status != HALAY_OK) {
-        halay_group_fail(parent, status); /* the other members would wait for us */
-        goto out_close;
-    }
-    enum halay_status mine = open_transport(world, members, count, rank, &t);
-    if (mine == HALAY_OK)
-        mine = prepare(world, members, t, &group);
-    if (mine != HALAY_OK && t)
-        t->ops->close(t);
-    status = agree(&a, members, mine);
-    if (status == HALAY_OK)
-        settle_id(group, &a);
+/* One look: HALAY_IN_PROGRESS, or how it has ended. */
+static enum halay_status look(struct halay_group_making *a)
+{
+    enum halay_status status = a->t->ops->progress(a->t);
 
-out_close:
-    agreement_fini(&a);
-    if (talk)
-        talk->ops->close(talk);
-    if (status == HALAY_OK) {
-        halay_group_set_deterministic(group, parent->deterministic);
-        status = halay_group_enter(group);
+    if (!all_settled(a)) {
+        if (status == HALAY_ERR_PEER)
+            halay_group_lost(a->parent, halay_group_rank_of(a->parent, a->members[a->t->failed_peer]));
+        if (status == HALAY_OK)
+            status = a->parent->status;
+        if (status == HALAY_OK)
+            return HALAY_IN_PROGRESS;
+        halay_error(a->world->log, "no new group: %s", halay_status_string(status));
+        return status;
     }
-    if (status == HALAY_OK)
-        *out = group;
+    if (a->step == PROPOSAL)
+        begin(a, DECISION);
+    else if (a->step == DECISION)
+        return take_decision(a);
     else
-        halay_group_free_all(group);
-    return status;
+        return finish(a);
+    return HALAY_IN_PROGRESS;
+}
+
+enum halay_status halay_group_making_progress(struct halay_group_making *a, struct halay_group **group)
+{
+    if (a->status != HALAY_IN_PROGRESS)
+        return a->status;
+    a->status = look(a);
+    if (a->status == HALAY_OK) {
+        *group = a->group;
+        a->group = NULL;
+    }
+    return a->status;
 }
 
 static int is_list(const struct halay_group *parent, const int *ranks, int count)
@@ -352,16 +353,35 @@ static int is_list(const struct halay_group *parent, const int *ranks, int count
     return 1;
 }
 
-enum halay_status halay_group_subset(struct halay_group *parent, const int *ranks, int count,
-                                     struct halay_group **group)
+/* This rank is number `rank` of those. */
+static enum halay_status making_create(struct halay_group *parent, const int *ranks, int count, int rank,
+                                       struct halay_group_making **making)
 {
-    int rank = -1;
+    struct halay_transport *t = NULL;
+    struct halay_group_making *a = calloc(1, sizeof *a);
 
-    if (!parent || !group) {
-        halay_error_somewhere(parent ? parent->world->log : NULL, "halay_group_subset: no %s",
-                              parent ? "place for the group" : "parent");
-        return HALAY_ERR_ARGUMENT;
+    enum halay_status status = a ? making_init(a, parent, ranks, count, rank) : HALAY_ERR_NO_MEMORY;
+    if (status != HALAY_OK) {
+        halay_group_making_end(a);
+        halay_group_fail(parent, status); /* the other members would wait for us */
+        return status;
     }
+    a->mine = open_transport(a->world, a->members, count, rank, &t);
+    if (a->mine == HALAY_OK)
+        a->mine = prepare(a->world, a->members, t, &a->group);
+    if (a->mine != HALAY_OK && t)
+        t->ops->close(t);
+    a->status = HALAY_IN_PROGRESS;
+    a->deadline_us = halay_deadline_us(a->world->config.start_timeout_ms);
+    begin(a, PROPOSAL);
+    *making = a;
+    return HALAY_OK;
+}
+
+enum halay_status halay_group_making_start(struct halay_group *parent, const int *ranks, int count,
+                                           struct halay_group_making **making)
+{
+    *making = NULL;
     if (!is_list(parent, ranks, count)) {
         halay_error(parent->world->log, "no list of ranks: 1 to %d different ones from 0 to %d would do",
                     parent->t->size, parent->t->size - 1);
@@ -371,20 +391,32 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
         return parent->status;
     for (int r = 0; r < count; r++)
         if (ranks[r] == parent->t->rank)
-            rank = r;
-    if (rank < 0) {
-        *group = NULL;
-        return HALAY_OK;
+            return making_create(parent, ranks, count, r, making);
+    return HALAY_OK;
+}
+
+enum halay_status halay_group_subset(struct halay_group *parent, const int *ranks, int count,
+                                     struct halay_group **group)
+{
+    struct halay_group_making *a;
+
+    if (!parent || !group) {
+        halay_error_somewhere(parent ? parent->world->log : NULL, "halay_group_subset: no %s",
+                              parent ? "place for the group" : "parent");
+        return HALAY_ERR_ARGUMENT;
     }
-    int *members = malloc((size_t)count * sizeof *members);
-    if (!members) {
-        halay_error(parent->world->log, "out of memory: a group of %d ranks", count);
-        halay_group_fail(parent, HALAY_ERR_NO_MEMORY); /* the other members would wait for us */
-        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = halay_group_making_start(parent, ranks, count, &a);
+    if (!a) {
+        if (status == HALAY_OK)
+            *group = NULL;
+        return status;
     }
-    for (int r = 0; r < count; r++)
-        members[r] = halay_group_world_rank(parent, ranks[r]);
-    enum halay_status status = create(parent, members, count, rank, group);
-    free(members);
+    for (unsigned polls = 0; (status = halay_group_making_progress(a, group)) == HALAY_IN_PROGRESS; polls++) {
+        if (polls % CHECK_EVERY == CHECK_EVERY - 1)
+            halay_group_check(parent);
+        halay_world_drive(a->world);
+        pause_a_while(polls);
+    }
+    halay_group_making_end(a);
     return status;
 }

@@ -259,12 +259,17 @@ static void fail_group(struct halay_process_set *set, enum halay_status status)
     struct halay_context *ctx = set->ctx;
     int rank = -1;
 
-    halay_group_status(set->group, &rank);
-    if (status == HALAY_ERR_PEER && rank >= 0)
-        halay_engine_peer_is_gone(ctx, set->ranks ? set->ranks[rank] : rank);
-    else
-        halay_engine_fail(ctx, status, ctx->rank, "a collective failed on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
+    if (status == HALAY_ERR_PEER) {
+        halay_group_fail(set->group, status); /* if it is not closed yet: nothing moves until the cause is known */
+        halay_group_status(set->group, &rank);
+        rank = rank >= 0 && set->ranks ? set->ranks[rank] : rank;
+        if (rank < 0)
+            halay_world_check_peers(ctx->world, &rank);
+        halay_engine_peer_is_gone(ctx, rank);
+        return;
+    }
+    halay_engine_fail(ctx, status, ctx->rank, "a collective failed on rank %d: %s", ctx->rank,
+                      halay_status_string(status));
 }
 
 /* Start the bucket that is first in line. */
@@ -284,7 +289,7 @@ static void start_first(struct halay_process_set *set)
     if (!ctx->running_count)
         halay_tally_busy(&ctx->tally);
     status = start(ctx, b);
-    if (b->coll) {
+    if (b->coll || status == HALAY_IN_PROGRESS) {
         b->next = set->running;
         set->running = b;
         ctx->running_count++;
@@ -318,7 +323,8 @@ static size_t progress(struct halay_process_set *set)
         start_first(set);
     for (struct halay_bucket **at = &set->running; *at;) {
         struct halay_bucket *b = *at;
-        enum halay_status status = halay_coll_progress(b->coll);
+        enum halay_status status =
+            b->coll ? halay_coll_progress(b->coll) : halay_process_sets_progress(ctx, b->requests[0]);
         if (status == HALAY_IN_PROGRESS) {
             at = &b->next;
             continue;
@@ -360,7 +366,8 @@ static void abandon(struct halay_process_set *set)
 {
     for (struct halay_bucket *b = set->running, *next; b; b = next) {
         next = b->next;
-        halay_coll_end(b->coll);
+        if (b->coll)
+            halay_coll_end(b->coll);
         b->coll = NULL;
         bucket_put(set->ctx, b);
     }
@@ -376,6 +383,7 @@ void halay_buckets_abandon(struct halay_context *ctx)
 {
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         abandon(set);
+    halay_process_sets_abandon(ctx);
     ctx->running_count = 0;
     halay_tally_idle(&ctx->tally);
 }

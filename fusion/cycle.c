@@ -66,13 +66,13 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
-/* Is something under way whose news don't end a sleep? That a message was taken, for which a change of process sets waits, is
+/* Is something under way whose news don't end a sleep? That a message was taken, for which the group of a process set waits, is
  * none that does. */
 static int must_poll(const struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
 
-    return ctx->is_changing ||
+    return ctx->making ||
            (ctx->running_count && world->data != ctx->control && (!world->data_rings || world->node));
 }
 

@@ -212,6 +212,8 @@ struct halay_context {
     struct halay_coordinator_options coordinator_options; /* of its process sets but for what differs; rank 0 only */
     int sets_made;                                        /* process sets so far; the same on all ranks */
     int is_changing; /* process sets are about to be made or removed: nothing new is given out until then */
+    struct halay_group_making *making; /* owned: the group of set number `making_number`; NULL: none is being made */
+    int making_number;
     struct halay_request *ended, **ended_last; /* ended, to be delivered */
     struct halay_bucket *free_buckets;
     size_t *counts; /* owned: [2 size], scratch: elements to and from each rank */
@@ -347,8 +349,11 @@ enum halay_status halay_process_sets_create_static(struct halay_context *ctx, co
 /* Driver only: a request on which all ranks agree is in line. Sets that it makes exist from now on, since members that are
  * faster speak of them. */
 enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct halay_request *request);
-/* Driver only: do what this request asks for, on which all ranks agree; it is ended here if that is not possible. */
+/* Driver only: do what this request asks for, on which all ranks agree; it is ended here if that is not possible.
+ * HALAY_IN_PROGRESS: groups are being made, progress says when they are. abandon: nobody waits for them any more. */
 enum halay_status halay_process_sets_change(struct halay_context *ctx, struct halay_request *request);
+enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct halay_request *request);
+void halay_process_sets_abandon(struct halay_context *ctx);
 /* Driver only: may it be done now? */
 int halay_process_sets_may_change(struct halay_context *ctx, const struct halay_request *request);
 /* Driver only: close the groups of all sets, with the context's status. */

@@ -139,7 +139,7 @@ void halay_engine_fail_peer(struct halay_context *ctx, int rank)
 
 static int is_explained(const struct halay_context *ctx, int rank)
 {
-    return rank < 0 || ctx->left[rank] || halay_world_has_died(ctx->world, rank);
+    return rank >= 0 && (ctx->left[rank] || halay_world_has_died(ctx->world, rank));
 }
 
 void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)

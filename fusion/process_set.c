@@ -8,9 +8,7 @@
  *                                                                                 ranks: a group, or the end
  *
  * So every rank makes the same sets in the same order and counts the same numbers; a number is never used again. The members
- * of a set make its group among themselves, which blocks their drivers until all have come to it: each is on its way there,
- * as its program waits in the same call. Rank 0 goes there only when all it has said has been taken, since who waits there
- * does not listen.
+ * of a set make its group among themselves, one set after the other, while their drivers go on with all else.
  *
  * A set that was removed keeps its struct until the context ends, so that a program that still uses it gets an error.
  */
@@ -56,6 +54,7 @@ void halay_process_sets_fini(struct halay_context *ctx)
 {
     struct halay_process_set *lists[] = { ctx->all.next, ctx->removed };
 
+    halay_process_sets_abandon(ctx);
     for (int i = 0; i < 2; i++)
         for (struct halay_process_set *set = lists[i], *next; set; set = next) {
             next = set->next;
@@ -293,10 +292,47 @@ enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct h
     return status;
 }
 
-/* Those that were prepared get their groups. */
+/* How many sets the words ask for. */
+static int sets_in(const uint64_t *words, size_t count)
+{
+    int sets = 0;
+
+    for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
+        sets++;
+    return sets;
+}
+
+/* Those that were prepared get their groups, in order of number: members of several meet in the same order. */
+enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct halay_request *request)
+{
+    int end = request->set_number + sets_in(request->words.at, request->words.count);
+
+    for (; ctx->making_number < end; ctx->making_number++) {
+        struct halay_process_set *set = halay_process_set_by_number(ctx, ctx->making_number);
+        enum halay_status status = HALAY_OK;
+        if (!ctx->making)
+            status = halay_group_making_start(ctx->all.group, set->ranks, set->size, &ctx->making);
+        if (ctx->making)
+            status = halay_group_making_progress(ctx->making, &set->group);
+        if (status != HALAY_OK)
+            return status;
+        halay_group_making_end(ctx->making);
+        ctx->making = NULL;
+        if (set->group && halay_recording(&ctx->recorder))
+            halay_record_set(ctx, set);
+    }
+    return HALAY_OK;
+}
+
+void halay_process_sets_abandon(struct halay_context *ctx)
+{
+    halay_group_making_end(ctx->making);
+    ctx->making = NULL;
+    ctx->is_changing = 0;
+}
+
 static enum halay_status make_groups(struct halay_context *ctx, struct halay_request *request)
 {
-    enum halay_status status = HALAY_OK;
     char text[200];
 
     if (!request->set_number) {
@@ -304,14 +340,8 @@ static enum halay_status make_groups(struct halay_context *ctx, struct halay_req
         halay_request_end(request, HALAY_ERR_UNSUPPORTED, text);
         return HALAY_OK;
     }
-    for (struct halay_process_set *set = ctx->all.next; set && status == HALAY_OK; set = set->next) {
-        if (set->number < request->set_number)
-            continue;
-        status = halay_group_subset(ctx->all.group, set->ranks, set->size, &set->group);
-        if (set->group && halay_recording(&ctx->recorder))
-            halay_record_set(ctx, set);
-    }
-    return status;
+    ctx->making_number = request->set_number;
+    return halay_process_sets_progress(ctx, request);
 }
 
 enum halay_status halay_process_sets_change(struct halay_context *ctx, struct halay_request *request)
@@ -341,7 +371,7 @@ int halay_process_sets_may_change(struct halay_context *ctx, const struct halay_
 
     if (set && (set->running || set->waiting))
         return 0; /* what this rank takes part in as it has joined */
-    return !ctx->coordinator || halay_link_is_quiet(ctx->link);
+    return !ctx->making;
 }
 
 /* ---- the program's side ---- */

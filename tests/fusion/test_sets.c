@@ -7,6 +7,7 @@
 #include "fusion/set_words.h"
 #include "tests/fusion/ranks.h"
 #include <sched.h>
+#include <stddef.h>
 #include <unistd.h>
 
 enum { COUNT = 1000, WAIT_MS = 60000 };
@@ -823,6 +824,83 @@ static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), 
               NULL, NULL);
 }
 
+/* ---- a member that does not come to the group that is being made ---- */
+
+/* What the last rank does when it first speaks of the new group: all others have begun to wait for it, or soon will. */
+static void (*absence)(void);
+static struct rank_run *absent, *_Atomic waiting;
+static struct halay_transport_ops ops_of_absent;
+static const struct halay_transport_ops *true_ops;
+
+static int is_about_group(uint32_t tag)
+{
+    return tag == halay_tag(HALAY_AGREEMENT_GROUP, 0, 0); /* its proposal, which is the first message */
+}
+
+static void send_of_absent(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+                           struct halay_transfer *x)
+{
+    if (is_about_group(tag))
+        absence();
+    true_ops->send(t, peer, tag, buf, bytes, x);
+}
+
+static void make_absent(struct rank_run *run, struct halay_config *config)
+{
+    struct halay_world *world = (struct halay_world *)((char *)config - offsetof(struct halay_world, config));
+
+    config->peer_timeout_ms = 2000;
+    if (run->rank != run->size - 1)
+        return;
+    absent = run;
+    true_ops = world->data->ops;
+    ops_of_absent = *true_ops;
+    ops_of_absent.send = send_of_absent;
+    world->data->ops = &ops_of_absent;
+}
+
+static void die(void)
+{
+    halay_fake_hub_kill(absent->hub, absent->rank);
+}
+
+/* Alive and silent until the others have given up. */
+static void be_slow(void)
+{
+    while (!waiting || halay_context_status(waiting->ctx, NULL, 0) == HALAY_OK)
+        sched_yield();
+}
+
+static _Atomic int told;
+
+/* Everybody hears who is missing, whether it waits in the set or only serves it (rank 0, with three ranks). */
+static void body_absent(struct rank_run *run)
+{
+    int last = run->size - 1, ranks[] = { last - 1, last };
+    struct halay_process_set *set = NULL;
+    char text[200];
+
+    if (run->rank == 0)
+        waiting = run;
+    CHECK(halay_process_set_create(run->ctx, ranks, 2, &set) != HALAY_OK || run->rank < last - 1);
+    while (halay_context_status(run->ctx, text, sizeof text) == HALAY_OK)
+        CHECK(halay_barrier(run->ctx, NULL) == HALAY_ERR_PEER);
+    CHECK(run->rank == last || !strcmp(text, run->arg), "rank %d: '%s'", run->rank, text);
+    told++;
+    while (told < run->size)
+        sched_yield();
+}
+
+static void check_absent(int size, void (*how)(void), char *text)
+{
+    absence = how;
+    told = 0;
+    waiting = NULL;
+    ranks_run(size, 0,
+              &(struct rank_run){ .body = body_absent, .arg = text, .expected = "", .configure_rank = make_absent },
+              NULL, NULL);
+}
+
 int main(void)
 {
     _Atomic int done = 0;
@@ -850,6 +928,9 @@ int main(void)
                 check(size, delay * 11, body_left, NULL, "", NULL);
             }
         }
+    check_absent(2, die, (char[]){ "rank 1 has died" });
+    check_absent(3, die, (char[]){ "rank 2 has died" });
+    check_absent(3, be_slow, (char[]){ "rank 2 has not answered for 2 s" });
     remove_flights();
     return test_end();
 }
