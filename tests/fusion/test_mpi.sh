@@ -20,9 +20,9 @@ if [ $mpi_flavour = openmpi ]; then
 fi
 HALAY_DETERMINISTIC=run HALAY_FUSION_THRESHOLD=20K mpi_run 2 "$job" deterministic $seed || exit $?
 mpi_run 2 "$job" again $seed || exit $?
-mpi_run 2 "$job" leave || exit $?
+HALAY_PROCESS_SETS=0-1 mpi_run 2 "$job" leave || exit $?
 if [ $mpi_flavour = openmpi ]; then
-    out=$(timeout 120 "$mpirun" --oversubscribe --bind-to none --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die 2>&1)
+    out=$(HALAY_PROCESS_SETS=0-2 timeout 120 "$mpirun" --oversubscribe --bind-to none --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die 2>&1)
     [ $? -ne 124 ] || { echo "$out"; echo "a death: the others did not end"; exit 1; }
     [ "$(echo "$out" | grep -c 'die passed')" = 2 ] || { echo "$out"; echo "a death"; exit 1; }
 fi
