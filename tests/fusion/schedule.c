@@ -3,7 +3,7 @@
  * Random programs for the engine: see schedule.h.
  *
  * Values are small whole numbers, so that every type holds sums exactly, in any order; averages are compared with a
- * tolerance. What is common to all ranks is drawn from the common seed, the rest from it and the rank.
+ * tolerance. The last step is played by some of the ranks, while the others have joined. What is common to all ranks is drawn from the common seed, the rest from it and the rank.
  */
 #include "tests/fusion/schedule.h"
 #include "base/half.h"
@@ -16,7 +16,8 @@
 #include <string.h>
 
 enum {
-    TENSORS = 40,
+    TENSORS_FEW = 40,
+    TENSORS = 200,
     THREADS = 3,
     GUARD = 16,
     ROWS_MAX = 6,
@@ -57,6 +58,8 @@ struct program {
     uint64_t seed;
     struct set_case sets[SETS_MAX];
     size_t set_count;
+    int joined[RANKS_MAX], has_joined; /* ranks that have, in this step; any has */
+    size_t tensor_count;
     struct tensor_case tensors[TENSORS];
     struct {
         struct program *program;
@@ -237,12 +240,16 @@ static double reference(const struct program *p, size_t t, size_t i)
         halay_scatter_rows(info->shape[0], of->size, of->rank, &first);
         i += first * info->shape[1];
     }
-    double all = scaled(info->dtype, given(p, of->ranks[0], t, i), info->prescale);
-
     if (info->operation == HALAY_BROADCAST)
         return given(p, info->root, t, i);
-    for (int r = 1; r < of->size; r++)
-        all = combine(info->op, all, scaled(info->dtype, given(p, of->ranks[r], t, i), info->prescale));
+    double all = 0;
+    for (int r = 0, first_one = 1; r < of->size; r++) {
+        if (p->joined[of->ranks[r]])
+            continue;
+        double one = scaled(info->dtype, given(p, of->ranks[r], t, i), info->prescale);
+        all = first_one ? one : combine(info->op, all, one);
+        first_one = 0;
+    }
     if (info->dtype == HALAY_BOOL)
         return all > 0;
     return scaled(info->dtype, info->op == HALAY_AVERAGE ? all / of->size : all, info->postscale);
@@ -335,7 +342,7 @@ static void make_tensors(struct program *p, struct random *common, struct random
 {
     static const size_t counts[] = { 0, 1, 2, 7, 64, 100, 1000, 4097, 30000 };
 
-    for (size_t t = 0; t < TENSORS; t++) {
+    for (size_t t = 0; t < p->tensor_count; t++) {
         struct tensor_case *c = &p->tensors[t];
         choose_set(p, common, t);
         struct halay_tensor_info info = {
@@ -513,14 +520,21 @@ static void check_result(struct program *p, size_t t)
     CHECK(guards_hold(c->out, c->out_bytes) && guards_hold(c->in, c->in_bytes), "'%s': written outside", c->name);
 }
 
-/* Returns how many tensors this step has. */
+/* Ranks that have joined give nothing: what only they could give is refused. */
+static int is_possible(const struct program *p, size_t t)
+{
+    enum halay_operation operation = p->tensors[t].info.operation;
+
+    return !p->has_joined || operation == HALAY_ALLREDUCE || operation == HALAY_BARRIER;
+}
+
 static void play_step(struct program *p, struct random *common, struct random *own)
 {
     size_t chosen[TENSORS], count = 0, share = 1 + random_below(common, 4), threads = 1 + random_below(own, THREADS);
     pthread_t ids[THREADS];
 
-    for (size_t t = 0; t < TENSORS; t++)
-        if (random_below(common, 4) < share && p->tensors[t].of->rank >= 0)
+    for (size_t t = 0; t < p->tensor_count; t++)
+        if (random_below(common, 4) < share && p->tensors[t].of->rank >= 0 && is_possible(p, t))
             chosen[count++] = t;
     for (size_t i = count; i > 1; i--) {
         size_t j = random_below(own, i), swap = chosen[i - 1];
@@ -545,6 +559,23 @@ static void play_step(struct program *p, struct random *common, struct random *o
         check_result(p, chosen[i]);
 }
 
+/* Some ranks join; the others reduce without them, and join then. Last of all, as a join is of all ranks. */
+static void play_joined(struct program *p, struct random *common, struct random *own)
+{
+    int last = -1;
+
+    for (int r = 0; r < p->size; r++)
+        p->joined[r] = random_below(common, 2) != 0;
+    p->joined[random_below(common, (size_t)p->size)] = 0;
+    p->has_joined = 1;
+    if (!p->joined[p->rank])
+        play_step(p, common, own);
+    CHECK(halay_join(p->ctx, &last) == HALAY_OK);
+    int32_t same[2] = { last, -last };
+    CHECK(halay_allreduce(p->ctx, "last joined", NULL, same, 2, HALAY_I32, HALAY_MAX) == HALAY_OK);
+    CHECK(last >= 0 && last < p->size && same[0] == last && same[1] == -last, "rank %d joined last, or %d", last, same[0]);
+}
+
 int schedule_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_alone)
 {
     struct program *p = calloc(1, sizeof *p);
@@ -557,11 +588,13 @@ int schedule_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_
     p->rank = halay_rank(ctx);
     p->size = halay_size(ctx);
     struct random own = { seed * 31 + (uint64_t)p->rank + 1 };
+    p->tensor_count = random_below(&common, 4) ? TENSORS_FEW : TENSORS;
     make_sets(p, &common);
     make_tensors(p, &common, &own);
     for (p->step = 0; p->step < steps; p->step++)
         play_step(p, &common, &own);
-    for (size_t t = 0; t < TENSORS; t++) {
+    play_joined(p, &common, &own);
+    for (size_t t = 0; t < p->tensor_count; t++) {
         struct tensor_case *c = &p->tensors[t];
         CHECK(halay_unregister(c->handle) == HALAY_OK);
         if (c->in != c->out)
@@ -578,12 +611,12 @@ uint64_t schedule_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_
 {
     enum { COUNT_MAX = 3000, STEPS = 3 };
     struct random common = { seed }, own = { order_seed * 1009 + (uint64_t)halay_rank(ctx) };
-    struct halay_tensor *tensors[TENSORS] = { NULL };
-    struct halay_request *requests[TENSORS];
-    struct halay_tensor_info info[TENSORS];
-    char names[TENSORS][16];
-    float *data[TENSORS];
-    size_t order[TENSORS];
+    struct halay_tensor *tensors[TENSORS_FEW] = { NULL };
+    struct halay_request *requests[TENSORS_FEW];
+    struct halay_tensor_info info[TENSORS_FEW];
+    char names[TENSORS_FEW][16];
+    float *data[TENSORS_FEW];
+    size_t order[TENSORS_FEW];
     uint64_t hash = 14695981039346656037u;
     struct halay_process_set *again;
     int ranks[RANKS_MAX];
@@ -592,7 +625,7 @@ uint64_t schedule_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_
     enum halay_status status = halay_process_set_create(ctx, ranks, (size_t)halay_size(ctx), &again);
     REQUIRE(status == HALAY_OK);
 
-    for (size_t t = 0; t < TENSORS; t++) {
+    for (size_t t = 0; t < TENSORS_FEW; t++) {
         snprintf(names[t], sizeof names[t], "bits.%zu", t);
         size_t count = 1 + random_below(&common, COUNT_MAX);
         REQUIRE(halay_alloc(ctx, count * sizeof(float), (void **)&data[t]) == HALAY_OK);
@@ -607,17 +640,17 @@ uint64_t schedule_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_
         order[t] = t;
     }
     for (int step = 0; step < STEPS; step++) {
-        for (size_t t = 0; t < TENSORS; t++) {
+        for (size_t t = 0; t < TENSORS_FEW; t++) {
             struct random values = { seed ^ (t * 7919 + (size_t)step * 104729 + (size_t)halay_rank(ctx) * 1299709) };
             for (size_t i = 0; i < info[t].shape[0]; i++)
                 data[t][i] = (float)((double)random_next(&values) / 1e18 - 9) * (float)(1 + i % 1000);
         }
-        for (size_t i = TENSORS; i > 1; i--) {
+        for (size_t i = TENSORS_FEW; i > 1; i--) {
             size_t j = alone ? i - 1 : random_below(&own, i), swap = order[i - 1];
             order[i - 1] = order[j];
             order[j] = swap;
         }
-        for (size_t i = 0; i < TENSORS; i++) {
+        for (size_t i = 0; i < TENSORS_FEW; i++) {
             size_t t = order[i];
             CHECK((tensors[t] ? halay_submit(tensors[t], NULL, NULL, &requests[t])
                               : halay_submit_named(ctx, &info[t], NULL, NULL, &requests[t])) == HALAY_OK);
@@ -626,15 +659,15 @@ uint64_t schedule_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_
             for (size_t n = random_below(&own, 30); n > 25; n--)
                 sched_yield();
         }
-        for (size_t i = 0; i < TENSORS; i++) {
+        for (size_t i = 0; i < TENSORS_FEW; i++) {
             CHECK(halay_wait(requests[order[i]], 60000) == HALAY_OK);
             halay_request_free(requests[order[i]]);
         }
-        for (size_t t = 0; t < TENSORS; t++)
+        for (size_t t = 0; t < TENSORS_FEW; t++)
             for (size_t i = 0; i < info[t].shape[0] * sizeof(float); i++)
                 hash = (hash ^ ((unsigned char *)data[t])[i]) * 1099511628211u;
     }
-    for (size_t t = 0; t < TENSORS; t++) {
+    for (size_t t = 0; t < TENSORS_FEW; t++) {
         CHECK(halay_unregister(tensors[t]) == HALAY_OK);
         halay_free(ctx, data[t]);
     }

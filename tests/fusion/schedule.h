@@ -13,7 +13,7 @@
  * Random tensors (type, reduction, operation, size, registered or by name, shared or private memory, in place or not, in
  * random process sets: those that are there, and a few made for it),
  * random subsets a step, submitted in an order of this rank's own from several threads, completed by wait, test or
- * callback; results against a reference. The same seed on all ranks. Returns how many
+ * callback; results against a reference. In one more step some ranks have joined. The same seed on all ranks. Returns how many
  * checks have failed so far. calls_alone: some requests
  * are left to their callback only (not in the deterministic modes: nobody would wait for a bucket that is not complete).
  */
