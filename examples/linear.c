@@ -8,11 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { INPUTS = 8, SAMPLES = 512, STEPS = 300 };
-
-struct model {
-    float w[INPUTS], b;
-};
+enum { INPUTS = 8, WEIGHTS = INPUTS + 1, SAMPLES = 512, STEPS = 300 }; /* the last weight is b */
 
 /* A number in [-1, 1) that depends on its arguments only. */
 static float noise(unsigned rank, unsigned i, unsigned k)
@@ -24,45 +20,43 @@ static float noise(unsigned rank, unsigned i, unsigned k)
     return (float)((double)(x ^ x >> 16) / 2147483648.0 - 1.0);
 }
 
-/* Mean squared error over this rank's samples, and its gradient. The truth is w[k] = k - 3, b = 0.5. */
-static float gradient(const struct model *m, int rank, struct model *d)
+/* Mean squared error over this rank's samples, and its gradient d. The truth is w[k] = k - 3, b = 0.5. */
+static float gradient(const float *w, int rank, float *d)
 {
     float loss = 0;
 
-    *d = (struct model){ .b = 0 };
+    for (unsigned k = 0; k < WEIGHTS; k++)
+        d[k] = 0;
     for (unsigned i = 0; i < SAMPLES; i++) {
-        float x[INPUTS], error = m->b - 0.5f;
+        float x[WEIGHTS] = { [INPUTS] = 1 }, error = w[INPUTS] - 0.5f;
         for (unsigned k = 0; k < INPUTS; k++) {
             x[k] = noise((unsigned)rank, i, k);
-            error += (m->w[k] - ((float)k - 3)) * x[k];
+            error += (w[k] - ((float)k - 3)) * x[k];
         }
-        for (unsigned k = 0; k < INPUTS; k++)
-            d->w[k] += 2 * error * x[k] / SAMPLES;
-        d->b += 2 * error / SAMPLES;
+        for (unsigned k = 0; k < WEIGHTS; k++)
+            d[k] += 2 * error * x[k] / SAMPLES;
         loss += error * error / SAMPLES;
     }
     return loss;
 }
 
-static enum halay_status train(struct halay_context *ctx, struct model *m, struct model *d)
+static enum halay_status train(struct halay_context *ctx, float *w, float *d)
 {
-    struct halay_tensor_info info = { .struct_size = sizeof info, .name = "gradient", .dimensions = 1, .op = HALAY_AVERAGE,
-                                      .shape = { sizeof *d / sizeof(float) }, .out = d };
+    struct halay_tensor_info info = { .struct_size = sizeof info, .name = "gradient", .dimensions = 1,
+                                      .shape = { WEIGHTS }, .op = HALAY_AVERAGE, .out = d };
     struct halay_tensor *tensor;
     struct halay_request *request;
     enum halay_status status = halay_register(ctx, &info, &tensor);
 
     for (int step = 0; step < STEPS && status == HALAY_OK; step++) {
-        float loss = gradient(m, halay_rank(ctx), d);
-        status = halay_submit(tensor, NULL, NULL, &request); /* here other work could go on meanwhile */
-        if (status != HALAY_OK)
+        float loss = gradient(w, halay_rank(ctx), d);
+        if ((status = halay_submit(tensor, NULL, NULL, &request)) != HALAY_OK)
             break;
-        status = halay_wait(request, -1);
+        status = halay_wait(request, -1); /* other work could go on before it */
         halay_request_free(request);
-        for (int k = 0; k < INPUTS; k++)
-            m->w[k] -= 0.3f * d->w[k];
-        m->b -= 0.3f * d->b;
-        if (halay_rank(ctx) == 0 && (step % 100 == 0 || step == STEPS - 1))
+        for (int k = 0; k < WEIGHTS; k++)
+            w[k] -= 0.3f * d[k];
+        if (halay_rank(ctx) == 0 && step % 100 == 0)
             printf("step %3d: loss %.6f\n", step, (double)loss);
     }
     return status;
@@ -71,23 +65,16 @@ static enum halay_status train(struct halay_context *ctx, struct model *m, struc
 int main(void)
 {
     struct halay_context *ctx;
-    struct model m, *d;
+    float w[WEIGHTS], *d;
 
     if (halay_init(NULL, &ctx) != HALAY_OK)
         return 1;
-    for (unsigned k = 0; k < INPUTS; k++)
-        m.w[k] = noise(1000 + (unsigned)halay_rank(ctx), 0, k); /* other numbers on every rank */
-    m.b = 0;
-    enum halay_status status = halay_broadcast(ctx, "model", &m, sizeof m / sizeof(float), HALAY_F32, 0);
-    if (status == HALAY_OK)
-        status = halay_alloc(ctx, sizeof *d, (void **)&d); /* the ranks of a host reduce it in place */
-    if (status == HALAY_OK)
-        status = train(ctx, &m, d);
-    if (status != HALAY_OK)
-        fprintf(stderr, "rank %d: %s\n", halay_rank(ctx), halay_status_string(status));
-    else
-        printf("rank %d: w[0] %.4f, b %.4f\n", halay_rank(ctx), (double)m.w[0], (double)m.b);
-    int is_right = status == HALAY_OK && fabsf(m.w[0] + 3) < 1e-3f && fabsf(m.b - 0.5f) < 1e-3f;
+    for (unsigned k = 0; k < WEIGHTS; k++)
+        w[k] = noise(1000 + (unsigned)halay_rank(ctx), 0, k); /* other numbers on every rank */
+    enum halay_status status = halay_broadcast(ctx, "weights", w, WEIGHTS, HALAY_F32, 0);
+    if (status == HALAY_OK && (status = halay_alloc(ctx, WEIGHTS * sizeof *d, (void **)&d)) == HALAY_OK)
+        status = train(ctx, w, d); /* d: the ranks of a host reduce it in place */
+    printf("rank %d: w[0] %.4f, b %.4f: %s\n", halay_rank(ctx), (double)w[0], (double)w[INPUTS], halay_status_string(status));
     halay_fini(ctx);
-    return !is_right;
+    return status != HALAY_OK || fabsf(w[0] + 3) > 1e-3f || fabsf(w[INPUTS] - 0.5f) > 1e-3f;
 }
