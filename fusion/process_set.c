@@ -252,13 +252,21 @@ static void remove_set(struct halay_process_set *set)
     end_life(set);
 }
 
+/* How many sets the words ask for. */
+static int sets_in(const uint64_t *words, size_t count)
+{
+    int sets = 0;
+
+    for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
+        sets++;
+    return sets;
+}
+
 /* A rank is in so many groups at most. Nonzero: *text says which would be in more. */
 static int memberships_fault(struct halay_context *ctx, const uint64_t *words, size_t count, char *text, size_t size)
 {
-    int made = ctx->sets_made;
+    int made = ctx->sets_made + sets_in(words, count);
 
-    for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
-        made++;
     for (int rank = 0; rank < ctx->size; rank++) {
         int in = 0;
         for (const struct halay_process_set *set = ctx->all.next; set; set = set->next)
@@ -290,16 +298,6 @@ enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct h
     for (size_t at = 1; at < count && status == HALAY_OK; at += 1 + (size_t)words[at])
         status = add_set(ctx, words + at + 1, (size_t)words[at]);
     return status;
-}
-
-/* How many sets the words ask for. */
-static int sets_in(const uint64_t *words, size_t count)
-{
-    int sets = 0;
-
-    for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
-        sets++;
-    return sets;
 }
 
 /* Those that were prepared get their groups, in order of number: members of several meet in the same order. */

@@ -223,16 +223,6 @@ static int transfers_remove(struct halay_transfer **list, const struct halay_tra
     return 0;
 }
 
-static void transfer_set(struct halay_transfer *x, int peer, uint32_t tag, void *buf, size_t bytes)
-{
-    x->peer = peer;
-    x->tag = tag;
-    x->buf = buf;
-    x->bytes = bytes;
-    x->next = NULL;
-    atomic_store_explicit(&x->state, HALAY_TRANSFER_POSTED, memory_order_relaxed);
-}
-
 static void fake_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                       struct halay_transfer *x)
 {
@@ -241,7 +231,7 @@ static void fake_send(struct halay_transport *t, int peer, uint32_t tag, const v
 
     struct fake_rank *me = &hub->ranks[t->rank];
 
-    transfer_set(x, peer, tag, (void *)buf, bytes);
+    halay_transfer_post(x, peer, tag, (void *)buf, bytes);
     struct fake_message *m = message_create(buf, x);
     if (!m) {
         self->status = HALAY_ERR_NO_MEMORY; /* returned by the next progress */
@@ -267,7 +257,7 @@ static void fake_recv(struct halay_transport *t, int peer, uint32_t tag, void *b
     struct fake_transport *self = fake_of(t);
     struct halay_transfer **end = &self->receives;
 
-    transfer_set(x, peer, tag, buf, bytes);
+    halay_transfer_post(x, peer, tag, buf, bytes);
     while (*end)
         end = &(*end)->next;
     *end = x;

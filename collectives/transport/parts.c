@@ -368,14 +368,7 @@ static struct halay_parts *parts_of(struct halay_transport *t)
 static void transfer_start(struct halay_parts *parts, int is_send, int peer, uint32_t tag, void *buf, size_t bytes,
                            struct halay_transfer *x)
 {
-    x->peer = peer;
-    x->tag = tag;
-    x->buf = buf;
-    x->bytes = bytes;
-    x->moved = 0;
-    x->handle = NULL;
-    x->next = NULL;
-    atomic_store_explicit(&x->state, HALAY_TRANSFER_POSTED, memory_order_relaxed);
+    halay_transfer_post(x, peer, tag, buf, bytes);
     if (parts->status != HALAY_OK)
         return;
     struct halay_message *message = message_take(parts);

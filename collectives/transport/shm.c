@@ -64,25 +64,13 @@ static int rank_here(const struct shm_transport *self, int world)
 
 /* ---- messages ---- */
 
-static void transfer_set(struct halay_transfer *x, int peer, uint32_t tag, void *buf, size_t bytes)
-{
-    x->peer = peer;
-    x->tag = tag;
-    x->buf = buf;
-    x->bytes = bytes;
-    x->moved = 0;
-    x->handle = NULL;
-    x->next = NULL;
-    atomic_store_explicit(&x->state, HALAY_TRANSFER_POSTED, memory_order_relaxed);
-}
-
 static void shm_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                      struct halay_transfer *x)
 {
     struct shm_transport *self = shm_of(t);
     struct halay_shm_peer *p = peer_of(self, peer);
 
-    transfer_set(x, peer, tag, (void *)buf, bytes);
+    halay_transfer_post(x, peer, tag, (void *)buf, bytes);
     if (atomic_load_explicit(&p->header->has_left, memory_order_relaxed)) {
         halay_shm_send_never(p, x);
         self->looks = LOOK_EVERY;
@@ -96,7 +84,7 @@ static void shm_recv(struct halay_transport *t, int peer, uint32_t tag, void *bu
 {
     struct shm_transport *self = shm_of(t);
 
-    transfer_set(x, peer, tag, buf, bytes);
+    halay_transfer_post(x, peer, tag, buf, bytes);
     enum halay_status status = halay_shm_recv(&self->context, peer_of(self, peer), x);
     if (self->status == HALAY_OK)
         self->status = status; /* returned by the next progress */

@@ -98,18 +98,6 @@ static void take_out(struct halay_transfer **at, struct halay_transfer ***end, c
         *end = at;
 }
 
-static void transfer_set(struct halay_transfer *x, int peer, uint32_t tag, void *buf, size_t bytes)
-{
-    x->peer = peer;
-    x->tag = tag;
-    x->buf = buf;
-    x->bytes = bytes;
-    x->moved = 0;
-    x->handle = NULL;
-    x->next = NULL;
-    atomic_store_explicit(&x->state, HALAY_TRANSFER_POSTED, memory_order_relaxed);
-}
-
 static void end_transfer(struct halay_transfer *x)
 {
     atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
@@ -163,7 +151,7 @@ static void tcp_send(struct halay_transport *t, int peer, uint32_t tag, const vo
     struct tcp_transport *self = self_of(t);
     struct tcp_peer *p = &self->peers[peer];
 
-    transfer_set(x, peer, tag, (void *)buf, bytes);
+    halay_transfer_post(x, peer, tag, (void *)buf, bytes);
     x->moved = SIZE_MAX;
     append(&p->sends_end, x);
     if (p->stream.has_ended || p->has_left || self->status != HALAY_OK)
@@ -197,7 +185,7 @@ static void tcp_recv(struct halay_transport *t, int peer, uint32_t tag, void *bu
     struct tcp_transport *self = self_of(t);
     struct tcp_peer *p = &self->peers[peer];
 
-    transfer_set(x, peer, tag, buf, bytes);
+    halay_transfer_post(x, peer, tag, buf, bytes);
     for (struct arrived **at = &p->arrived; *at; at = &(*at)->next) {
         struct arrived *a = *at;
         if (a->tag != tag)

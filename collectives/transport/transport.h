@@ -70,6 +70,19 @@ static inline int halay_transfer_is_done(struct halay_transfer *x)
     return __atomic_load_n((enum halay_transfer_state *)&x->state, __ATOMIC_ACQUIRE) == HALAY_TRANSFER_DONE;
 }
 
+/* For transports: what send and recv do first. is_optional is the owner's and stays. */
+static inline void halay_transfer_post(struct halay_transfer *x, int peer, uint32_t tag, void *buf, size_t bytes)
+{
+    x->peer = peer;
+    x->tag = tag;
+    x->buf = (unsigned char *)buf;
+    x->bytes = bytes;
+    x->moved = 0;
+    x->handle = NULL;
+    x->next = NULL;
+    __atomic_store_n((enum halay_transfer_state *)&x->state, HALAY_TRANSFER_POSTED, __ATOMIC_RELAXED);
+}
+
 enum halay_transport_caps {
     HALAY_TRANSPORT_SHARED = 1, /* area, locate, reach and notify work; alloc gives memory that peers can reach */
     HALAY_TRANSPORT_SLEEPS = 2, /* arm, sleep, disarm and wake work */
