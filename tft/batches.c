@@ -65,11 +65,21 @@ size_t tft_gather_targets(const struct tft_gather *g, size_t first, size_t count
     return n;
 }
 
+/* A row's targets, which are the last of its reals, and their weights: (O) each. */
+static void fill_targets(const struct tft_data *d, size_t row, float *targets, float *weights)
+{
+    size_t O = d->schema.target_count;
+
+    memcpy(targets, d->values + (row + 1) * d->real_count - O, O * sizeof *targets);
+    for (size_t o = 0; o < O; o++)
+        weights[o] = !d->present[row * O + o] ? 0 : d->weights ? d->weights[row] : 1;
+}
+
 enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch)
 {
     const struct tft_gather *g = arg;
     const struct tft_data *d = g->windows->data;
-    size_t E = d->schema.encoder, D = d->schema.horizon, columns = d->real_count;
+    size_t E = d->schema.encoder, D = d->schema.horizon, columns = d->real_count, O = d->schema.target_count;
 
     (void)thread;
     for (size_t b = 0; b < batch->B; b++) {
@@ -82,11 +92,8 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
             batch->static_reals[b * d->static_count + k] = d->static_values[w.entity * d->static_count + k];
         for (size_t k = 0; k < d->static_cat_count; k++)
             batch->static_cats[b * d->static_cat_count + k] = d->static_codes[w.entity * d->static_cat_count + k];
-        for (size_t h = 0; h < D; h++) {
-            size_t row = w.origin + h;
-            batch->targets[b * D + h] = d->values[row * columns + columns - 1];
-            batch->weights[b * D + h] = !d->present[row] ? 0 : d->weights ? d->weights[row] : 1;
-        }
+        for (size_t h = 0; h < D; h++)
+            fill_targets(d, w.origin + h, batch->targets + (b * D + h) * O, batch->weights + (b * D + h) * O);
     }
     return HALAY_OK;
 }

@@ -284,13 +284,15 @@ enum halay_status tft_checkpoint_check_data(struct halay_log *log, const struct 
 {
     static const char *const sections[] = { "inputs", "window", "every" };
 
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-        if (!json_equal(json_object_get(c->schema.document, sections[i]),
-                        json_object_get(data->schema.document, sections[i]))) {
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        const json_t *trained = json_object_get(c->schema.document, sections[i]);
+        const json_t *given = json_object_get(data->schema.document, sections[i]);
+        if ((trained || given) && !json_equal(trained, given)) {
             halay_error(log, "'%s' was prepared by another schema than the model was trained with: '%s' differs", path,
                         sections[i]);
             return HALAY_ERR_FORMAT;
         }
+    }
     if (!json_equal(c->encoding.document, data->encoding.document)) {
         halay_error(log, "'%s' was prepared with other entities or scalers than the model was trained with", path);
         return HALAY_ERR_FORMAT;

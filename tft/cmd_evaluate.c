@@ -47,15 +47,13 @@ static void print_row(const char *name, const json_t *q_risk, const json_t *medi
     printf("\n");
 }
 
-static void print_table(const json_t *r, const char *median)
+/* The scores of one target, or the means of several. */
+static void print_scores(const json_t *r, const char *median)
 {
     const json_t *q_risk = json_object_get(r, "q_risk"), *naive = json_object_get(r, "naive");
     const char *key;
     json_t *value;
 
-    printf("%s: %lld windows, %lld values\n", json_string_value(json_object_get(r, "split")),
-           (long long)json_integer_value(json_object_get(r, "windows")),
-           (long long)json_integer_value(json_object_get(r, "values")));
     printf("%-28s", "q-risk");
     json_object_foreach((json_t *)q_risk, key, value) printf(" %8s", key);
     printf("\n");
@@ -70,6 +68,25 @@ static void print_table(const json_t *r, const char *median)
                         value) if (!strcmp(key, "mae") || !strcmp(key, "rmse") || !strcmp(key, "smape") ||
                                    !strcmp(key, "mase") || !strcmp(key, "wql") || !strncmp(key, "coverage", 8) ||
                                    !strcmp(key, "crossing")) printf("%-28s %8.4g\n", key, json_number_value(value));
+}
+
+static void print_table(const json_t *r, const char *median)
+{
+    const json_t *targets = json_object_get(r, "targets");
+    const char *name;
+    json_t *scores;
+
+    printf("%s: %lld windows, %lld values\n", json_string_value(json_object_get(r, "split")),
+           (long long)json_integer_value(json_object_get(r, "windows")),
+           (long long)json_integer_value(json_object_get(r, "values")));
+    if (targets)
+        printf("\nmean of %zu targets\n", json_object_size(targets));
+    print_scores(r, median);
+    json_object_foreach((json_t *)targets, name, scores)
+    {
+        printf("\n%s\n", name);
+        print_scores(scores, median);
+    }
 }
 
 static enum halay_status write_json(struct halay_log *log, const char *path, const json_t *result)

@@ -79,14 +79,13 @@ static void write_header(const struct writer *w)
 
 /* One forecast value with its quantiles. */
 static void write_row(const struct writer *w, const char *entity, const char *origin, const char *time, size_t horizon,
-                      const double *p)
+                      const char *target, const double *p)
 {
-    const struct tft_schema *schema = &w->scoring->data.schema;
     const struct tft_list *q = &w->scoring->checkpoint.config.quantiles;
 
     if (w->json) {
         json_t *row = json_pack("{ss ss ss sI ss}", "entity", entity, "origin", origin, "time", time, "horizon",
-                                (json_int_t)horizon, "target", schema->inputs[schema->target].name);
+                                (json_int_t)horizon, "target", target);
         for (size_t i = 0; row && i < q->count; i++) {
             char name[32];
             tft_quantile_name(q->values[i], name, sizeof name);
@@ -97,7 +96,7 @@ static void write_row(const struct writer *w, const char *entity, const char *or
     } else {
         write_field(w->file, entity);
         fprintf(w->file, ",%s,%s,%zu,", origin, time, horizon);
-        write_field(w->file, schema->inputs[schema->target].name);
+        write_field(w->file, target);
         for (size_t i = 0; i < q->count; i++)
             fprintf(w->file, ",%.9g", p[i]);
     }
@@ -108,20 +107,21 @@ static enum halay_status write_window(void *arg, size_t position, const struct t
 {
     const struct writer *w = arg;
     const struct tft_data *d = &w->scoring->data;
-    const struct tft_scaler *scaler = tft_data_target_scaler(d, window->entity);
-    size_t Q = w->scoring->checkpoint.config.quantiles.count;
+    size_t Q = w->scoring->checkpoint.config.quantiles.count, O = d->schema.target_count;
     char origin[32], time[32];
 
     (void)position;
     if (!w->file)
         return HALAY_OK;
     tft_schema_print_time(&d->schema, tft_data_time(d, window->entity, window->origin - 1), origin, sizeof origin);
-    for (size_t h = 0; h < d->schema.horizon; h++) {
+    for (size_t i = 0; i < d->schema.horizon * O; i++) {
+        const struct tft_scaler *scaler = tft_data_target_scaler(d, window->entity, i % O);
         double unscaled[TFT_SCORE_QUANTILES_MAX];
         for (size_t q = 0; q < Q; q++)
-            unscaled[q] = tft_scaler_undo(scaler, (double)p[h * Q + q]);
-        tft_schema_print_time(&d->schema, tft_data_time(d, window->entity, window->origin + h), time, sizeof time);
-        write_row(w, d->entities[window->entity].id, origin, time, h + 1, unscaled);
+            unscaled[q] = tft_scaler_undo(scaler, (double)p[i * Q + q]);
+        tft_schema_print_time(&d->schema, tft_data_time(d, window->entity, window->origin + i / O), time, sizeof time);
+        write_row(w, d->entities[window->entity].id, origin, time, i / O + 1,
+                  d->schema.inputs[d->schema.targets[i % O]].name, unscaled);
     }
     return HALAY_OK;
 }

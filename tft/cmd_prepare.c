@@ -98,7 +98,7 @@ static void print_summary(const struct tft_data *d, const struct tft_table *tabl
     for (int i = 0; i < TFT_SPLIT_COUNT; i++) {
         printf("windows %-18s %zu", tft_split_names[i], windows[i]);
         if (masked[i])
-            printf(" (%zu of %zu targets masked)", masked[i], windows[i] * d->schema.horizon);
+            printf(" (%zu of %zu targets masked)", masked[i], windows[i] * d->schema.horizon * d->schema.target_count);
         putchar('\n');
     }
     print_inputs(d, table);
@@ -114,7 +114,7 @@ static enum halay_status count_windows(struct halay_log *log, const struct tft_d
         if (status)
             return status;
         windows[i] = w.count;
-        masked[i] = w.count * d->schema.horizon - tft_windows_targets(&w);
+        masked[i] = w.count * d->schema.horizon * d->schema.target_count - tft_windows_targets(&w);
         tft_windows_fini(&w);
     }
     if (windows[TFT_TRAIN])

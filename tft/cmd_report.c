@@ -87,9 +87,10 @@ static enum halay_status draw(void *arg, size_t position, const struct tft_windo
     const struct tft_data *data = &d->scoring->data;
     struct tft_report_forecast *f = &d->report->forecasts[position];
     const struct tft_entity *e = &data->entities[w->entity];
-    const struct tft_scaler *s = tft_data_target_scaler(data, w->entity);
     const struct tft_list *q = &d->scoring->checkpoint.config.quantiles;
     size_t D = data->schema.horizon, E = data->schema.encoder, median = tft_median_of(q->values, q->count);
+    size_t O = data->schema.target_count, o = position % O; /* each shows one of the targets */
+    const struct tft_scaler *s = tft_data_target_scaler(data, w->entity, o);
     char moment[32];
 
     f->history = E < HISTORY_MAX ? E : HISTORY_MAX;
@@ -102,15 +103,17 @@ static enum halay_status draw(void *arg, size_t position, const struct tft_windo
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < f->history + D; i++) {
         size_t row = w->origin - f->history + i;
-        f->truth[i] = data->present[row] ? data->target[row] : NAN;
+        f->truth[i] = data->present[row * O + o] ? data->target[row * O + o] : NAN;
     }
     for (size_t h = 0; h < D; h++) {
-        f->low[h] = (double)p[h * q->count] * s->scale + s->shift;
-        f->middle[h] = (double)p[h * q->count + median] * s->scale + s->shift;
-        f->high[h] = (double)p[h * q->count + q->count - 1] * s->scale + s->shift;
+        const float *of_step = p + (h * O + o) * q->count;
+        f->low[h] = tft_scaler_undo(s, (double)of_step[0]);
+        f->middle[h] = tft_scaler_undo(s, (double)of_step[median]);
+        f->high[h] = tft_scaler_undo(s, (double)of_step[q->count - 1]);
     }
     tft_schema_print_time(&data->schema, tft_data_time(data, w->entity, w->origin), moment, sizeof moment);
-    snprintf(f->title, sizeof f->title, "%.100s, from %.16s", e->id, moment);
+    snprintf(f->title, sizeof f->title, "%.60s%s%.60s, from %.16s", e->id, O > 1 ? ", " : "",
+             O > 1 ? data->schema.inputs[data->schema.targets[o]].name : "", moment);
     d->report->forecast_count = position + 1;
     return HALAY_OK;
 }

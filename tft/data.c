@@ -42,14 +42,14 @@ void tft_data_order_inputs(struct tft_data *d)
 enum halay_status tft_data_array_bytes(const struct tft_data *d, size_t bytes[TFT_ARRAY_COUNT])
 {
     const size_t sizes[TFT_ARRAY_COUNT][3] = {
-        [TFT_ARRAY_TARGET] = { d->rows, 1, sizeof(double) },
+        [TFT_ARRAY_TARGET] = { d->rows, d->schema.target_count, sizeof(double) },
         [TFT_ARRAY_GAPS] = { d->gap_count, 1, sizeof(struct tft_gap) },
         [TFT_ARRAY_VALUES] = { d->rows, d->real_count, sizeof(float) },
         [TFT_ARRAY_CATEGORIES] = { d->rows, d->cat_count, sizeof(int32_t) },
         [TFT_ARRAY_STATIC_VALUES] = { d->entity_count, d->static_count, sizeof(float) },
         [TFT_ARRAY_STATIC_CODES] = { d->entity_count, d->static_cat_count, sizeof(int32_t) },
         [TFT_ARRAY_WEIGHTS] = { d->rows, (size_t)d->schema.has_weight, sizeof(float) },
-        [TFT_ARRAY_PRESENT] = { d->rows, 1, 1 },
+        [TFT_ARRAY_PRESENT] = { d->rows, d->schema.target_count, 1 },
     };
 
     for (int k = 0; k < TFT_ARRAY_COUNT; k++)
@@ -87,9 +87,9 @@ static const struct tft_scaler *scaler_of(const struct tft_data *d, size_t entit
     return &d->encoding.scalers[d->codes[entity] * d->schema.input_count + input];
 }
 
-const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity)
+const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target)
 {
-    return scaler_of(data, entity, data->schema.target);
+    return scaler_of(data, entity, data->schema.targets[target]);
 }
 
 int64_t tft_data_time(const struct tft_data *data, size_t entity, size_t row)
@@ -311,7 +311,7 @@ static enum halay_status fill_row(struct maker *m, size_t entity, size_t row, si
 {
     struct tft_data *d = m->d;
     const struct tft_series *s = m->view.series;
-    size_t columns = m->table->column_count, of_target = m->table->column_of[d->schema.target];
+    size_t columns = m->table->column_count, O = d->schema.target_count;
     int dropped = s->dropped && s->dropped[row];
     enum halay_status status = HALAY_OK;
 
@@ -327,8 +327,11 @@ static enum halay_status fill_row(struct maker *m, size_t entity, size_t row, si
             status = find_code(m, entity, d->cats[k], row, &code);
         m->categories[at * d->cat_count + k] = (int32_t)code;
     }
-    m->target[at] = s->values[row * columns + of_target];
-    m->present[at] = s->measured[row * columns + of_target];
+    for (size_t o = 0; o < O; o++) {
+        size_t column = m->table->column_of[d->schema.targets[o]];
+        m->target[at * O + o] = s->values[row * columns + column];
+        m->present[at * O + o] = s->measured[row * columns + column];
+    }
     if (d->schema.has_weight)
         m->weights[at] = (float)(s->values[row * columns + m->table->column_of[d->schema.weight]] / d->encoding.weight);
     return status;

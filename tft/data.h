@@ -3,9 +3,9 @@
  * Data: series ready for the model: scaled, in the model's order of variables, one row after the other in one block.
  *
  * It is made of a table, or mapped from a file that `prepare` wrote (htd.h); readers see no difference. Temporal reals
- * are in the model's order: observed, known, target; each row holds all of them, the target scaled like the rest; beside
- * them each row has its temporal categories: observed, known. Further there are the target in its own unit (for scores),
- * whether it was measured, and its weight. Everything is read-only once it is made, so that any thread may read it.
+ * are in the model's order: observed, known, targets; each row holds all of them, the targets scaled like the rest; beside
+ * them each row has its temporal categories: observed, known. Further there are the targets in their own units (for
+ * scores), whether each was measured, and the row's weight. Everything is read-only once it is made, so that any thread may read it.
  */
 #ifndef HALAY_TFT_DATA_H
 #define HALAY_TFT_DATA_H
@@ -37,7 +37,7 @@ struct tft_data {
     size_t *codes;     /* owned: (entities) number of each in the encoding; its entity_count if not seen there */
     size_t real_count; /* temporal reals */
     size_t reals[TFT_INPUTS_MAX]; /* the schema's inputs, by number, in the model's order */
-    size_t known_count;           /* so many of them, before the last (the target), are known ahead */
+    size_t known_count;           /* so many of them, before the targets, are known ahead */
     size_t cat_count;             /* temporal categories */
     size_t cats[TFT_INPUTS_MAX];
     size_t static_count; /* static real inputs */
@@ -45,14 +45,14 @@ struct tft_data {
     size_t static_cat_count; /* static categories */
     size_t static_cats[TFT_INPUTS_MAX];
     size_t gap_count;
-    const double *target;        /* (rows), as in the files; filled where it was missing */
+    const double *target;        /* (rows, targets), as in the files; filled where they were missing */
     const float *values;         /* (rows, reals), scaled */
     const int32_t *categories;   /* (rows, cats) codes */
     const float *static_values;  /* (entities, statics), scaled */
     const int32_t *static_codes; /* (entities, static categories) */
     const float *weights;        /* (rows) mean 1 in the training span; NULL: all 1 */
     const struct tft_gap *gaps;  /* (gaps) in order, apart from each other */
-    const uint8_t *present;      /* (rows) 1 where the target was measured */
+    const uint8_t *present;      /* (rows, targets) 1 where the target was measured */
     void *block;                 /* owned: what they lie in, if it was made here */
     void *map;                   /* owned: or the file they are mapped from */
     size_t map_bytes;
@@ -88,8 +88,8 @@ enum halay_status tft_data_array_bytes(const struct tft_data *data, size_t bytes
 void tft_data_set_arrays(const void *const arrays[TFT_ARRAY_COUNT], struct tft_data *data);
 void tft_data_get_arrays(const struct tft_data *data, const void *arrays[TFT_ARRAY_COUNT]);
 
-/* Of the data's entity: how the target was scaled. */
-const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity);
+/* Of the data's entity: how a target (by its place among them) was scaled. */
+const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target);
 
 /* The moment of a row of the block, which belongs to an entity. Rows before and after its own have one too. */
 int64_t tft_data_time(const struct tft_data *data, size_t entity, size_t row);

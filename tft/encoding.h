@@ -39,8 +39,8 @@ struct tft_encoding {
     struct tft_vocabulary *vocabularies; /* owned: (inputs) of categories that a column or a map of the id names */
 };
 
-/* Take entities out of a table that cannot be encoded, because the training span has no measured target of theirs. Says how
- * many in the summary, and in a warning. */
+/* Take entities out of a table that cannot be encoded, because the training span has no measured value of one of their
+ * targets. Says how many in the summary, and in a warning. */
 void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema *schema, struct tft_table *table);
 /* Fit the encoding on the training span of a table. */
 enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schema *schema,

@@ -382,15 +382,20 @@ enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schem
     return status;
 }
 
+/* Has each target a measured value to be scaled by? */
 static int is_trained(const struct tft_schema *schema, const struct tft_table *table, const struct tft_series *s)
 {
-    size_t low, high, columns = table->column_count, k = table->column_of[schema->target];
+    size_t low, high, columns = table->column_count;
 
     training_rows(schema, s, &low, &high);
-    for (size_t i = low; i < high; i++)
-        if (s->measured[i * columns + k] && !(s->dropped && s->dropped[i]))
-            return 1;
-    return 0;
+    for (size_t o = 0; o < schema->target_count; o++) {
+        size_t k = table->column_of[schema->targets[o]], i = low;
+        while (i < high && (!s->measured[i * columns + k] || (s->dropped && s->dropped[i])))
+            i++;
+        if (i >= high)
+            return 0;
+    }
+    return 1;
 }
 
 void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema *schema, struct tft_table *t)

@@ -12,7 +12,7 @@
 /* A share of a chunk, while it is computed. */
 struct share {
     struct tft_gather gather;
-    float *out;    /* borrowed: (windows of the share, D, Q) */
+    float *out;    /* borrowed: (windows of the share, D, O, Q) */
     size_t values; /* of one window */
 };
 
@@ -23,7 +23,7 @@ size_t tft_forecast_granules(const struct tft_model *model)
 
 static size_t window_values(const struct tft_model *model)
 {
-    return tft_model_config(model)->D * tft_model_config(model)->quantile_count;
+    return tft_model_config(model)->D * tft_model_columns(model)->targets * tft_model_config(model)->quantile_count;
 }
 
 enum halay_status tft_forecaster_init(struct tft_forecaster *f)

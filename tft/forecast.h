@@ -19,7 +19,7 @@ struct tft_forecaster {
     struct tft_workers *workers;
     struct tft_gather gather; /* which windows */
     const float *params;
-    float *chunk; /* owned: (windows of a chunk, D, Q), scaled */
+    float *chunk; /* owned: (windows of a chunk, D, O, Q), scaled */
 };
 
 /* Windows forecast at a time. */
@@ -32,7 +32,7 @@ void tft_forecaster_fini(struct tft_forecaster *forecaster);
 
 /*
  * Forecast positions [0, count) of the gather. take is called on this thread, in order, with each window's forecast: p
- * is (D, Q) in scaled units.
+ * is (D, O, Q) in scaled units.
  */
 enum halay_status tft_forecast(struct tft_forecaster *forecaster, size_t count,
                                enum halay_status (*take)(void *arg, size_t position, const struct tft_window *window,

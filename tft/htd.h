@@ -12,9 +12,9 @@
  *       32     32  for each section: offset (8), bytes (8), CRC-32 (4), kind (4), zero (8)
  *
  * Sections, each beginning on a multiple of 64: 1 meta (JSON: schema, encoding, summary, entities); then the arrays of
- * struct tft_data: 2 target (double, rows), 3 gaps (two 64-bit numbers each), 4 values (float, rows x reals), 5 categories
+ * struct tft_data: 2 targets (double, rows x targets), 3 gaps (two 64-bit numbers each), 4 values (float, rows x reals), 5 categories
  * (32-bit, rows x categories), 6 static values (float, entities x reals), 7 static codes (32-bit, entities x categories),
- * 8 weights (float, rows, or nothing), 9 present (byte, rows). All numbers are in the writer's byte order; another order,
+ * 8 weights (float, rows, or nothing), 9 present (byte, rows x targets). All numbers are in the writer's byte order; another order,
  * another version, a wrong length or checksum is an error when the file is opened.
  */
 #ifndef HALAY_TFT_HTD_H

@@ -20,6 +20,11 @@ static int hour_of(const struct tft_data *d, size_t entity, size_t row)
     return date.hour;
 }
 
+static double value_at(const struct tft_naive *naive, size_t row)
+{
+    return naive->data->target[row * naive->data->schema.target_count + naive->target];
+}
+
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -43,15 +48,16 @@ static void fit_entity(struct tft_naive *naive, size_t entity, const double *qua
     const struct tft_data *d = naive->data;
     const struct tft_entity *e = &d->entities[entity];
     size_t end = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]), total = 0;
+    size_t O = d->schema.target_count;
     double sum = 0;
 
     for (int hour = 0; hour < TFT_NAIVE_HOURS; hour++) {
         size_t n = 0;
         for (size_t i = naive->lag; i < end; i++) {
             size_t row = e->first + i;
-            if (!d->present[row] || hour_of(d, entity, row) != hour)
+            if (!d->present[row * O + naive->target] || hour_of(d, entity, row) != hour)
                 continue;
-            scratch[n] = d->target[row] - d->target[row - naive->lag];
+            scratch[n] = value_at(naive, row) - value_at(naive, row - naive->lag);
             sum += fabs(scratch[n++]);
         }
         total += n;
@@ -63,10 +69,10 @@ static void fit_entity(struct tft_naive *naive, size_t entity, const double *qua
     naive->mean_error[entity] = total ? sum / (double)total : 0;
 }
 
-enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t lag,
+enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t target, size_t lag,
                                  const double *quantiles, size_t quantile_count, struct tft_naive *naive)
 {
-    struct tft_naive n = { .data = data, .lag = lag, .quantile_count = quantile_count };
+    struct tft_naive n = { .data = data, .target = target, .lag = lag, .quantile_count = quantile_count };
     size_t longest = 1;
 
     for (size_t e = 0; e < data->entity_count; e++)
@@ -102,7 +108,7 @@ int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t row,
     if (row < d->entities[entity].first + naive->lag)
         return 0;
     hour = (size_t)hour_of(d, entity, row);
-    *plain = d->target[row - naive->lag];
+    *plain = value_at(naive, row - naive->lag);
     for (size_t q = 0; q < naive->quantile_count; q++)
         p[q] = *plain + naive->residuals[(entity * TFT_NAIVE_HOURS + hour) * naive->quantile_count + q];
     return 1;

@@ -14,13 +14,14 @@ enum { TFT_NAIVE_HOURS = 24 };
 
 struct tft_naive {
     const struct tft_data *data; /* borrowed for as long as this lives */
+    size_t target;               /* which one */
     size_t lag;                  /* steps */
     size_t quantile_count;
     double *residuals;  /* owned: (entities, hours, quantiles) */
     double *mean_error; /* owned: (entities) mean |value - value of lag before| in training */
 };
 
-enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t lag,
+enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t target, size_t lag,
                                  const double *quantiles, size_t quantile_count, struct tft_naive *naive);
 void tft_naive_fini(struct tft_naive *naive);
 

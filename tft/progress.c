@@ -149,7 +149,7 @@ static void say_evaluation(struct tft_progress *p, const struct tft_progress_eva
             char name[32];
             tft_quantile_name(e->scores->quantiles[q], name, sizeof name);
             n += snprintf(text + n, sizeof text - (size_t)n, " valid_%s=%.5f", name,
-                          tft_sums_q_risk(&e->scores->all, q));
+                          tft_scores_mean_q_risk(e->scores, e->target_count, q));
         }
     }
     snprintf(text + n, sizeof text - (size_t)n, " lr=%.3g samples_per_second=%.1f%s", e->learning_rate,
@@ -167,7 +167,9 @@ enum halay_status tft_progress_evaluation(struct tft_progress *p, const struct t
 
     if (line && e->scores) {
         json_object_set_new(line, "valid_loss", json_real(e->valid_loss));
-        json_object_set_new(line, "valid_q_risk", tft_scores_q_risk_json(e->scores, &e->scores->all));
+        json_object_set_new(line, "valid_q_risk", tft_scores_mean_q_risk_json(e->scores, e->target_count));
+        json_object_set_new(line, "valid_q_risk_by_horizon_mean",
+                            tft_scores_mean_by_horizon_json(e->scores, e->target_count));
     }
     json_t *more =
         json_pack("{sf sf sf sf sI sb}", "learning_rate", e->learning_rate, "samples_per_second", e->samples_per_second,

@@ -40,7 +40,8 @@ struct tft_progress_step {
 struct tft_progress_evaluation {
     struct tft_progress_step at;
     double train_loss, valid_loss, learning_rate, samples_per_second, comm_seconds;
-    const struct tft_scores *scores; /* NULL: no validation */
+    const struct tft_scores *scores; /* (targets); NULL: no validation */
+    size_t target_count;
     int best;
 };
 

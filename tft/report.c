@@ -171,19 +171,14 @@ static void write_risk_row(FILE *f, const char *name, const json_t *names, const
     fprintf(f, "</tr>\n");
 }
 
-static void write_risks(FILE *f, const struct tft_report *r)
+static void write_risks(FILE *f, const json_t *scores)
 {
-    const json_t *q_risk = json_object_get(r->scores, "q_risk"), *naive = json_object_get(r->scores, "naive");
+    const json_t *q_risk = json_object_get(scores, "q_risk"), *naive = json_object_get(scores, "naive");
     const char *key;
     json_t *value;
     char name[96];
 
-    fprintf(f,
-            "<h2>q-risk on the %s split</h2><p>2 &times; sum of quantile losses / sum of |y|, in the target's unit; "
-            "lower is better. "
-            "The naive forecasts have the quantiles of their own training residuals added.</p><div "
-            "class=\"wide\"><table><tr><th>forecast</th>",
-            text_at(r->scores, "split"));
+    fprintf(f, "<div class=\"wide\"><table><tr><th>forecast</th>");
     json_object_foreach((json_t *)q_risk, key, value) fprintf(f, "<th>%s</th>", key);
     fprintf(f, "</tr>\n");
     write_risk_row(f, "Temporal Fusion Transformer", q_risk, q_risk, 1);
@@ -195,10 +190,10 @@ static void write_risks(FILE *f, const struct tft_report *r)
     fprintf(f, "</table></div>\n");
 }
 
-static void write_entities(FILE *f, const struct tft_report *r)
+static void write_entities(FILE *f, const json_t *scores)
 {
-    const json_t *entities = json_object_get(r->scores, "by_entity");
-    const char *median = median_name(json_object_get(r->scores, "q_risk")), *key, *word;
+    const json_t *entities = json_object_get(scores, "by_entity");
+    const char *median = median_name(json_object_get(scores, "q_risk")), *key, *word;
     json_t *value, *number;
     size_t shown = 0;
 
@@ -225,10 +220,10 @@ static void write_entities(FILE *f, const struct tft_report *r)
         fprintf(f, "<p>The first 50 of %zu.</p>\n", json_object_size(entities));
 }
 
-static void write_horizons(FILE *f, const struct tft_report *r)
+static void write_horizons(FILE *f, const json_t *scores)
 {
-    const json_t *horizons = json_object_get(r->scores, "by_horizon"), *naive = json_object_get(r->scores, "naive");
-    const char *median = median_name(json_object_get(r->scores, "q_risk"));
+    const json_t *horizons = json_object_get(scores, "by_horizon"), *naive = json_object_get(scores, "naive");
+    const char *median = median_name(json_object_get(scores, "q_risk"));
     const json_t *daily = json_object_get(json_object_get(naive, "24"), "by_horizon");
     size_t n = json_array_size(horizons);
     double *x = calloc(3 * n + 1, sizeof *x), *y = x + n, *z = y + n;
@@ -323,6 +318,34 @@ static void write_config(FILE *f, const struct tft_report *r)
     fprintf(f, "</table></div>\n");
 }
 
+/* With several targets each has a part of its own, under its name. */
+static void write_each(FILE *f, const struct tft_report *r, void (*write)(FILE *f, const json_t *scores))
+{
+    const json_t *targets = json_object_get(r->scores, "targets");
+    const char *name;
+    json_t *scores;
+
+    if (!targets)
+        write(f, r->scores);
+    json_object_foreach((json_t *)targets, name, scores)
+    {
+        fprintf(f, "<h3>");
+        tft_html_text(f, name);
+        fprintf(f, "</h3>\n");
+        write(f, scores);
+    }
+}
+
+static void write_all_risks(FILE *f, const struct tft_report *r)
+{
+    fprintf(f,
+            "<h2>q-risk on the %s split</h2><p>2 &times; sum of quantile losses / sum of |y|, in the target's unit; "
+            "lower is better. "
+            "The naive forecasts have the quantiles of their own training residuals added.</p>",
+            text_at(r->scores, "split"));
+    write_each(f, r, write_risks);
+}
+
 void tft_report_write(FILE *f, const struct tft_report *r)
 {
     const json_t *schema = json_object_get(r->run, "schema");
@@ -335,12 +358,12 @@ void tft_report_write(FILE *f, const struct tft_report *r)
     fprintf(f, "</p>\n");
     write_cards(f, r);
     if (r->scores)
-        write_risks(f, r);
+        write_all_risks(f, r);
     write_forecasts(f, r);
     write_losses(f, r);
     if (r->scores) {
-        write_horizons(f, r);
-        write_entities(f, r);
+        write_each(f, r, write_horizons);
+        write_each(f, r, write_entities);
     }
     write_config(f, r);
     fprintf(f, "</main></body></html>\n");

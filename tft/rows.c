@@ -116,7 +116,7 @@ static int is_taken(const struct tft_collector *c, const struct source *source, 
 /* A wide file: all columns of the target's pattern that nothing else takes. */
 static enum halay_status find_entity_columns(struct tft_collector *c, struct source *source)
 {
-    const char *pattern = c->schema->inputs[c->schema->target].column;
+    const char *pattern = c->schema->inputs[c->schema->targets[0]].column;
     size_t count = tft_csv_columns(source->csv);
     enum halay_status status = HALAY_OK;
 
@@ -124,7 +124,7 @@ static enum halay_status find_entity_columns(struct tft_collector *c, struct sou
     source->entities = malloc(count * sizeof *source->entities);
     if (!source->wide || !source->entities)
         return no_memory(c);
-    source->wide_column = c->table->column_of[c->schema->target];
+    source->wide_column = c->table->column_of[c->schema->targets[0]];
     for (size_t i = 0; i < count && !status; i++) {
         const char *name = tft_csv_column_name(source->csv, i);
         if (is_taken(c, source, i) || !*name || (strcmp(pattern, name) && fnmatch(pattern, name, 0)))
@@ -170,7 +170,7 @@ static enum halay_status find_columns(struct tft_collector *c, struct source *so
     for (size_t i = 0; i < s->time_column_count && !status; i++)
         status = tft_csv_find_column(source->csv, s->time_columns[i], &source->times[i]);
     for (size_t i = 0; i < t->column_count && !status; i++)
-        if (s->id_kind == TFT_ID_HEADER && t->columns[i] == s->target)
+        if (s->id_kind == TFT_ID_HEADER && t->columns[i] == s->targets[0])
             source->columns[i] = SIZE_MAX;
         else
             status = tft_csv_find_column(source->csv, s->inputs[t->columns[i]].column, &source->columns[i]);
@@ -309,21 +309,33 @@ static enum halay_status read_cell(struct tft_collector *c, const struct source 
 
 /* ---- rows ---- */
 
+/* Is one of the targets there? */
+static int is_measured(const struct tft_collector *c, const double *values)
+{
+    const struct tft_schema *s = c->schema;
+
+    for (size_t o = 0; o < s->target_count; o++) {
+        const struct tft_input *target = &s->inputs[s->targets[o]];
+        double y = values[c->table->column_of[s->targets[o]]];
+        if (!isnan(y) && !(target->has_missing_number && y == target->missing_number))
+            return 1;
+    }
+    return 0;
+}
+
 /* Give a row to an entity, if it lies in the span. */
 static enum halay_status give_row(struct tft_collector *c, size_t entity, struct tft_row *row, const double *values,
                                   int outside)
 {
     const struct tft_schema *s = c->schema;
-    const struct tft_input *target = &s->inputs[s->target];
     struct tft_rows *e = &c->entities[entity];
-    double y = values[c->table->column_of[s->target]];
 
     if (s->time_kind == TFT_TIME_NONE) {
         row->time = e->number++;
         outside = s->has_span && (row->time < s->span[0] || row->time > s->span[1]);
         c->table->summary.rows_outside_span += (size_t)outside;
     }
-    if (!isnan(y) && !(target->has_missing_number && y == target->missing_number)) {
+    if (is_measured(c, values)) {
         e->first = row->time < e->first ? row->time : e->first;
         e->last = row->time > e->last ? row->time : e->last;
     }

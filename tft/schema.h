@@ -34,7 +34,7 @@ enum tft_split { TFT_TRAIN, TFT_VALID, TFT_TEST, TFT_SPLIT_COUNT };
 enum tft_id_kind {
     TFT_ID_COLUMN,   /* a column says */
     TFT_ID_FILENAME, /* a part of the file's name */
-    TFT_ID_HEADER,   /* each column of the target's pattern is one */
+    TFT_ID_HEADER,   /* each column of the (one) target's pattern is one */
 };
 
 /* What a row's moment is. */
@@ -92,7 +92,8 @@ struct tft_schema {
     const char *missing[TFT_MISSING_MAX + 1]; /* texts that mean "no value", ended by NULL */
     size_t input_count;
     struct tft_input inputs[TFT_INPUTS_MAX]; /* in the document's order, what is derived behind its base */
-    size_t target;                           /* number of the one target among the inputs */
+    size_t target_count;
+    size_t targets[TFT_INPUTS_MAX]; /* their numbers among the inputs, in order */
     int has_weight;
     size_t weight;                   /* number of the input with that role */
     size_t longest_lag;              /* steps, 0 without lags */

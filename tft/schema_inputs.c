@@ -319,23 +319,21 @@ static enum halay_status check_names(const struct tft_place *p, const struct tft
 
 static enum halay_status check_all(const struct tft_place *p, struct tft_schema *s)
 {
-    size_t targets = 0, known = 0, weights = 0;
+    size_t known = 0, weights = 0;
 
     for (size_t i = 0; i < s->input_count; i++) {
         const struct tft_input *input = &s->inputs[i];
-        if (input->role == TFT_INPUT_TARGET && targets++ == 0)
-            s->target = i;
+        if (input->role == TFT_INPUT_TARGET)
+            s->targets[s->target_count++] = i;
         if (input->role == TFT_INPUT_WEIGHT && weights++ == 0)
             s->weight = i;
         known += input->role == TFT_INPUT_KNOWN;
     }
     s->has_weight = weights > 0;
-    if (targets > 1) {
-        halay_error(p->log, "%s: more than one input with 'role: target' is not offered by this version", p->where);
-        return HALAY_ERR_UNSUPPORTED;
-    }
-    if (!targets)
-        return tft_place_wrong(p, "inputs", "a list with one 'role: target'");
+    if (!s->target_count)
+        return tft_place_wrong(p, "inputs", "a list with at least one 'role: target'");
+    if (s->target_count > 1 && s->id_kind == TFT_ID_HEADER)
+        return tft_place_wrong(p, "inputs", "a list with one 'role: target' where each column is an entity");
     if (weights > 1)
         return tft_place_wrong(p, "inputs", "a list with one 'role: weight' at most");
     if (!known)

@@ -99,22 +99,58 @@ json_t *tft_scores_q_risk_json(const struct tft_scores *s, const struct tft_sums
     return object;
 }
 
-static json_t *mean_by_horizon(const struct tft_scores *s)
+/* The mean over the horizons that have values. */
+static double mean_by_horizon(const struct tft_scores *s, size_t quantile)
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t h = 0; h < s->horizon; h++) {
+        sum += tft_sums_q_risk(&s->by_horizon[h], quantile);
+        n += s->by_horizon[h].n > 0;
+    }
+    return n ? sum / (double)n : 0;
+}
+
+/* {"p10": ...}, each the mean over targets of what a function says. */
+static json_t *mean_json(const struct tft_scores *s, size_t targets,
+                         double (*of)(const struct tft_scores *s, size_t quantile))
 {
     json_t *object = json_object();
 
     for (size_t q = 0; q < s->quantile_count; q++) {
         double sum = 0;
-        size_t n = 0;
         char name[32];
-        for (size_t h = 0; h < s->horizon; h++) {
-            sum += tft_sums_q_risk(&s->by_horizon[h], q);
-            n += s->by_horizon[h].n > 0;
-        }
+        for (size_t o = 0; o < targets; o++)
+            sum += of(&s[o], q);
         tft_quantile_name(s->quantiles[q], name, sizeof name);
-        json_object_set_new(object, name, json_real(n ? sum / (double)n : 0));
+        json_object_set_new(object, name, json_real(sum / (double)targets));
     }
     return object;
+}
+
+static double q_risk_of_all(const struct tft_scores *s, size_t quantile)
+{
+    return tft_sums_q_risk(&s->all, quantile);
+}
+
+double tft_scores_mean_q_risk(const struct tft_scores *s, size_t targets, size_t quantile)
+{
+    double sum = 0;
+
+    for (size_t o = 0; o < targets; o++)
+        sum += q_risk_of_all(&s[o], quantile);
+    return sum / (double)targets;
+}
+
+json_t *tft_scores_mean_q_risk_json(const struct tft_scores *s, size_t targets)
+{
+    return mean_json(s, targets, q_risk_of_all);
+}
+
+json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *s, size_t targets)
+{
+    return mean_json(s, targets, mean_by_horizon);
 }
 
 static double per_value(double sum, size_t n)
@@ -155,7 +191,7 @@ json_t *tft_scores_json(const struct tft_scores *s, const char *const *ids)
         return NULL;
     }
     put_scores(s, &s->all, object);
-    json_object_set_new(object, "q_risk_by_horizon_mean", mean_by_horizon(s));
+    json_object_set_new(object, "q_risk_by_horizon_mean", mean_json(s, 1, mean_by_horizon));
     for (size_t e = 0; e < s->entity_count; e++) {
         json_t *of_entity = json_object();
         if (of_entity && s->by_entity[e].n)
@@ -173,4 +209,47 @@ json_t *tft_scores_json(const struct tft_scores *s, const char *const *ids)
     json_object_set_new(object, "by_entity", entities);
     json_object_set_new(object, "by_horizon", horizons);
     return object;
+}
+
+/* Into `to` the mean of a value over the objects; numbers, and objects of numbers. */
+static void put_mean(json_t *to, const char *key, json_t *const *of, size_t n)
+{
+    const json_t *first = json_object_get(of[0], key);
+    const char *inner;
+    json_t *value;
+    double sum = 0;
+
+    if (json_is_object(first)) {
+        json_t *object = json_object();
+        json_object_foreach((json_t *)first, inner, value)
+        {
+            sum = 0;
+            for (size_t i = 0; i < n; i++)
+                sum += json_number_value(json_object_get(json_object_get(of[i], key), inner));
+            json_object_set_new(object, inner, json_real(sum / (double)n));
+        }
+        json_object_set_new(to, key, object);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        sum += json_number_value(json_object_get(of[i], key));
+    json_object_set_new(to, key, json_is_integer(first) ? json_integer((json_int_t)sum) : json_real(sum / (double)n));
+}
+
+json_t *tft_scores_mean_json(json_t *const *of, size_t n)
+{
+    static const char *const with_unit[] = { "mae", "rmse", "by_entity", "by_horizon", "naive", NULL };
+    json_t *mean = json_object();
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(of[0], key, value)
+    {
+        size_t i = 0;
+        while (with_unit[i] && strcmp(with_unit[i], key))
+            i++;
+        if (!with_unit[i])
+            put_mean(mean, key, of, n);
+    }
+    return mean;
 }

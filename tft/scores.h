@@ -50,9 +50,18 @@ void tft_scores_add(struct tft_scores *scores, size_t entity, size_t horizon, do
                     double naive_error);
 
 double tft_sums_q_risk(const struct tft_sums *sums, size_t quantile);
+/* Of all values of each of several targets, the mean. */
+double tft_scores_mean_q_risk(const struct tft_scores *scores, size_t targets, size_t quantile);
+/* {"p10": ...} of that, and of the means by horizon; NULL if there is no memory. */
+json_t *tft_scores_mean_q_risk_json(const struct tft_scores *scores, size_t targets);
+json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *scores, size_t targets);
 /* {"p10": ...} of some sums; NULL if there is no memory. */
 json_t *tft_scores_q_risk_json(const struct tft_scores *scores, const struct tft_sums *sums);
 /* All keys of `evaluate` that scores give; ids (entities) name the entities. NULL if there is no memory. */
 json_t *tft_scores_json(const struct tft_scores *scores, const char *const *ids);
+
+/* Of several targets' objects of tft_scores_json: the number of values, and the mean of each score that has no unit. NULL if
+ * there is no memory. */
+json_t *tft_scores_mean_json(json_t *const *of_targets, size_t targets);
 
 #endif

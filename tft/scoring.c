@@ -95,41 +95,109 @@ enum halay_status tft_scoring_forecaster(struct tft_scoring *s, const struct tft
     return tft_forecaster_init(forecaster);
 }
 
-/* The naive forecasts' scores by lag: {"24": ..., "168": ...}. */
-static enum halay_status naive_scores(struct tft_scoring *s, const struct tft_gather *gather,
-                                      struct tft_naive naive[NAIVE_LAGS], json_t *out)
+/* What is made for one evaluation. */
+struct evaluation {
+    struct tft_windows windows;
+    struct tft_forecaster forecaster;
+    struct tft_naive *naive; /* owned: (lags, targets) */
+    struct tft_evaluation_result result;
+};
+
+static enum halay_status init_naive(struct tft_scoring *s, struct evaluation *e)
 {
     const struct tft_list *quantiles = &s->checkpoint.config.quantiles;
+    size_t O = s->data.schema.target_count;
+    enum halay_status status = HALAY_OK;
 
-    for (size_t k = 0; k < NAIVE_LAGS; k++) {
-        char name[32];
-        enum halay_status status =
-            tft_naive_init(s->log, &s->data, naive_lags[k], quantiles->values, quantiles->count, &naive[k]);
-        if (status)
-            return status;
-        json_t *scores =
-            tft_evaluate_naive(s->log, gather, gather->windows->count, &naive[k], quantiles->values, quantiles->count);
-        snprintf(name, sizeof name, "%zu", naive_lags[k]);
-        if (scores)
-            json_object_set_new(out, name, scores);
+    e->naive = calloc(NAIVE_LAGS * O, sizeof *e->naive);
+    if (!e->naive) {
+        halay_error(s->log, "no memory for naive forecasts");
+        return HALAY_ERR_NO_MEMORY;
     }
-    return HALAY_OK;
+    for (size_t k = 0; k < NAIVE_LAGS * O && !status; k++)
+        status = tft_naive_init(s->log, &s->data, k % O, naive_lags[k / O], quantiles->values, quantiles->count,
+                                &e->naive[k]);
+    return status;
 }
 
-static json_t *describe(struct tft_scoring *s, enum tft_split split, size_t stride, const struct tft_windows *windows,
-                        const struct tft_evaluation_result *r, json_t *naive)
+static void fini_evaluation(struct tft_scoring *s, struct evaluation *e)
+{
+    for (size_t k = 0; e->naive && k < NAIVE_LAGS * s->data.schema.target_count; k++)
+        tft_naive_fini(&e->naive[k]);
+    free(e->naive);
+    tft_evaluation_result_fini(&e->result);
+    tft_forecaster_fini(&e->forecaster);
+    tft_windows_fini(&e->windows);
+}
+
+/* The naive forecasts' scores for a target by lag: {"24": ..., "168": ...}. */
+static json_t *describe_naive(struct tft_scoring *s, const struct evaluation *e, size_t target)
+{
+    const struct tft_list *quantiles = &s->checkpoint.config.quantiles;
+    json_t *object = json_object();
+
+    for (size_t k = 0; k < NAIVE_LAGS; k++) {
+        const struct tft_naive *naive = &e->naive[k * s->data.schema.target_count + target];
+        json_t *scores = tft_evaluate_naive(s->log, &e->forecaster.gather, e->windows.count, naive, quantiles->values,
+                                            quantiles->count);
+        char name[32];
+        snprintf(name, sizeof name, "%zu", naive_lags[k]);
+        if (scores)
+            json_object_set_new(object, name, scores);
+    }
+    return object;
+}
+
+/* All scores of a target. */
+static json_t *describe_target(struct tft_scoring *s, const struct evaluation *e, size_t target)
 {
     const char **ids = calloc(s->data.entity_count, sizeof *ids);
-    json_t *head = json_pack("{ss sI sI}", "split", tft_split_names[split], "windows", (json_int_t)windows->count,
-                             "stride", (json_int_t)stride);
-    json_t *scores = NULL;
+    json_t *scores;
 
-    for (size_t e = 0; ids && e < s->data.entity_count; e++)
-        ids[e] = s->data.entities[e].id;
-    scores = ids ? tft_scores_json(&r->scores, ids) : NULL;
+    for (size_t i = 0; ids && i < s->data.entity_count; i++)
+        ids[i] = s->data.entities[i].id;
+    scores = ids ? tft_scores_json(&e->result.scores[target], ids) : NULL;
     free(ids);
-    if (!head || !scores || json_object_update(head, scores) || json_object_set_new(head, "loss", json_real(r->loss)) ||
-        json_object_set(head, "naive", naive) || json_object_set_new(head, "step", json_integer(s->checkpoint.step))) {
+    if (scores && json_object_set_new(scores, "naive", describe_naive(s, e, target))) {
+        json_decref(scores);
+        scores = NULL;
+    }
+    return scores;
+}
+
+/* The scores of the only target, or of each under its name, and the means of those without a unit. */
+static json_t *describe_targets(struct tft_scoring *s, const struct evaluation *e)
+{
+    size_t O = s->data.schema.target_count;
+    json_t **each = O == 1 ? NULL : calloc(O, sizeof *each), *all = NULL, *by_name = json_object();
+    int ok = by_name != NULL;
+
+    if (O == 1) {
+        json_decref(by_name);
+        return describe_target(s, e, 0);
+    }
+    for (size_t o = 0; each && ok && o < O; o++) { /* the object by name owns them */
+        each[o] = describe_target(s, e, o);
+        ok = !json_object_set_new(by_name, s->data.schema.inputs[s->data.schema.targets[o]].name, each[o]);
+    }
+    if (each && ok)
+        all = tft_scores_mean_json(each, O);
+    if (all)
+        json_object_set(all, "targets", by_name);
+    json_decref(by_name);
+    free(each);
+    return all;
+}
+
+static json_t *describe(struct tft_scoring *s, enum tft_split split, size_t stride, const struct evaluation *e)
+{
+    json_t *head = json_pack("{ss sI sI}", "split", tft_split_names[split], "windows", (json_int_t)e->windows.count,
+                             "stride", (json_int_t)stride);
+    json_t *scores = describe_targets(s, e);
+
+    if (!head || !scores || json_object_update(head, scores) ||
+        json_object_set_new(head, "loss", json_real(e->result.loss)) ||
+        json_object_set_new(head, "step", json_integer(s->checkpoint.step))) {
         json_decref(head);
         head = NULL;
     }
@@ -139,35 +207,26 @@ static json_t *describe(struct tft_scoring *s, enum tft_split split, size_t stri
 
 enum halay_status tft_scoring_evaluate(struct tft_scoring *s, enum tft_split split, size_t stride, json_t **result)
 {
-    struct tft_windows windows = { 0 };
-    struct tft_naive naive[NAIVE_LAGS] = { 0 };
-    struct tft_forecaster forecaster = { 0 };
-    struct tft_evaluation_result scores = { 0 };
-    json_t *of_naive = json_object();
-    enum halay_status status = tft_windows_init(s->log, &s->data, split, stride, &windows);
+    struct evaluation e = { 0 };
+    enum halay_status status = tft_windows_init(s->log, &s->data, split, stride, &e.windows);
 
-    if (!status && !windows.count) {
+    if (!status && !e.windows.count) {
         halay_error(s->log, "the data hold no window of split '%s'", tft_split_names[split]);
         status = HALAY_ERR_FORMAT;
     }
     if (!status)
-        status = tft_scoring_forecaster(s, &windows, &forecaster);
+        status = tft_scoring_forecaster(s, &e.windows, &e.forecaster);
     if (!status)
-        status = naive_scores(s, &forecaster.gather, naive, of_naive);
+        status = init_naive(s, &e);
     if (!status)
-        status = tft_evaluate(&forecaster, windows.count, &naive[0], &scores);
+        status = tft_evaluate(&e.forecaster, e.windows.count, e.naive, &e.result);
     if (!status) {
-        *result = describe(s, split, stride, &windows, &scores, of_naive);
+        *result = describe(s, split, stride, &e);
         if (!*result) {
             halay_error(s->log, "no memory for the result");
             status = HALAY_ERR_NO_MEMORY;
         }
     }
-    tft_evaluation_result_fini(&scores);
-    tft_forecaster_fini(&forecaster);
-    for (size_t k = 0; k < NAIVE_LAGS; k++)
-        tft_naive_fini(&naive[k]);
-    json_decref(of_naive);
-    tft_windows_fini(&windows);
+    fini_evaluation(s, &e);
     return status;
 }

@@ -39,7 +39,8 @@ static enum halay_status report(struct tft_trainer *t, const struct tft_evaluati
         .learning_rate = t->adam.learning_rate,
         .samples_per_second = (double)(t->state.samples - t->said_samples) / ((double)(now - t->said_us + 1) / 1e6),
         .comm_seconds = (double)(waited - t->said_waited_us) / 1e6 / tft_pool_threads(t->pool),
-        .scores = result ? &result->scores : NULL,
+        .scores = result ? result->scores : NULL,
+        .target_count = result ? result->target_count : 0,
         .best = best,
     };
 

@@ -21,7 +21,7 @@ static int threads_of_rank(const struct tft_trainer *t)
     return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
 }
 
-/* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target. */
+/* Sampling by scale: an entity's windows are drawn in proportion to the scale of its (first) target. */
 static enum halay_status set_up_weights(struct tft_trainer *t)
 {
     t->weights = calloc(t->data->entity_count + 1, sizeof *t->weights);
@@ -31,7 +31,7 @@ static enum halay_status set_up_weights(struct tft_trainer *t)
         return HALAY_ERR_NO_MEMORY;
     }
     for (size_t e = 0; e < t->data->entity_count; e++)
-        t->weights[e] = tft_data_target_scaler(t->data, e)->scale;
+        t->weights[e] = tft_data_target_scaler(t->data, e, 0)->scale;
     for (size_t e = 0; e <= t->data->entity_count; e++)
         t->before[e] = tft_windows_before(&t->train, e);
     return HALAY_OK;

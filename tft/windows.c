@@ -153,12 +153,22 @@ struct tft_window tft_windows_get(const struct tft_windows *w, size_t number)
     };
 }
 
+/* Targets of a row that were measured. */
+static size_t measured(const struct tft_data *d, size_t row)
+{
+    size_t O = d->schema.target_count, n = 0;
+
+    for (size_t o = 0; o < O; o++)
+        n += d->present[row * O + o] != 0;
+    return n;
+}
+
 size_t tft_window_targets(const struct tft_data *data, const struct tft_window *window)
 {
     size_t n = 0;
 
     for (size_t h = 0; h < data->schema.horizon; h++)
-        n += data->present[window->origin + h] != 0;
+        n += measured(data, window->origin + h);
     return n;
 }
 
@@ -174,7 +184,7 @@ size_t tft_windows_targets(const struct tft_windows *w)
             /* windows first + k * stride <= row < first + k * stride + D */
             size_t high = row < last ? (row - first) / stride : count - 1;
             size_t low = row >= first + D ? (row - D - first) / stride + 1 : 0;
-            n += w->data->present[row] && high >= low ? high - low + 1 : 0;
+            n += high >= low ? measured(w->data, row) * (high - low + 1) : 0;
         }
     }
     return n;

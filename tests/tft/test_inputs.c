@@ -282,7 +282,7 @@ static void scales(void)
                  cases[i / 2].scale, i % 2 ? "all" : "entity");
         REQUIRE(!prepare(schema, "id,y\na,1\na,2\na,3\na,4\na,90\n", &d));
         SAME(reals(&d, 0, "y"), cases[i / 2].values);
-        double back = tft_scaler_undo(tft_data_target_scaler(&d, 0), (double)d.values[4 * d.real_count + d.real_count - 1]);
+        double back = tft_scaler_undo(tft_data_target_scaler(&d, 0, 0), (double)d.values[4 * d.real_count + d.real_count - 1]);
         CHECK(fabs(back - 90) < 1e-4, "%s: %g", cases[i / 2].scale, back);
         tft_data_fini(&d);
     }

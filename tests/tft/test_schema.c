@@ -33,7 +33,7 @@ static void example(void)
     CHECK(!strcmp(s.name, "pjm") && !strcmp(s.id_pattern, "^(.*)_hourly") && s.id_kind == TFT_ID_FILENAME && s.every.count == 3600);
     CHECK(s.has_span && s.span[0] == tft_time_from_date(2013, 6, 1, 1, 0, 0) && s.span[1] == tft_time_from_date(2018, 8, 2, 23, 0, 0));
     CHECK(s.duplicates == TFT_DUPLICATES_MEAN && s.encoder == 168 && s.horizon == 24 && s.stride == 1 && s.context_before);
-    CHECK(s.input_count == 5 && s.target == 0 && s.inputs[0].fill == TFT_FILL_INTERPOLATE && s.inputs[0].per_entity);
+    CHECK(s.input_count == 5 && s.target_count == 1 && s.targets[0] == 0 && s.inputs[0].fill == TFT_FILL_INTERPOLATE && s.inputs[0].per_entity);
     CHECK(s.inputs[3].calendar == TFT_CALENDAR_STEPS && s.inputs[4].is_category && s.inputs[4].role == TFT_INPUT_STATIC);
     CHECK(s.split_end[TFT_TEST] == tft_time_from_date(2018, 8, 3, 0, 0, 0));
     CHECK(tft_schema_split_begin(&s, TFT_VALID) == tft_time_from_date(2017, 8, 1, 0, 0, 0) && tft_schema_split_begin(&s, TFT_TRAIN) == INT64_MIN);
@@ -120,12 +120,13 @@ static void refused(void)
         { HEAD INPUTS "  w: {role: observed}\n" WINDOW SPLIT, "give one of 'column: NAME'" },
         { HEAD INPUTS "  w: {calendar: hour, role: observed}\n" WINDOW SPLIT, "'role' must be known" },
         { HEAD INPUTS "  w: {calendar: houer, role: known}\n" WINDOW SPLIT, "'calendar' must be one of" },
-        { HEAD INPUTS "  w: {column: w, role: target}\n" WINDOW SPLIT, "more than one input with 'role: target'" },
-        { HEAD "inputs:\n  hour: {calendar: hour, role: known}\n" WINDOW SPLIT, "one 'role: target'" },
+        { HEAD "inputs:\n  hour: {calendar: hour, role: known}\n" WINDOW SPLIT, "at least one 'role: target'" },
+        { "id: {columns: header}\ntime: {column: t}\nevery: 1h\n" INPUTS "  w: {column: w, role: target}\n" WINDOW SPLIT,
+          "one 'role: target' where each column is an entity" },
         { HEAD "inputs:\n  load: {column: v, role: target}\n" WINDOW SPLIT, "at least one 'role: known'" },
     };
 
-    CHECK(load(HEAD INPUTS WINDOW SPLIT) == HALAY_OK);
+    CHECK(load(HEAD INPUTS WINDOW SPLIT) == HALAY_OK && load(HEAD INPUTS "  w: {column: w, role: target}\n" WINDOW SPLIT) == HALAY_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum halay_status status = load(cases[i].text);
         CHECK(status && error_says(cases[i].says), "case %zu: %s", i, cases[i].says);

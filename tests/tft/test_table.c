@@ -123,7 +123,7 @@ static void scaled_values(void)
     make_data(&d);
     CHECK(d.real_count == 4 && d.known_count == 2 && d.static_count == 1 && d.static_cat_count == 1 && d.rows == 12);
     CHECK(d.reals[0] == 5 && d.reals[1] == 1 && d.reals[2] == 2 && d.reals[3] == 0); /* observed, known, target */
-    const struct tft_scaler *a = tft_data_target_scaler(&d, 0), *b = tft_data_target_scaler(&d, 1);
+    const struct tft_scaler *a = tft_data_target_scaler(&d, 0, 0), *b = tft_data_target_scaler(&d, 1, 0);
     CHECK(a->shift == 2 && a->scale == 1); /* 1 3 1 3 */
     CHECK(b->shift == 17.75 && b->scale == 7.25, "%g %g", b->shift, b->scale); /* 10.5 25 */
     CHECK(d.values[3] == -1 && d.values[5 * 4 + 3] == 5);

@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# A small table, made here, with two targets of unlike units, missing values and a known column: what evaluate says of it is worked
+# out again from the forecasts that predict writes and from the table itself.
+. "${top_srcdir:?}/tests/tft/shell.sh"
+halayrun=$top_builddir/launcher/halayrun
+[ -x "$halayrun" ] || halayrun=$top_builddir/halayrun
+
+# number FILE KEY...: the number under these keys of an object that evaluate wrote.
+number() {
+    file=$1
+    shift
+    awk -v path="$*" '{ match($0, /^ */); depth = RLENGTH; key = $0; sub(/^ *"/, "", key); sub(/":.*/, "", key); at[depth] = key
+        name = at[1]; for (i = 2; i <= depth; i++) name = name " " at[i]
+        if (name == path) { sub(/.*: /, ""); sub(/,$/, ""); print; exit } }' "$file"
+}
+near() {
+    echo "$2 $3" | awk '{ d = $1 - $2; exit !(NF == 2 && d * d <= 1e-10 * ($1 * $1 + 1e-12)) }' || wrong "$1: $2 and $3"
+}
+
+# Three entities of 300 hours; "heat" in hundreds with holes, "flow" in thousandths, known "price".
+rows() {
+    awk -v first="$1" -v last="$2" -v future="${3:-0}" 'BEGIN { print "t,id,heat,flow,price"; for (e = 0; e < 3; e++) for (i = first; i < last; i++) {
+        price = int(i * 7 / 5 + e) % 11
+        heat = 300 + 100 * e + 50 * sin(i / 24 * 6.2832 + e) + 3 * price + (i * 7919 % 13)
+        flow = 0.004 + 0.002 * cos(i / 12 * 6.2832) + 0.0001 * (i * 104729 % 7)
+        printf "%d,%s,%s,%s,%d\n", i, substr("abc", e + 1, 1), future || i % 17 == 3 ? "" : sprintf("%.4f", heat), future || i % 23 == 5 ? "" : sprintf("%.6f", flow), price } }' </dev/null
+}
+rows 0 300 >"$scratch/table.csv"
+cat >"$scratch/schema.yaml" <<'END'
+id: {column: id}
+time: {column: t, integer: true}
+inputs:
+  heat:  {column: heat, role: target, fill: interpolate}
+  flow:  {column: flow, role: target, fill: forward, scale: log1p-standard}
+  price: {column: price, role: known, per: all}
+  id:    {from: id, role: static, type: category}
+window: {encoder: 12, horizon: 4}
+split: {train: "< 200", valid: "< 250", test: "< 300"}
+END
+data=$scratch/table.htd
+check "prepare" "$tft" prepare --schema "$scratch/schema.yaml" "$scratch/table.csv" -o "$data"
+grep -q '^windows test  *141 (60 of 1128 targets masked)$' "$scratch/said" || wrong "windows and masked targets: $(grep windows "$scratch/said")"
+train() {
+    "$tft" train --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 --clip-mode global --epochs 2 --threads 1 \
+        --deterministic ranks --eval-every 10 "$@"
+}
+run=$scratch/run
+check "train" train --data "$data" --out "$run"
+sed 's/.*"valid_loss":\([0-9.e-]*\),.*/\1/' "$run/metrics.jsonl" | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.95 * first) }' ||
+    wrong "validation losses did not fall: $(cat "$run/metrics.jsonl")"
+grep -q '"valid_q_risk_by_horizon_mean":{"p10":' "$run/metrics.jsonl" || wrong "no q-risk by horizon in metrics.jsonl"
+
+check "evaluate" "$tft" evaluate --checkpoint "$run" --data "$data" --json "$scratch/scores.json"
+check "predict the split" "$tft" predict --checkpoint "$run" --split test "$scratch/table.csv" -o "$scratch/split.csv"
+[ "$(wc -l <"$scratch/split.csv")" -eq $((1 + 141 * 4 * 2)) ] || wrong "predict has not 141 x 4 x 2 rows"
+sed -n 2,4p "$scratch/split.csv" | cut -d, -f1-5 >"$scratch/said"
+printf 'a,249,250,1,heat\na,249,250,1,flow\na,249,251,2,heat\n' | cmp - "$scratch/said" || wrong "the order of rows: $(cat "$scratch/said")"
+# q-risk of all values and by horizon, mean absolute error and coverage, of each target; those that were measured count.
+awk -F, 'FNR == 1 { next } NR == FNR { if ($3 != "") y[$2, $1, "heat"] = $3; if ($4 != "") y[$2, $1, "flow"] = $4; next }
+    ($1, $3, $5) in y { v = y[$1, $3, $5]; split("0.1 0.5 0.9", level, " ")
+        for (k = 1; k <= 3; k++) { d = v - $(5 + k); loss = d > 0 ? level[k] * d : (level[k] - 1) * d; sum[$5, k] += loss; step[$5, k, $4] += loss }
+        a = v < 0 ? -v : v; size[$5] += a; length_[$5, $4] += a; n[$5]++; d = v - $7; error[$5] += d < 0 ? -d : d; inside[$5] += v >= $6 && v <= $8 }
+    END { split("heat flow", names, " "); for (o = 1; o <= 2; o++) { t = names[o]; line = t; for (k = 1; k <= 3; k++) line = line " " sprintf("%.12g", 2 * sum[t, k] / size[t])
+        for (k = 1; k <= 3; k++) { m = 0; for (h = 1; h <= 4; h++) m += 2 * step[t, k, h] / length_[t, h] / 4; line = line " " sprintf("%.12g", m) }
+        print line, sprintf("%.12g", error[t] / n[t]), sprintf("%.12g", inside[t] / n[t]), n[t] } }' "$scratch/table.csv" "$scratch/split.csv" >"$scratch/again"
+while read -r target p10 p50 p90 h10 h50 h90 mae inside n; do
+    # shellcheck disable=SC2086
+    for pair in "q_risk p10=$p10" "q_risk p50=$p50" "q_risk p90=$p90" "q_risk_by_horizon_mean p10=$h10" "q_risk_by_horizon_mean p50=$h50" \
+        "q_risk_by_horizon_mean p90=$h90" "mae=$mae" "coverage_p10_p90=$inside" "values=$n"; do
+        near "$target ${pair%=*}" "$(number "$scratch/scores.json" targets $target ${pair%=*})" "${pair#*=}"
+        pass
+    done
+done <"$scratch/again"
+[ "$(wc -l <"$scratch/again")" -eq 2 ] || wrong "not two targets"
+near "the mean of the targets" "$(number "$scratch/scores.json" q_risk p50)" "$(awk '{ s += $3 / 2 } END { printf "%.12g", s }' "$scratch/again")"
+[ -n "$(number "$scratch/scores.json" targets flow naive 24 plain p50)" ] || wrong "no naive forecast of the second target"
+[ -z "$(number "$scratch/scores.json" mae)" ] || wrong "an error in no unit"
+check "report" "$tft" report --run "$run" --data "$data" -o "$scratch/page.html"
+grep -q '<h3>flow</h3>' "$scratch/page.html" || wrong "the page has not the second target"
+
+if [ -x "$halayrun" ]; then
+    check "train on two ranks" "$halayrun" -np 2 "$tft" train --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 \
+        --clip-mode global --epochs 2 --threads 1 --deterministic ranks --eval-every 10 --data "$data" --out "$scratch/two"
+    check "the same bits on two ranks" cmp "$run/model.safetensors" "$scratch/two/model.safetensors"
+    check "predict on two ranks" "$halayrun" -np 2 "$tft" predict --checkpoint "$run" --split test "$scratch/table.csv" -o "$scratch/two.csv"
+    check "the same forecasts on two ranks" cmp "$scratch/split.csv" "$scratch/two.csv"
+fi
+finish
