@@ -368,13 +368,9 @@ static int is_withdrawn(const struct halay_coll *c)
 {
     const struct state *s = c->state;
 
-    for (int i = 0; i < nodes_of(c)->locals; i++) {
-        if (!s->local[i].in)
-            continue;
-        uint32_t closed = atomic_load_explicit(c->channel->closed[nodes_of(c)->rank[i]], memory_order_acquire);
-        if (closed && closed != HALAY_ERR_CLOSED)
+    for (int i = 0; i < nodes_of(c)->locals; i++)
+        if (s->local[i].in && shared_is_abandoned(c, nodes_of(c)->rank[i]))
             return 1;
-    }
     return 0;
 }
 

@@ -180,13 +180,6 @@ static void take_own(struct halay_coll *c)
     coll_advanced(c);
 }
 
-static int is_withdrawn(const struct halay_coll *c, int rank)
-{
-    uint32_t closed = atomic_load_explicit(c->channel->closed[rank], memory_order_acquire);
-
-    return closed && closed != HALAY_ERR_CLOSED;
-}
-
 /* 0: not there yet, or the giver has given up: the next look at the peers finds out. */
 static int take_from(struct halay_coll *c, int rank, struct halay_span span)
 {
@@ -195,12 +188,12 @@ static int take_from(struct halay_coll *c, int rank, struct halay_span span)
 
     if (!data && !shared_has_reached(&shared_area(c, rank)->filled, s->base + s->taken + 1))
         return 0;
-    if (is_withdrawn(c, rank))
+    if (shared_is_abandoned(c, rank))
         return 0;
     data = data ? data + (span.start - c->starts[rank]) * c->element : slot_place(c, rank, c->t->rank, s->taken);
     memcpy(coll_out(c) + span.start * c->element, data, span.length * c->element);
     halay_full_fence(); /* the copy before the look */
-    return !is_withdrawn(c, rank);
+    return !shared_is_abandoned(c, rank);
 }
 
 /* One part of chunk `taken`. */

@@ -15,10 +15,11 @@
  *
  * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory; a farewell
  * by message to those who share none, in a group of some ranks: of all ranks, the transport's own "has left" tells them when
- * the world is closed), everything under way is taken
- * back, and then we wait for peers that are writing into our memory at this moment: they finish one bounded piece and see
- * the flag before the next (shared.h). Who only reads there is not waited for: it looks at the flag after its copy, and
- * does not take what may have changed meanwhile (shared_copy.c). So a buffer is its owner's again when end returns.
+ * the world is closed), everything under way is taken back, and then we wait for peers that are writing into our memory at
+ * this moment: they finish one bounded piece and see the flag before the next (shared.h). Who only reads there is not waited
+ * for: it looks at the flag after its copy, and does not take what may have changed meanwhile (shared_copy.c). So a buffer is
+ * its owner's again when end returns. With the cause stands of which collectives this rank has done its part: peers that are
+ * still in one of those go on, and have its result.
  */
 #include "collectives/shared.h"
 #include "base/clock.h"
@@ -191,7 +192,8 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
     group->under_way &= ~bit;
     if (status != HALAY_OK) {
         c->channel->is_taken = 0;
-        halay_group_fail(group, status); /* the others have started it and would wait for us */
+        group->started--;                    /* without us */
+        halay_group_fail(group, status, -1); /* the others have started it and would wait for us */
     }
     return status;
 }
@@ -255,7 +257,7 @@ static void publish_flag(struct halay_group *group, const struct halay_last_word
     struct halay_area *area = flags_area(group, group->t->rank);
 
     area->culprit = words->culprit;
-    area->started = words->started;
+    area->finished = words->finished;
     atomic_store_explicit(&area->closed, words->status, memory_order_seq_cst);
     halay_full_fence(); /* before the owner writes into its buffers again: shared_copy.c looks at closed after a copy */
     for (int r = 0; r < group->t->size; r++)
@@ -263,10 +265,21 @@ static void publish_flag(struct halay_group *group, const struct halay_last_word
             group->shared->ops->notify(group->shared, halay_world_shared_rank(group->world, number_of(group, r)));
 }
 
+/* The first collective of which this rank has not done its part. */
+static uint64_t first_unfinished(const struct halay_group *group)
+{
+    uint64_t first = group->started;
+
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        if (is_under_way(group, k) && group->channels[k].coll.number < first)
+            first = group->channels[k].coll.number;
+    return first;
+}
+
 /* Where peers look: a flag in shared memory, a message to those that share none. */
 static void publish_end(struct halay_group *group, enum halay_status status, int culprit)
 {
-    const struct halay_last_words words = { (uint32_t)status, culprit, group->started };
+    const struct halay_last_words words = { (uint32_t)status, culprit, first_unfinished(group) };
 
     if (group->shared)
         publish_flag(group, &words);
@@ -298,9 +311,9 @@ static void close_group(struct halay_group *group, enum halay_status status, int
         wait_until_quiet(group);
 }
 
-void halay_group_fail(struct halay_group *group, enum halay_status status)
+void halay_group_fail(struct halay_group *group, enum halay_status status, int culprit)
 {
-    close_group(group, status, -1);
+    close_group(group, status, culprit);
 }
 
 void halay_group_leave(struct halay_group *group)
@@ -313,11 +326,11 @@ void halay_group_leave(struct halay_group *group)
 
 /* ---- peers ---- */
 
-/* A rank that left after `started` collectives has done its part of those. */
-static int is_missed(const struct halay_group *group, uint64_t started)
+/* Does anything under way lack a rank whose last words these are? */
+static int is_missed(const struct halay_group *group, const struct halay_last_words *words)
 {
     for (int k = 0; k < HALAY_CHANNELS; k++)
-        if (is_under_way(group, k) && group->channels[k].coll.number >= started)
+        if (is_under_way(group, k) && group->channels[k].coll.number >= words->finished)
             return 1;
     return 0;
 }
@@ -331,41 +344,45 @@ static int has_ended(const struct halay_group *group, int rank, struct halay_las
     if (!closed)
         return 0;
     const struct halay_area *area = flags_area(group, rank);
-    *words = (struct halay_last_words){ closed, area->culprit, area->started };
+    *words = (struct halay_last_words){ closed, area->culprit, area->finished };
     return 1;
 }
 
-/* Has anybody given up, or left while something is expected of it? */
-static void check_ends(struct halay_group *group)
+/* Of `rank`, which is missed. */
+static void report_end(const struct halay_group *group, int rank, const struct halay_last_words *words)
+{
+    struct halay_log *log = group->world->log;
+    int who = number_of(group, rank), culprit = number_of(group, words->culprit);
+
+    if (words->status == HALAY_ERR_CLOSED)
+        halay_error(log, "rank %d has left after %llu collectives", who, (unsigned long long)words->finished);
+    else if (words->culprit == rank)
+        halay_error(log, "rank %d has given up: %s", who, halay_status_string((enum halay_status)words->status));
+    else
+        halay_error(log, "rank %d is lost, says rank %d", culprit, who);
+}
+
+/* Has anybody ended its group while something that is under way here lacks it? What it did its part of completes. everybody:
+ * who has given up is one in any case. */
+static void check_ends(struct halay_group *group, int everybody)
 {
     struct halay_last_words words;
 
     if (group->end)
         halay_group_end_listen(group->end, group->world->data);
     for (int r = 0; r < group->t->size && group->status == HALAY_OK; r++) {
-        if (r == group->t->rank || !has_ended(group, r, &words))
+        if (r == group->t->rank || !has_ended(group, r, &words) ||
+            !(is_missed(group, &words) || (everybody && words.status != HALAY_ERR_CLOSED)))
             continue;
-        if (words.status != HALAY_ERR_CLOSED) {
-            int culprit = words.culprit;
-            if (culprit == r)
-                halay_error(group->world->log, "rank %d has given up: %s", number_of(group, r),
-                            halay_status_string((enum halay_status)words.status));
-            else
-                halay_error(group->world->log, "rank %d is lost, says rank %d", number_of(group, culprit),
-                            number_of(group, r));
-            close_group(group, HALAY_ERR_PEER, culprit);
-        } else if (is_missed(group, words.started)) {
-            halay_error(group->world->log, "rank %d has left after %llu collectives", number_of(group, r),
-                        (unsigned long long)words.started);
-            close_group(group, HALAY_ERR_PEER, r);
-        }
+        report_end(group, r, &words);
+        close_group(group, HALAY_ERR_PEER, words.status == HALAY_ERR_CLOSED ? r : words.culprit);
     }
 }
 
 void halay_group_lost(struct halay_group *group, int rank)
 {
     if (group->status == HALAY_OK)
-        check_ends(group);
+        check_ends(group, 1);
     close_group(group, HALAY_ERR_PEER, rank); /* unless it is closed now */
 }
 
@@ -373,24 +390,24 @@ void halay_group_lost(struct halay_group *group, int rank)
 static void transport_failed(struct halay_group *group, enum halay_status status)
 {
     if (status == HALAY_ERR_PEER)
-        check_ends(group);
+        check_ends(group, 1);
     close_group(group, status, status == HALAY_ERR_PEER ? group->t->failed_peer : -1); /* unless it is closed now */
 }
 
-static int has_left_in_peace(const struct halay_group *group, int rank)
+static int has_done_its_part(const struct halay_group *group, int rank)
 {
     struct halay_last_words words;
 
-    return has_ended(group, rank, &words) && words.status == HALAY_ERR_CLOSED && !is_missed(group, words.started);
+    return has_ended(group, rank, &words) && !is_missed(group, &words);
 }
 
-void halay_group_check(struct halay_group *group)
+static void look_at_peers(struct halay_group *group, int everybody)
 {
     int rank = -1;
 
     if (group->status != HALAY_OK)
         return;
-    check_ends(group);
+    check_ends(group, everybody);
     if (group->status != HALAY_OK)
         return;
     enum halay_status status = group->t->ops->progress(group->t);
@@ -399,13 +416,23 @@ void halay_group_check(struct halay_group *group)
         return;
     }
     status = check_peers(group, &rank);
-    if (status != HALAY_OK && !has_left_in_peace(group, rank)) {
+    if (status != HALAY_OK && !has_done_its_part(group, rank)) {
         close_group(group, status, rank);
         return;
     }
     rank = halay_group_find_stopped(group);
     if (rank >= 0)
         close_group(group, HALAY_ERR_PEER, rank);
+}
+
+void halay_group_check(struct halay_group *group)
+{
+    look_at_peers(group, 0);
+}
+
+void halay_group_check_everybody(struct halay_group *group)
+{
+    look_at_peers(group, 1);
 }
 
 /* ---- progress ---- */

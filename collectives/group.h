@@ -49,13 +49,15 @@ int halay_group_can_start(const struct halay_group *group);
  * before and after its last look. */
 unsigned long halay_group_work(const struct halay_group *group);
 
-/* Close the group with this status: collectives under way end with it, peers get HALAY_ERR_PEER. */
-void halay_group_fail(struct halay_group *group, enum halay_status status);
+/* Close the group with this status: collectives under way end with it. Peers get HALAY_ERR_PEER in those, and in what they
+ * start later; what this rank has completed, they complete. culprit: the rank of the group that they are to blame, -1: this
+ * one. */
+void halay_group_fail(struct halay_group *group, enum halay_status status, int culprit);
 
 /* The same with HALAY_ERR_PEER: that rank of the group is lost, unless somebody's word names another one. */
 void halay_group_lost(struct halay_group *group, int rank);
 
-/* Look at the peers: closes the group if one is dead or has given up. */
+/* Look at the peers: closes the group if one is dead, or if one that has given up or left is missed by what is under way. */
 void halay_group_check(struct halay_group *group);
 
 /* The first cause's status, HALAY_OK while the group lives; *rank: the peer it names, or -1. */

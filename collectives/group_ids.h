@@ -36,7 +36,7 @@ struct halay_group_witness {
 struct halay_last_words {
     uint32_t status;
     int32_t culprit;  /* the member that is to blame, or -1 */
-    uint64_t started; /* how many collectives it has taken part in */
+    uint64_t finished; /* it has done its part of the collectives with lower numbers: they need it no more */
 };
 
 /* One that does not. */

@@ -363,7 +363,7 @@ static enum halay_status making_create(struct halay_group *parent, const int *ra
     enum halay_status status = a ? making_init(a, parent, ranks, count, rank) : HALAY_ERR_NO_MEMORY;
     if (status != HALAY_OK) {
         halay_group_making_end(a);
-        halay_group_fail(parent, status); /* the other members would wait for us */
+        halay_group_fail(parent, status, -1); /* the other members would wait for us */
         return status;
     }
     a->mine = open_transport(a->world, a->members, count, rank, &t);
@@ -413,7 +413,7 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
     }
     for (unsigned polls = 0; (status = halay_group_making_progress(a, group)) == HALAY_IN_PROGRESS; polls++) {
         if (polls % CHECK_EVERY == CHECK_EVERY - 1)
-            halay_group_check(parent);
+            halay_group_check_everybody(parent);
         halay_world_drive(a->world);
         pause_a_while(polls);
     }

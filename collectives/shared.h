@@ -7,7 +7,8 @@
  *     128      filled: chunks that this rank has put into its slots
  *     256      done: chunks that this rank has reduced, or copied
  *     384      barrier: how many this rank has come to
- *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left
+ *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left; and of
+ *              how many collectives it has done its part
  *     640      busy: this rank is touching memory of others
  *     768      generation (channel 0's area): how often this rank has given up the group's id (group_ids.h)
  *     896      taken: chunks of results that this rank has copied out of everybody's slots (hierarchical)
@@ -58,7 +59,7 @@ struct halay_area {
     _Alignas(128) _Atomic uint64_t barrier;
     _Alignas(128) _Atomic uint32_t closed; /* 0, or a status; HALAY_ERR_CLOSED: left in peace */
     int32_t culprit;                       /* the rank that is to blame */
-    uint64_t started;                      /* left in peace: after that many collectives */
+    uint64_t finished;                     /* it has done its part of collectives with lower numbers */
     _Alignas(128) _Atomic uint32_t busy;
     _Alignas(128) _Atomic uint32_t generation;
     _Alignas(128) _Atomic uint64_t taken;
@@ -176,6 +177,14 @@ static inline enum halay_status shared_reach_failed(struct halay_coll *c, int ra
     return HALAY_ERR_FORMAT;
 }
 
+/* Has that rank ended its group without having done its part of c, so that its buffers may be anything by now? The next look
+ * at the peers finds out why. */
+static inline int shared_is_abandoned(const struct halay_coll *c, int rank)
+{
+    return atomic_load_explicit(c->channel->closed[rank], memory_order_seq_cst) &&
+           c->group->channels[0].areas[rank]->finished <= c->number;
+}
+
 /* Between these two this rank may write into the memory of others: enter returns 0 if one of them has given up, who then
  * waits in close only for those that are between. (busy, then closed, here; closed, then busy, there: both in the one
  * order of sequentially consistent operations, so that at least one side sees the other.) */
@@ -183,7 +192,7 @@ static inline int shared_enter(struct halay_coll *c)
 {
     atomic_exchange_explicit(&shared_mine(c)->busy, 1, memory_order_seq_cst);
     for (int r = 0; r < c->t->size; r++)
-        if (atomic_load_explicit(c->channel->closed[r], memory_order_seq_cst)) {
+        if (r != c->t->rank && shared_is_abandoned(c, r)) {
             atomic_store_explicit(&shared_mine(c)->busy, 0, memory_order_release);
             return 0;
         }

@@ -17,7 +17,7 @@
  *
  *     giver   closed = status; fence; writes into its row        taker   copies the row; fence; closed ? not taken
  *
- * If the copy saw any of those writes, the look sees the status. Who left in peace has been taken from before.
+ * If the copy saw any of those writes, the look sees the status.
  */
 #include "collectives/shared_copy.h"
 #include "base/fence.h"
@@ -207,13 +207,9 @@ static int is_withdrawn(const struct halay_coll *c)
 {
     const struct shared_copy *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++) {
-        if (r == c->t->rank || !chunk_of(s, &s->giver[r], s->taken).length)
-            continue;
-        uint32_t closed = atomic_load_explicit(c->channel->closed[r], memory_order_acquire);
-        if (closed && closed != HALAY_ERR_CLOSED)
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank && chunk_of(s, &s->giver[r], s->taken).length && shared_is_abandoned(c, r))
             return 1;
-    }
     return 0;
 }
 

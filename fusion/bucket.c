@@ -260,7 +260,7 @@ static void fail_group(struct halay_process_set *set, enum halay_status status)
     int rank = -1;
 
     if (status == HALAY_ERR_PEER) {
-        halay_group_fail(set->group, status); /* if it is not closed yet: nothing moves until the cause is known */
+        halay_group_fail(set->group, status, -1); /* if it is not closed yet: nothing moves until the cause is known */
         halay_group_status(set->group, &rank);
         rank = rank >= 0 && set->ranks ? set->ranks[rank] : rank;
         if (rank < 0)

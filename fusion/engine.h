@@ -356,8 +356,8 @@ enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct 
 void halay_process_sets_abandon(struct halay_context *ctx);
 /* Driver only: may it be done now? */
 int halay_process_sets_may_change(struct halay_context *ctx, const struct halay_request *request);
-/* Driver only: close the groups of all sets, with the context's status. */
-void halay_process_sets_fail(struct halay_context *ctx);
+/* Driver only: close the groups of all sets, with the context's status. culprit: whom others are to blame, -1: this rank. */
+void halay_process_sets_fail(struct halay_context *ctx, int culprit);
 /* Driver only: look at the peers; HALAY_OK if the groups of all sets live. */
 void halay_process_sets_check(struct halay_context *ctx);
 enum halay_status halay_process_sets_status(const struct halay_context *ctx);

@@ -4,7 +4,7 @@
  *
  * Every rank that finds a cause says so: to the coordinator, who passes it on, or as the coordinator to all. A rank that
  * died tells nobody; each of the others finds out by itself (halay_world_check_peers, the transport). The group is closed,
- * so that peers in the middle of a collective with this rank get out of it.
+ * so that peers in the middle of a collective with this rank get out of it; what this rank has completed, they complete.
  *
  * A rank that is gone, and has neither died nor said that it leaves, went because of something that another one knows, whose
  * word may come later than the closed group or connection. It is waited for, WORD_US and a sleep at most, so that the first
@@ -65,10 +65,11 @@ static void tell_others(struct halay_context *ctx, enum halay_status status, int
     halay_link_flush(ctx->link);
 }
 
-static void close_group(struct halay_context *ctx)
+/* culprit: whom the others are to blame, -1: this rank. */
+static void close_group(struct halay_context *ctx, int culprit)
 {
     ctx->is_draining = 0;
-    halay_process_sets_fail(ctx);
+    halay_process_sets_fail(ctx, culprit);
     halay_buckets_abandon(ctx);
     end_all(ctx);
 }
@@ -76,7 +77,7 @@ static void close_group(struct halay_context *ctx)
 void halay_engine_drained(struct halay_context *ctx)
 {
     ctx->is_draining = 0;
-    halay_process_sets_fail(ctx);
+    halay_process_sets_fail(ctx, -1); /* nobody misses this rank in what it has completed */
     end_all(ctx); /* what could not even be started */
 }
 
@@ -84,7 +85,7 @@ static void fail(struct halay_context *ctx, enum halay_status status, int rank, 
 {
     if (ctx->status != HALAY_OK) {
         if (ctx->is_draining)
-            close_group(ctx);
+            close_group(ctx, rank);
         return;
     }
     pthread_mutex_lock(&ctx->lock);
@@ -106,7 +107,7 @@ static void fail(struct halay_context *ctx, enum halay_status status, int rank, 
     if (ctx->is_draining)
         end_all(ctx);
     else
-        close_group(ctx);
+        close_group(ctx, rank);
 }
 
 void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int rank, const char *format, ...)

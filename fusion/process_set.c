@@ -148,11 +148,11 @@ void halay_process_set_ranks(const struct halay_process_set *set, int *ranks)
 
 /* ---- all of them; driver only ---- */
 
-void halay_process_sets_fail(struct halay_context *ctx)
+void halay_process_sets_fail(struct halay_context *ctx, int culprit)
 {
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         if (set->group)
-            halay_group_fail(set->group, ctx->status);
+            halay_group_fail(set->group, ctx->status, halay_process_set_rank_of(set, culprit));
 }
 
 void halay_process_sets_check(struct halay_context *ctx)

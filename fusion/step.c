@@ -36,12 +36,24 @@ int halay_engine_is_pending(const struct halay_context *ctx)
            (ctx->coordinator && halay_coordinator_waiting(ctx->coordinator));
 }
 
+/* What still completes may lack somebody else. */
+static void look_after_rest(struct halay_context *ctx)
+{
+    if (ctx->now_us - ctx->checked_us < CHECK_US)
+        return;
+    ctx->checked_us = ctx->now_us;
+    halay_process_sets_check(ctx);
+    halay_buckets_progress(ctx);
+}
+
 /* Who is dead, who is silent, what stalls. */
 static void look_after(struct halay_context *ctx)
 {
     const struct halay_config *config = &ctx->world->config;
     int rank = -1;
 
+    if (ctx->is_draining)
+        look_after_rest(ctx);
     if (ctx->status != HALAY_OK || ctx->is_done)
         return;
     if (ctx->size > 1 && halay_world_check_peers(ctx->world, &rank) != HALAY_OK) {

@@ -68,7 +68,8 @@ struct halay_fake_hub {
     uint64_t random;             /* state of the delays; 0: none; guarded by lock */
     _Atomic int killed;          /* -1, or a rank; relaxed, it publishes nothing */
     struct fake_message **sends; /* owned: [sender * size + receiver], oldest first; guarded by lock */
-    unsigned char *dropped;      /* owned: [sender * size + receiver]; guarded by lock */
+    unsigned char *dropped;      /* owned: [sender * size + receiver]; guarded by lock, as is the next */
+    unsigned char *stuck;        /* owned: the same */
     struct fake_rank *ranks;     /* owned: size of them */
     int *node;                   /* owned, or NULL; set once before the ranks open */
     int has_topology; /* guarded by lock, as is what follows */
@@ -339,6 +340,8 @@ static enum halay_status receive_all_locked(struct fake_transport *self)
     for (struct halay_transfer *in = self->receives, *next; in; in = next) {
         struct fake_message **link = queue_find(queue_of(hub, in->peer, self->base.rank), in->tag);
         next = in->next;
+        if (hub->stuck[in->peer * hub->size + self->base.rank])
+            continue;
         if (*link && !(*link)->held) {
             if ((status = receive_locked(self, in, link)) != HALAY_OK)
                 return status;
@@ -733,8 +736,9 @@ enum halay_status halay_fake_hub_create(int size, struct halay_fake_hub **out)
     hub->caps = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS;
     hub->sends = calloc(n * n, sizeof *hub->sends);
     hub->dropped = calloc(n * n, sizeof *hub->dropped);
+    hub->stuck = calloc(n * n, sizeof *hub->stuck);
     hub->ranks = calloc(n, sizeof *hub->ranks);
-    enum halay_status status = hub->sends && hub->dropped && hub->ranks ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = hub->sends && hub->dropped && hub->stuck && hub->ranks ? HALAY_OK : HALAY_ERR_NO_MEMORY;
     for (int r = 0; r < size && status == HALAY_OK; r++)
         status = rank_init(&hub->ranks[r]);
     if (status != HALAY_OK) {
@@ -759,6 +763,7 @@ void halay_fake_hub_destroy(struct halay_fake_hub *hub)
     free(hub->gather);
     free(hub->node);
     free(hub->ranks);
+    free(hub->stuck);
     free(hub->dropped);
     free(hub->sends);
     pthread_cond_destroy(&hub->gathered);
@@ -827,6 +832,19 @@ void halay_fake_hub_drop(struct halay_fake_hub *hub, int from, int to)
     pthread_mutex_lock(&hub->lock);
     hub->dropped[from * hub->size + to] = 1;
     pthread_mutex_unlock(&hub->lock);
+}
+
+void halay_fake_hub_hold(struct halay_fake_hub *hub, int from, int to, int is_held)
+{
+    pthread_mutex_lock(&hub->lock);
+    hub->stuck[from * hub->size + to] = is_held != 0;
+    pthread_mutex_unlock(&hub->lock);
+    bell_ring(&hub->ranks[to].bell);
+}
+
+int halay_fake_hub_has_left(struct halay_fake_hub *hub, int rank)
+{
+    return atomic_load_explicit(&hub->ranks[rank].has_left, memory_order_acquire) != HERE;
 }
 
 int halay_fake_hub_killed(struct halay_fake_hub *hub)

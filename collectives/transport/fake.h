@@ -42,6 +42,10 @@ const int *halay_fake_hub_nodes(const struct halay_fake_hub *hub);
 void halay_fake_hub_kill(struct halay_fake_hub *hub, int rank);
 /* Messages from one rank to the other are lost from now on: sent, and never received. */
 void halay_fake_hub_drop(struct halay_fake_hub *hub, int from, int to);
+/* Messages from one rank to the other are kept back until further notice (is_held), or arrive again; order is kept. */
+void halay_fake_hub_hold(struct halay_fake_hub *hub, int from, int to, int is_held);
+/* Nonzero if the rank has closed its transport. */
+int halay_fake_hub_has_left(struct halay_fake_hub *hub, int rank);
 /* The rank that was killed, or -1. */
 int halay_fake_hub_killed(struct halay_fake_hub *hub);
 

@@ -445,6 +445,39 @@ static void body_leave_early(struct rank_run *run)
     CHECK(halay_allreduce(run->ctx, "later", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
 }
 
+/* Rank 2 has its result, leaves, and all know it, while rank 1 has not even heard that it may start: it takes from rank 0
+ * what it needs, and both have the result, too. */
+static void body_leave_meanwhile(struct rank_run *run)
+{
+    struct halay_request *part, *left = NULL;
+    float data[4] = { 1, 2, 3, 4 }, sum = 1;
+    char text[100];
+
+    if (run->rank == 0)
+        halay_fake_hub_hold(run->hub, 0, 1, 1);
+    else
+        memset(data, 0, sizeof data);
+    CHECK(halay_broadcast_async(run->ctx, "part", data, 4, HALAY_F32, 0, &part) == HALAY_OK);
+    if (run->rank == 0) { /* who leaves is missed */
+        CHECK(halay_allreduce_async(run->ctx, "left", NULL, &sum, 1, HALAY_F32, HALAY_SUM, &left) == HALAY_OK);
+        while (!halay_fake_hub_has_left(run->hub, 2))
+            CHECK(halay_wait(part, 1) == HALAY_ERR_TIMEOUT);
+        for (int i = 0; i < 150; i++) /* looks at the peers are rare */
+            CHECK(halay_wait(part, 1) == HALAY_ERR_TIMEOUT);
+        halay_fake_hub_hold(run->hub, 0, 1, 0);
+    }
+    CHECK(halay_wait(part, -1) == HALAY_OK && data[3] == 4, "rank %d: '%s'", run->rank, halay_request_text(part));
+    halay_request_free(part);
+    if (run->rank == 2)
+        return;
+    if (left) {
+        CHECK(halay_wait(left, 20000) == HALAY_ERR_PEER && says_left(halay_request_text(left), 2));
+        halay_request_free(left);
+    }
+    CHECK(halay_allreduce(run->ctx, "later", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+    CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && says_left(text, 2), "'%s'", text);
+}
+
 static void body_die(struct rank_run *run)
 {
     int victim = *(int *)run->arg;
@@ -748,6 +781,7 @@ int main(void)
             run_case("leave completing", sizes[s], delay * 85, &(struct rank_run){ .body = body_leave_completing, .arg = &calls });
             CHECK(calls == sizes[s], "%d of %d completed", calls, sizes[s]);
         }
+    run_case("leave meanwhile", 3, 0, &(struct rank_run){ .body = body_leave_meanwhile, .expected = "has left" });
     run_case("stall", 3, 0, &(struct rank_run){ .body = body_stall, .configure = configure_stall, .expected = "'late'" });
     run_case("silence", 3, 0, &(struct rank_run){ .body = body_silence, .configure = configure_silence, .expected = "" });
     run_case("compute", 2, 0, &(struct rank_run){ .body = body_compute, .configure = configure_silence });
