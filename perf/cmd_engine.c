@@ -20,7 +20,7 @@ static const char *const versus_words[] = { "none", "mpi", NULL };
 
 struct options {
     int model, buffers, versus; /* model: of perf_model_words */
-    long iterations, steps;
+    long iterations, period_us, steps;
     double idle_seconds, compute_ms;
     const char *transport, *json;
 };
@@ -47,6 +47,8 @@ static int parse(struct run *run, int argc, char **argv, int *exit_status)
         { 0, "buffers", PERF_WORD, &o->buffers, "memory that ranks of a host share, or the program's own (shared)",
           "KIND", 0, 0, buffers_words },
         { 'n', "iterations", PERF_LONG, &o->iterations, "submissions of the one tensor (500)", "N", 1, 1000000, NULL },
+        { 0, "every", PERF_LONG, &o->period_us, "from one submission of it to the next (4000)", "US", 300, 10000000,
+          NULL },
         { 's', "steps", PERF_LONG, &o->steps, "steps of the model (200, fewer if it is large)", "N", 1, 1000000, NULL },
         { 0, "compute", PERF_REAL, &o->compute_ms, "also compute that long in each step, between submissions (0)", "MS",
           0, 3600000, NULL },
@@ -60,7 +62,7 @@ static int parse(struct run *run, int argc, char **argv, int *exit_status)
         { 0, NULL, PERF_FLAG, NULL, NULL, NULL, 0, 0, NULL },
     };
 
-    *o = (struct options){ .iterations = 500, .idle_seconds = 3 };
+    *o = (struct options){ .iterations = 500, .period_us = 4000, .idle_seconds = 3 };
     return perf_parse(&run->environment, &perf_engine_command, table, argc, argv, exit_status);
 }
 
@@ -77,10 +79,11 @@ static enum halay_status start(struct run *run)
         return status;
     run->is_open = 1;
     run->engine.bucket_bytes = run->environment.config.fusion_threshold;
-    if (o->versus && perf_versus_check(&run->versus, run->engine.rank, run->engine.size,
-                                       &(struct perf_call){ .collective = PERF_ALLREDUCE, .count = 1, .dtype = HALAY_F32,
-                                                            .op = HALAY_SUM },
-                                       run->text, sizeof run->text))
+    if (o->versus &&
+        perf_versus_check(
+            &run->versus, run->engine.rank, run->engine.size,
+            &(struct perf_call){ .collective = PERF_ALLREDUCE, .count = 1, .dtype = HALAY_F32, .op = HALAY_SUM },
+            run->text, sizeof run->text))
         return HALAY_ERR_CONFIG;
     run->engine.mpi = run->versus.mpi;
     if (run->engine.rank == 0 && o->json)
@@ -126,17 +129,30 @@ static void report_latency(struct run *run, const char *key, const char *what, d
 
 static enum halay_status latency(struct run *run)
 {
+    static const struct {
+        enum halay_status (*measure)(struct perf_engine *, enum perf_driver, long, double *);
+        enum perf_driver driver;
+        int is_apart; /* asleep before each */
+        const char *key, *what;
+    } rows[] = {
+        { perf_engine_latency, PERF_BACKGROUND, 1, "latency_us", "one cached tensor of 4 KB, engine asleep:" },
+        { perf_engine_floor, PERF_BACKGROUND, 1, "floor_us", "  two bare threads and a futex:" },
+        { perf_engine_latency, PERF_DRIVEN, 1, "driven_latency_us", "the same, driven by who waits for it:" },
+        { perf_engine_floor, PERF_DRIVEN, 1, "driven_floor_us", "  bare threads:" },
+        { perf_engine_latency, PERF_DRIVEN, 0, "hot_latency_us", "driven, one right after the other:" },
+        { perf_engine_floor, PERF_DRIVEN, 0, "hot_floor_us", "  bare threads:" },
+    };
     double *seconds = malloc((size_t)run->options.iterations * sizeof *seconds);
+    enum halay_status status = seconds ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
-    if (!seconds)
-        return HALAY_ERR_NO_MEMORY;
-    enum halay_status status = perf_engine_latency(&run->engine, PERF_BACKGROUND, run->options.iterations, seconds);
-    if (status == HALAY_OK) {
-        report_latency(run, "latency_us", "one cached tensor of 4 KB, engine asleep:", seconds);
-        status = perf_engine_latency(&run->engine, PERF_DRIVEN, run->options.iterations, seconds);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == HALAY_OK; i++) {
+        run->engine.period_us = rows[i].is_apart ? run->options.period_us : 0;
+        status = rows[i].measure(&run->engine, rows[i].driver, run->options.iterations, seconds);
+        if (status == HALAY_OK)
+            report_latency(run, rows[i].key, rows[i].what, seconds);
+        else if (status == HALAY_ERR_UNSUPPORTED)
+            status = HALAY_OK; /* no floor over several hosts */
     }
-    if (status == HALAY_OK)
-        report_latency(run, "driven_latency_us", "the same, driven by who waits for it:", seconds);
     free(seconds);
     return status;
 }
@@ -170,8 +186,8 @@ static void report_versus(struct run *run, const struct perf_step *step)
         if (run->prints)
             printf("%-46s %9.3f ms a step, %.2f times ours\n", name, step->seconds[row] * 1e3, ratio);
         if (list)
-            json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "name", name, "step_ms", step->seconds[row] * 1e3,
-                                                  "ratio", ratio));
+            json_array_append_new(
+                list, json_pack("{s:s, s:f, s:f}", "name", name, "step_ms", step->seconds[row] * 1e3, "ratio", ratio));
     }
     if (list)
         json_object_set_new(run->report, "versus", list);
@@ -204,9 +220,10 @@ static enum halay_status model(struct run *run)
     if (status != HALAY_OK)
         return status;
     if (run->prints)
-        printf("%-46s %9.3f ms a step, %.3f ms of it after the last submission; %zu tensors, %zu bytes, %.0f messages\n",
-               m->what, step.seconds[PERF_STEP_ENGINE] * 1e3, step.exposed_seconds * 1e3, step.tensors, step.bytes,
-               step.messages);
+        printf(
+            "%-46s %9.3f ms a step, %.3f ms of it after the last submission; %zu tensors, %zu bytes, %.0f messages\n",
+            m->what, step.seconds[PERF_STEP_ENGINE] * 1e3, step.exposed_seconds * 1e3, step.tensors, step.bytes,
+            step.messages);
     if (run->report) {
         json_object_set_new(run->report, "model", json_string(m->name));
         json_object_set_new(run->report, "step_ms", json_real(step.seconds[PERF_STEP_ENGINE] * 1e3));
@@ -275,9 +292,10 @@ const struct perf_command perf_engine_command = {
     .synopsis = "[OPTION]...",
     .notes =
         "Start it with halayrun or mpirun. The tensor is registered and known to the engine, which sleeps before each\n"
-        "submission; its end is seen by a callback on the engine's thread, then by a thread that waits and\n"
-        "drives. A model's gradients are all submitted, last layers first, then all waited for. MPI reduces them\n"
-        "one by one, and as buckets that lie in one piece already. With --compute they are also submitted one by\n"
-        "one as a program computes them; what that hides of the communication is told.\n",
+        "submission; its end is seen by a callback on the engine's thread, then by a thread that waits and drives.\n"
+        "Below each is what bare threads take on this machine at this moment. A model's gradients are all submitted,\n"
+        "last layers first, then all waited for. MPI reduces them one by one, and as buckets that lie in one piece\n"
+        "already. With --compute they are also submitted one by one as a program computes them; what that hides of the\n"
+        "communication is told.\n",
     .run = run_engine,
 };

@@ -10,6 +10,7 @@
 #include "perf/output.h"
 #include "perf/perf_mpi.h"
 #include <stddef.h>
+#include <stdint.h>
 
 struct perf_engine {
     struct halay_context *context; /* owned */
@@ -19,6 +20,7 @@ struct perf_engine {
     size_t bucket_bytes;                  /* what the engine fuses at most */
     const struct halay_perf_mpi_ops *mpi; /* borrowed; NULL: no comparison */
     struct perf_progress *progress; /* borrowed; NULL on ranks that don't show any */
+    int64_t period_us;              /* from one submission of the small tensor to the next; 0: one right after the other */
 };
 
 enum halay_status perf_engine_open(struct perf_engine *engine, const char *transport, int is_shared);
@@ -31,13 +33,24 @@ enum halay_status perf_engine_worst(struct perf_engine *engine, double *values, 
 enum halay_status perf_engine_alloc(struct perf_engine *engine, size_t bytes, void **out);
 void perf_engine_free(struct perf_engine *engine, void *ptr); /* NULL is allowed */
 
+/* The small tensor. */
+enum { PERF_SMALL_BYTES = 4096 };
+
+/* A moment a little ahead, the same on all ranks of a host. */
+enum halay_status perf_engine_agree_on_start(struct perf_engine *engine, int64_t *start_us);
+/* Sleep until shortly before the moment, then spin. */
+void perf_wait_until(int64_t moment_us);
+
 /* Who moves the data of the one tensor: the background thread, woken from its sleep, whose callback is the end; or the
  * thread that submitted, in halay_wait. */
 enum perf_driver { PERF_BACKGROUND, PERF_DRIVEN };
 
-/* Seconds from submission to completion of one registered 4 KB tensor: seconds[i] is the slowest rank's of the i-th. */
+/* Seconds from submission to completion of the registered small tensor: seconds[i] is the slowest rank's of the i-th. */
 enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driver driver, long iterations,
                                       double *seconds);
+
+/* The same by a bare program, on this machine, now. HALAY_ERR_UNSUPPORTED over several hosts. */
+enum halay_status perf_engine_floor(struct perf_engine *engine, enum perf_driver driver, long iterations, double *seconds);
 
 /* Processor time of this process in percent of one core, the worst rank's, while nothing is submitted. */
 enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, double *percent);

@@ -4,14 +4,15 @@
  *
  * Latency of a sleeping engine means that everybody sleeps before each submission, and that all ranks submit at the
  * same moment: what one rank waits for another that comes late is not the engine's. So rank 0 names a moment of the
- * clock that all processes of a host share, submission i is PERIOD_US * i later, and each rank sleeps until shortly
+ * clock that all processes of a host share, submission i is i periods later, and each rank sleeps until shortly
  * before and spins the rest, as the timer's slack is more than what is measured:
  *
  *     submitting thread   ....sleeps........spins.|submit|..sleeps on a semaphore......
  *     engine's thread     ....sleeps..............|woken |agrees, reduces, calls back.|..sleeps....
  *                                                 <------- measured ------------------>
  *
- * The period is much longer than any wait spins, so the engines are asleep by then.
+ * The period is longer than any wait spins, so the engines are asleep by then. How long decides how cold their code and data
+ * are: what a sleeping virtual processor had in its caches is another's in the meantime.
  */
 #include "base/clock.h"
 #include "perf/engine.h"
@@ -22,7 +23,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { ELEMENTS = 1024, PERIOD_US = 4000, SPIN_US = 150, START_US = 20000, WARMUP = 10, TIMEOUT_MS = 60000 };
+enum { ELEMENTS = PERF_SMALL_BYTES / sizeof(float), SPIN_US = 150, START_US = 20000, WARMUP = 10, TIMEOUT_MS = 60000 };
 
 /* The end of a submission, as the callback saw it. */
 struct completion {
@@ -47,8 +48,7 @@ static void wait_completion(struct completion *c)
         continue;
 }
 
-/* Sleep, then spin until the moment. */
-static void wait_until(int64_t moment_us)
+void perf_wait_until(int64_t moment_us)
 {
     int64_t left = moment_us - SPIN_US - halay_now_us();
 
@@ -61,8 +61,7 @@ static void wait_until(int64_t moment_us)
         continue;
 }
 
-/* A moment a little ahead, the same on all ranks. */
-static enum halay_status agree_on_start(struct perf_engine *engine, int64_t *start_us)
+enum halay_status perf_engine_agree_on_start(struct perf_engine *engine, int64_t *start_us)
 {
     int64_t moment = halay_now_us() + START_US;
 
@@ -104,7 +103,7 @@ static enum halay_status repeat(struct perf_engine *engine, enum perf_driver dri
     struct completion c = { .status = HALAY_OK };
     double warm = 0, expected = (double)engine->size * (engine->size + 1) / 2;
     int64_t start_us = 0;
-    enum halay_status status = agree_on_start(engine, &start_us);
+    enum halay_status status = perf_engine_agree_on_start(engine, &start_us);
 
     if (sem_init(&c.done, 0, 0))
         return HALAY_ERR_SYSTEM;
@@ -114,7 +113,7 @@ static enum halay_status repeat(struct perf_engine *engine, enum perf_driver dri
         perf_progress_show(engine->progress, "latency, %s: %ld of %ld",
                            driver == PERF_BACKGROUND ? "engine asleep" : "driven by the waiter", i < 0 ? 0 : i,
                            iterations);
-        wait_until(start_us + (i + WARMUP) * (int64_t)PERIOD_US);
+        perf_wait_until(start_us + (i + WARMUP) * engine->period_us);
         double *slot = i < 0 ? &warm : &seconds[i];
         status = driver == PERF_BACKGROUND ? submit_to_background(tensor, &c, slot) : submit_and_drive(tensor, slot);
         engine->wrong |= status == HALAY_OK && ((double)data[0] != expected || (double)data[ELEMENTS - 1] != expected);
@@ -170,7 +169,7 @@ enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, d
 
     if (status != HALAY_OK)
         return status;
-    wait_until(halay_now_us() + SETTLE_US);
+    perf_wait_until(halay_now_us() + SETTLE_US);
     double wall = perf_now(), used = processor_seconds();
     struct timespec t = { .tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
     while (nanosleep(&t, &t) && errno == EINTR)

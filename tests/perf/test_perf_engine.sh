@@ -9,7 +9,7 @@ expect 0 "$perf" engine -n 3 --idle 0.1 --json "$json"
 says out 'median'
 says out '^idle engine:'
 holds "$json" op=engine ranks=1 buffers=shared latency_us.p50=positive latency_us.p99=positive \
-    driven_latency_us.p50=positive driven_latency_us.p99=positive idle_cpu_percent=number step_ms=absent model=absent
+    driven_latency_us.p50=positive driven_latency_us.p99=positive hot_latency_us.p50=positive floor_us.p50=positive driven_floor_us.p99=positive hot_floor_us.p50=positive idle_cpu_percent=number step_ms=absent model=absent
 
 for buffers in shared private; do
     expect 0 "$halayrun" -np 2 "$perf" engine -n 5 --idle 0.1 --model many-small -s 3 --buffers $buffers --json "$json"
