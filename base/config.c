@@ -440,7 +440,7 @@ static void note_strangers(struct halay_log *log)
     }
 }
 
-enum halay_status halay_config_load(struct halay_log *log, struct halay_config *config)
+enum halay_status halay_config_load_rest(struct halay_log *log, struct halay_config *config)
 {
     struct halay_config loaded = { 0 };
     enum halay_status first = HALAY_OK;
@@ -456,14 +456,23 @@ enum halay_status halay_config_load(struct halay_log *log, struct halay_config *
         first = load_stall_disable(log, &loaded);
     if (first == HALAY_OK)
         first = check_rank(log, &loaded);
-    if (first != HALAY_OK) {
-        halay_config_fini(&loaded);
-        return first;
-    }
     find_mpi_launcher(&loaded);
-    note_strangers(log);
+    if (first == HALAY_OK)
+        note_strangers(log);
     *config = loaded;
-    return HALAY_OK;
+    return first;
+}
+
+enum halay_status halay_config_load(struct halay_log *log, struct halay_config *config)
+{
+    struct halay_config loaded;
+
+    enum halay_status status = halay_config_load_rest(log, &loaded);
+    if (status == HALAY_OK)
+        *config = loaded;
+    else
+        halay_config_fini(&loaded);
+    return status;
 }
 
 void halay_config_fini(struct halay_config *config)

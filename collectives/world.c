@@ -62,11 +62,9 @@ static enum halay_status configure(struct halay_world *world, const struct halay
     static const char *const bootstraps[] = { "auto", "self", "store", "mpi", NULL };
     static const char *const transports[] = { "auto", "shm", "mpi", "ucx", NULL };
 
-    enum halay_status status = halay_config_load(world->log, &world->config);
-    if (status != HALAY_OK)
-        return status;
+    enum halay_status status = halay_config_load_rest(world->log, &world->config);
     world->log->level = world->config.log_level;
-    if (options)
+    if (options && status == HALAY_OK)
         status = override(world->log, "bootstrap", options->bootstrap, bootstraps, &world->config.bootstrap);
     if (options && status == HALAY_OK)
         status = override(world->log, "transport", options->transport, transports, &world->config.transport);
@@ -218,27 +216,36 @@ static enum halay_status boot_open(struct halay_world *world, const struct halay
 
 /* ---- together ---- */
 
-/* Everybody says how it went. Mine if it is an error, else the first error of another rank. */
-static enum halay_status agree(struct halay_world *world, enum halay_status mine)
+enum halay_status halay_world_agree(struct halay_world *world, enum halay_status mine, int *wanted)
 {
-    int32_t status = (int32_t)mine, *all = calloc((size_t)world->size, sizeof *all);
+    struct said {
+        int32_t status, wants;
+    } said = { (int32_t)mine, *wanted != 0 }, *all = calloc((size_t)world->size, sizeof *all);
 
     if (!all)
         return HALAY_ERR_NO_MEMORY;
     enum halay_status result =
-        world->boot->ops->allgather(world->boot, &status, sizeof status, all, world->config.start_timeout_ms);
+        world->boot->ops->allgather(world->boot, &said, sizeof said, all, world->config.start_timeout_ms);
     if (mine != HALAY_OK)
         result = mine;
     for (int r = 0; r < world->size && result == HALAY_OK; r++) {
-        if (all[r] == HALAY_OK)
+        *wanted |= all[r].wants;
+        if (all[r].status == HALAY_OK)
             continue;
-        result = (enum halay_status)all[r];
+        result = (enum halay_status)all[r].status;
         /* Where a transport is not to be had another is tried; other errors end the start. */
         halay_log_write(world->log, result == HALAY_ERR_UNSUPPORTED ? HALAY_LOG_INFO : HALAY_LOG_ERROR,
                         "rank %d cannot go on: %s", r, halay_status_string(result));
     }
     free(all);
     return result;
+}
+
+static enum halay_status agree(struct halay_world *world, enum halay_status mine)
+{
+    int wanted = 0;
+
+    return halay_world_agree(world, mine, &wanted);
 }
 
 /* Nobody can be told that somebody is missing: those who are there find out by themselves. */
@@ -425,13 +432,22 @@ enum halay_status halay_world_open_control(struct halay_world *world)
 
 /* ---- open and close ---- */
 
-static enum halay_status world_fill(struct halay_world *world, const struct halay_world_options *options)
+/* A rank whose settings are wrong still meets the others, so that they need not wait for it. */
+static enum halay_status open_boot(struct halay_world *world, const struct halay_world_options *options)
 {
     enum halay_status status = configure(world, options);
-    if (status == HALAY_OK)
-        status = host_create(world);
-    if (status == HALAY_OK)
-        status = boot_open(world, options);
+    enum halay_status opened = host_create(world);
+
+    if (opened == HALAY_OK)
+        opened = boot_open(world, options);
+    if (opened == HALAY_OK)
+        return agree(world, status);
+    return status != HALAY_OK ? status : opened;
+}
+
+static enum halay_status world_fill(struct halay_world *world, const struct halay_world_options *options)
+{
+    enum halay_status status = open_boot(world, options);
     if (status == HALAY_OK)
         status = find_peers(world);
     if (status == HALAY_OK)

@@ -69,6 +69,11 @@ enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, st
  * there is nothing to do. */
 enum halay_status halay_world_open_control(struct halay_world *world);
 
+/* Every rank says how it went (mine), and whether it wants something; then each knows whether any does (*wanted). Returns mine if it
+ * is an error, else the first error of another rank, whose number is logged. Over the bootstrap: may block until all have
+ * come, at most HALAY_START_TIMEOUT. */
+enum halay_status halay_world_agree(struct halay_world *world, enum halay_status mine, int *wanted);
+
 /* HALAY_OK, or HALAY_ERR_PEER with *rank set once a peer is known to be dead. Cheap: looks at the operating system at most
  * every millisecond of `now_us` (base/clock.h). */
 enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);

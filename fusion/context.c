@@ -171,6 +171,28 @@ static enum halay_status read_join_average(const char *word, enum halay_join_ave
     return HALAY_OK;
 }
 
+/* A rank that cannot go on after all says so: the others do not wait for it. Owns world. */
+static enum halay_status start(struct halay_world *world, const struct halay_options *how, struct halay_context **out)
+{
+    struct halay_context *ctx = NULL;
+    int are_sets = 0;
+
+    enum halay_status status = halay_context_create(world, &ctx);
+    if (status == HALAY_OK)
+        status = halay_process_sets_read_static(ctx, how->process_sets, how->process_set_count, &are_sets);
+    if (status != HALAY_ERR_TIMEOUT && status != HALAY_ERR_PEER) /* else somebody is missing, on all ranks */
+        status = halay_world_agree(world, status, &are_sets);
+    if (status == HALAY_OK && are_sets)
+        status = halay_process_sets_create_static(ctx, how->process_sets, how->process_set_count);
+    if (status == HALAY_OK)
+        *out = ctx;
+    else if (ctx)
+        halay_fini(ctx);
+    else
+        halay_world_close(world);
+    return status;
+}
+
 static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
                               struct halay_context **out)
 {
@@ -201,18 +223,7 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
         return status;
     if (how.join_average)
         world->config.join_average = average;
-    struct halay_context *ctx;
-    status = halay_context_create(world, &ctx);
-    if (status != HALAY_OK) {
-        halay_world_close(world);
-        return status;
-    }
-    status = halay_process_sets_create_static(ctx, how.process_sets, how.process_set_count);
-    if (status != HALAY_OK)
-        halay_fini(ctx);
-    else
-        *out = ctx;
-    return status;
+    return start(world, &how, out);
 }
 
 enum halay_status halay_init(const struct halay_options *options, struct halay_context **out)

@@ -342,8 +342,12 @@ int halay_process_set_rank_of(const struct halay_process_set *set, int rank);
 struct halay_process_set *halay_process_set_by_number(struct halay_context *ctx, int number);
 /* Its ranks, for people: "[0,3]". Cut to size. */
 void halay_process_set_print_ranks(const struct halay_process_set *set, char *text, size_t size);
-/* Those that halay_init makes: the program's, and the configuration's. Blocks until all ranks have asked for the same, at most
- * HALAY_START_TIMEOUT; nothing if there are none. */
+/* Those that halay_init makes: the program's, and the configuration's. Find out whether there are any (*wanted), and whether they
+ * can be read: HALAY_ERR_CONFIG, HALAY_ERR_ARGUMENT. */
+enum halay_status halay_process_sets_read_static(struct halay_context *ctx, const struct halay_rank_list *lists,
+                                                 size_t count, int *wanted);
+/* Make them. Every rank of the job calls it if any wants some: who wants none says so, and disagrees. Blocks until all ranks
+ * have asked, at most HALAY_START_TIMEOUT. */
 enum halay_status halay_process_sets_create_static(struct halay_context *ctx, const struct halay_rank_list *lists,
                                                    size_t count);
 /* Driver only: a request on which all ranks agree is in line. Sets that it makes exist from now on, since members that are

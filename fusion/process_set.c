@@ -435,6 +435,17 @@ static const char *lists_fault(const struct halay_rank_list *lists, size_t count
     return NULL;
 }
 
+static enum halay_status fault_of(struct halay_context *ctx, const struct halay_rank_list *lists, size_t count,
+                                  size_t more)
+{
+    const char *why =
+        more < HALAY_WORDS_MAX ? lists_fault(lists, count, HALAY_WORDS_MAX - 1 - more) : "more than 8000 ranks";
+
+    if (why)
+        halay_error(ctx->log, "process sets: %s", why);
+    return why ? HALAY_ERR_ARGUMENT : HALAY_OK;
+}
+
 /* One call for several sets: those of the lists, then those of the text, which parses. *number: of the first one. */
 static enum halay_status create_all(struct halay_context *ctx, const struct halay_rank_list *lists, size_t count,
                                     const char *text, int timeout_ms, int *number)
@@ -443,12 +454,9 @@ static enum halay_status create_all(struct halay_context *ctx, const struct hala
 
     if (text)
         halay_set_words_parse(text, NULL, &more);
-    const char *why =
-        more < HALAY_WORDS_MAX ? lists_fault(lists, count, HALAY_WORDS_MAX - 1 - more) : "more than 8000 ranks";
-    if (why) {
-        halay_error(ctx->log, "process sets: %s", why);
-        return HALAY_ERR_ARGUMENT;
-    }
+    enum halay_status status = fault_of(ctx, lists, count, more);
+    if (status != HALAY_OK)
+        return status;
     for (size_t i = 0; i < count; i++)
         most += 1 + lists[i].count;
     size_t *words = malloc((most + more) * sizeof *words);
@@ -460,24 +468,30 @@ static enum halay_status create_all(struct halay_context *ctx, const struct hala
     if (text)
         halay_set_words_parse(text, words + at, &more);
     sort_ranks(words, at + more);
-    enum halay_status status = ask(ctx, words, at + more, timeout_ms, number);
+    status = ask(ctx, words, at + more, timeout_ms, number);
     free(words);
     return status;
+}
+
+enum halay_status halay_process_sets_read_static(struct halay_context *ctx, const struct halay_rank_list *lists,
+                                                 size_t count, int *wanted)
+{
+    const char *text = ctx->world->config.process_sets;
+    size_t words = 0;
+
+    *wanted = count || text;
+    if (!text || !halay_set_words_parse(text, NULL, &words))
+        return fault_of(ctx, lists, count, words);
+    halay_error(ctx->log, "HALAY_PROCESS_SETS: '%.100s' is no list of ranks; write for example 0,1;2-5", text);
+    return HALAY_ERR_CONFIG;
 }
 
 enum halay_status halay_process_sets_create_static(struct halay_context *ctx, const struct halay_rank_list *lists,
                                                    size_t count)
 {
-    const char *text = ctx->world->config.process_sets;
-    size_t words;
+    const struct halay_config *config = &ctx->world->config;
 
-    if (text && halay_set_words_parse(text, NULL, &words)) {
-        halay_error(ctx->log, "HALAY_PROCESS_SETS: '%.100s' is no list of ranks; write for example 0,1;2-5", text);
-        return HALAY_ERR_CONFIG;
-    }
-    if (!count && !text)
-        return HALAY_OK;
-    return create_all(ctx, lists, count, text, ctx->world->config.start_timeout_ms, NULL);
+    return create_all(ctx, lists, count, config->process_sets, config->start_timeout_ms, NULL);
 }
 
 enum halay_status halay_process_set_create(struct halay_context *ctx, const int *ranks, size_t count,

@@ -11,7 +11,7 @@ enum { RANK_MAX = 1 << 20 }; /* so that a range is no way to take all memory */
 
 static void print_sets(const uint64_t *words, size_t count, char *text, size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "makes");
+    size_t used = (size_t)snprintf(text, size, count > 1 ? "makes" : "makes none");
 
     for (size_t at = 1, left = 0, is_first = 1; at < count && used < size; at++) {
         if (!left) {

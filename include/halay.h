@@ -73,8 +73,9 @@ struct halay_options {
  * Join the job: started by halayrun or mpirun, it finds the other ranks; started alone, it is a job of one rank. Blocks
  * until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is initialised by
  * this call if it was not, and stays up after halay_fini. May be called again after halay_fini.
- * Process sets that are asked for are made before it returns, which all ranks must ask for alike (HALAY_ERR_MISMATCH,
- * HALAY_ERR_ARGUMENT; HALAY_ERR_TIMEOUT if others ask for none).
+ * Process sets that are asked for are made before it returns, which all ranks must ask for alike (HALAY_ERR_MISMATCH, also if
+ * others ask for none; HALAY_ERR_ARGUMENT). A rank that cannot go on, because of a setting for example, ends the start of all
+ * with its error; the log of the others says which rank it is.
  * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED, HALAY_ERR_SYSTEM,
  * HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER (a rank died meanwhile).
  */

@@ -7,7 +7,8 @@
  * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
  * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank is
  * killed while the others wait for a tensor 'w' that it never submits. stop: it is stopped instead, and the stall limit ends the
- * job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall report, who comes last. endless, idle: all-reduces without end,
+ * job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall report, who comes last. unlike: three ranks that are configured so that they cannot start together.
+ * endless, idle: all-reduces without end,
  * or none, until a peer is lost.
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with a
  * store of its own; without it the environment (mpirun, halayrun) says who this is.
@@ -196,6 +197,58 @@ static void observe(void)
     halay_fini(ctx);
 }
 
+struct unlike {
+    const char *variable, *values[3]; /* of each rank; NULL: not set */
+    enum halay_status status;
+    const char *text; /* in the log of every rank but `speaker`, who says more */
+    int speaker;      /* -1: nobody */
+};
+
+static void collect(void *arg, enum halay_log_level level, const char *line)
+{
+    char *text = arg;
+    size_t used = strlen(text);
+
+    (void)level;
+    snprintf(text + used, 4000 - used, "%s\n", line);
+}
+
+static void start_unlike(int rank, const struct unlike *u)
+{
+    char text[4000] = "";
+    struct halay_options options = { .struct_size = sizeof options, .log = collect, .log_arg = text };
+    struct halay_context *ctx;
+
+    if (u->values[rank])
+        REQUIRE(!setenv(u->variable, u->values[rank], 1));
+    enum halay_status status = halay_init(&options, &ctx);
+    CHECK(status == u->status, "rank %d, %s: %s\n%s", rank, u->variable, halay_status_string(status), text);
+    CHECK(rank == u->speaker ? strstr(text, u->variable) != NULL : strstr(text, u->text) != NULL, "rank %d, %s:\n%s",
+          rank, u->variable, text);
+    if (status == HALAY_OK)
+        halay_fini(ctx);
+    unsetenv(u->variable);
+}
+
+/* Nobody waits until HALAY_START_TIMEOUT: all hear at once what is wrong, and who. */
+static void run_unlike(void)
+{
+    static const char sets[] = "HALAY_PROCESS_SETS", says_config[] = "rank 1 cannot go on: ";
+    static const struct unlike cases[] = {
+        { sets, { "0,1", NULL, NULL }, HALAY_ERR_MISMATCH, "rank 1 makes none, rank 0 makes [0,1]", -1 },
+        { sets, { NULL, NULL, "0-2" }, HALAY_ERR_MISMATCH, "rank 2 makes [0,1,2], rank 0 makes none", -1 },
+        { sets, { "0,1", "0,1;1,2", "0,1" }, HALAY_ERR_MISMATCH, "rank 1 makes [0,1] [1,2], rank 0 makes [0,1]", -1 },
+        { sets, { NULL, "none", NULL }, HALAY_ERR_CONFIG, says_config, 1 },
+        { "HALAY_FUSION_THRESHOLD", { NULL, "much", NULL }, HALAY_ERR_CONFIG, says_config, 1 },
+        { "HALAY_THREAD_AFFINITY", { NULL, "99999", NULL }, HALAY_ERR_CONFIG, says_config, 1 },
+        { sets, { "0,1", "1,0", "0-1" }, HALAY_OK, "", -1 },
+    };
+    int rank = atoi(getenv("HALAY_RANK"));
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        start_unlike(rank, &cases[i]);
+}
+
 static void run_again(uint64_t seed)
 {
     for (int i = 0; i < 3; i++) {
@@ -362,6 +415,10 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
         *what == 'a' ? run_again(seed) : observe();
         return test_failed != 0;
     }
+    if (!strcmp(what, "unlike")) {
+        run_unlike();
+        return test_failed != 0;
+    }
     if (!strcmp(what, "often") || !strcmp(what, "two")) {
         if (*what == 'o')
             run_often();
@@ -425,8 +482,8 @@ static int spawn(int n, const char *layout, const char *what, uint64_t seed)
             exit(be_rank(what, layout, seed));
         }
     while ((rank = spawn_wait(&s, &status)) >= 0) {
-        int failed = WIFEXITED(status) ? WEXITSTATUS(status)
-                                       : WTERMSIG(status) != SIGKILL || !loses(what) || rank != n - 1;
+        int failed =
+            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || !loses(what) || rank != n - 1;
         if (s.left == 1 && !strcmp(what, "stop"))
             kill(s.pids[n - 1], SIGKILL);
         if (failed && (!result || result == SKIP))
@@ -446,7 +503,7 @@ int main(int argc, char **argv)
     if (argc <= at || n < 0 || n > RANKS_MAX || (layout && strlen(layout) != (size_t)n)) {
         fprintf(stderr, "usage: job [--spawn N [--nodes LAYOUT]] schedules | deterministic | die | leave | again | "
                         "often | two | fork | "
-                        "flight | stop | observe | endless | idle [SEED]\n");
+                        "flight | stop | observe | unlike | endless | idle [SEED]\n");
         return 99;
     }
     /* Ranks that mpirun starts are given the seed: they must have the same. */
