@@ -8,13 +8,13 @@
  * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank is
  * killed while the others wait for a tensor 'w' that it never submits. stop: it is stopped instead, and the stall limit ends the
  * job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall report, who comes last. unlike: three ranks that are configured so that they cannot start together.
- * endless, idle: all-reduces without end,
+ * making: the last of four ranks is killed while the group of a process set is made. endless, idle: all-reduces without end,
  * or none, until a peer is lost.
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with a
  * store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/clock.h"
-#include "halay.h"
+#include "fusion/engine.h"
 #include "tests/fusion/random.h"
 #include "tests/fusion/schedule.h"
 #include "tests/spawn.h"
@@ -310,6 +310,100 @@ static void run_often(void)
     CHECK(end.mappings <= warm.mappings + ROUNDS / 2, "%d mappings became %d", warm.mappings, end.mappings);
 }
 
+/* A thread of the program asks for a process set, which is an answer or an error by itself. */
+struct asking {
+    struct halay_context *ctx;
+    struct halay_process_set *set;
+    enum halay_status status;
+    _Atomic int is_done;
+};
+
+static _Atomic int *is_blocked; /* shared by the ranks of spawn: rank 1's engine does not go on */
+
+static void *ask_for_set(void *arg)
+{
+    static const int ranks[] = { 1, 2, 3 };
+    struct asking *a = arg;
+
+    while (halay_rank(a->ctx) == 0 && !*is_blocked) /* so that the set is not made before */
+        poll(NULL, 0, 1);
+    a->status = halay_process_set_create(a->ctx, ranks, 3, &a->set);
+    a->is_done = 1;
+    return NULL;
+}
+
+/* Keeps the engine of rank 1, who leads the making, from going on with it until the victim is dead. */
+static void block_until_dead(void *arg, enum halay_status status, const char *text)
+{
+    int64_t deadline = halay_deadline_us(30000);
+
+    (void)status, (void)text;
+    *is_blocked = 1;
+    while (!kill((pid_t) * (int *)arg, 0) && !halay_deadline_passed(deadline))
+        poll(NULL, 0, 1);
+}
+
+/* Once the making has begun the last rank is killed; it cannot end, since rank 1, who leads it, does not go on. Rank 1 has asked
+ * for the set before it blocks: what it says comes in order. */
+static void die_making(struct halay_context *ctx)
+{
+    int rank = halay_rank(ctx), victim = halay_size(ctx) - 1, pid = (int)getpid();
+    struct asking asking = { .ctx = ctx };
+    struct halay_request *request;
+    pthread_t thread;
+    float x = 1;
+    char text[200];
+
+    REQUIRE(victim == 3);
+    CHECK(halay_broadcast(ctx, "pid", &pid, 1, HALAY_I32, victim) == HALAY_OK);
+    wants_log = 0;
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "block", .dimensions = 1, .shape = { 1 }, .out = &x, .op = HALAY_SUM
+    };
+    REQUIRE(!pthread_create(&thread, NULL, ask_for_set, &asking));
+    while (rank == 1 && !atomic_load(&ctx->in_flight))
+        sched_yield();
+    CHECK(halay_submit_named(ctx, &info, rank == 1 ? block_until_dead : NULL, &pid, &request) == HALAY_OK);
+    while (rank == victim) {
+        if (__atomic_load_n(&ctx->making, __ATOMIC_RELAXED))
+            raise(SIGKILL);
+        sched_yield();
+    }
+    int64_t deadline = halay_deadline_us(60000);
+    while (!asking.is_done && !halay_deadline_passed(deadline))
+        poll(NULL, 0, 1);
+    REQUIRE(asking.is_done);
+    pthread_join(thread, NULL);
+    halay_request_free(request);
+    /* Rank 0 is no member, and need not hear of the death before its call returns. */
+    CHECK(asking.status == HALAY_ERR_PEER || (rank == 0 && asking.status == HALAY_OK), "rank %d: %s", rank,
+          halay_status_string(asking.status));
+    CHECK(halay_allreduce(ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+    CHECK(halay_context_status(ctx, text, sizeof text) == HALAY_ERR_PEER && !strcmp(text, "rank 3 has died"), "'%s'",
+          text);
+}
+
+/* Whatever the death cost, nothing of it stays; stock is taken once all that is loaded once has been. */
+static void run_making(void)
+{
+    struct halay_context *ctx;
+    struct holdings before, after;
+
+    for (int i = 0; i < 2; i++) {
+        if (!CHECK(join(&ctx) == HALAY_OK))
+            return;
+        if (i == 0) {
+            halay_fini(ctx);
+            before = take_stock();
+        }
+    }
+    die_making(ctx);
+    halay_fini(ctx);
+    after = take_stock();
+    CHECK(after.files == before.files && after.threads == before.threads, "%d files became %d, %d threads %d",
+          before.files, after.files, before.threads, after.threads);
+}
+
 struct program_of {
     struct halay_context *ctx;
     uint64_t seed;
@@ -415,8 +509,8 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
         *what == 'a' ? run_again(seed) : observe();
         return test_failed != 0;
     }
-    if (!strcmp(what, "unlike")) {
-        run_unlike();
+    if (!strcmp(what, "unlike") || !strcmp(what, "making")) {
+        *what == 'u' ? run_unlike() : run_making();
         return test_failed != 0;
     }
     if (!strcmp(what, "often") || !strcmp(what, "two")) {
@@ -464,7 +558,7 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
 /* Ranks that end by a signal: the last one. */
 static int loses(const char *what)
 {
-    return !strcmp(what, "die") || !strcmp(what, "flight") || !strcmp(what, "stop");
+    return !strcmp(what, "die") || !strcmp(what, "making") || !strcmp(what, "flight") || !strcmp(what, "stop");
 }
 
 /* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure, and one that has stopped
@@ -474,6 +568,8 @@ static int spawn(int n, const char *layout, const char *what, uint64_t seed)
     struct spawn s;
     int result = 0, status, rank;
 
+    is_blocked = mmap(NULL, sizeof *is_blocked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(is_blocked != MAP_FAILED);
     spawn_begin(&s, n);
     for (int r = 0; r < n; r++)
         if (!spawn_rank(&s, r)) {
@@ -503,7 +599,7 @@ int main(int argc, char **argv)
     if (argc <= at || n < 0 || n > RANKS_MAX || (layout && strlen(layout) != (size_t)n)) {
         fprintf(stderr, "usage: job [--spawn N [--nodes LAYOUT]] schedules | deterministic | die | leave | again | "
                         "often | two | fork | "
-                        "flight | stop | observe | unlike | endless | idle [SEED]\n");
+                        "flight | stop | observe | unlike | making | endless | idle [SEED]\n");
         return 99;
     }
     /* Ranks that mpirun starts are given the seed: they must have the same. */

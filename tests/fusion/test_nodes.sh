@@ -14,7 +14,7 @@ done
 for mode in run ranks; do
     HALAY_DETERMINISTIC=$mode HALAY_FUSION_THRESHOLD=20K "$job" --spawn 3 --nodes 011 deterministic || exit $?
 done
-for what in again two die leave; do
+for what in again two die leave making; do
     "$job" --spawn 4 --nodes 0011 $what || { echo "$what"; exit 1; }
 done
 HALAY_STALL_CHECK_TIME=0.05 "$job" --spawn 3 --nodes 001 observe || exit $?
