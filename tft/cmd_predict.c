@@ -7,6 +7,7 @@
  * Ranks share the windows, rank 0 writes, in order of entity, origin, horizon.
  */
 #include "tft/commands.h"
+#include "tft/interrupt.h"
 #include "tft/options.h"
 #include "tft/paths.h"
 #include "tft/scoring.h"
@@ -211,8 +212,11 @@ static enum halay_status predict(const struct request *r)
         struct writer w = { .file = out.file, .scoring = &s, .json = r->json };
         if (w.file)
             write_header(&w);
+        tft_interrupt_watch(); /* so that no half file stays */
         status = tft_forecast(&forecaster, windows.count, write_window, &w);
     }
+    if (status == HALAY_ERR_CANCELED)
+        halay_error(r->log, "interrupted by a signal; '%s' is not written", r->out);
     if (!status && out.file)
         status = tft_output_commit(&out);
     tft_output_abort(&out);
@@ -268,5 +272,8 @@ int tft_cmd_predict(struct halay_log *log, int argc, char **argv)
         return TFT_EXIT_USAGE;
     r.files = (const char *const *)argv;
     r.file_count = (size_t)files;
-    return predict(&r) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    enum halay_status done = predict(&r);
+    if (done == HALAY_ERR_CANCELED && tft_interrupt_seen())
+        return 128 + tft_interrupt_seen();
+    return done ? TFT_EXIT_FAILED : TFT_EXIT_OK;
 }

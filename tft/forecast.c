@@ -6,6 +6,7 @@
  */
 #include "tft/forecast.h"
 #include "base/memory.h"
+#include "tft/interrupt.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ enum halay_status tft_forecaster_init(struct tft_forecaster *f)
 
     f->chunk = NULL;
     if (!halay_mul_overflows(TFT_FORECAST_CHUNK * sizeof(float), window_values(f->model), &bytes))
-        f->chunk = malloc(bytes);
+        f->chunk = malloc(bytes + sizeof *f->chunk);
     if (f->chunk)
         return HALAY_OK;
     halay_error(f->log, "no memory for forecasts");
@@ -59,7 +60,7 @@ static enum halay_status keep_granule(void *arg, int thread, const struct tft_ba
 static enum halay_status fill_share(void *arg, int thread, struct tft_batch *batch)
 {
     struct share *s = arg;
-    return tft_gather_fill(&s->gather, thread, batch);
+    return tft_interrupt_seen() ? HALAY_ERR_CANCELED : tft_gather_fill(&s->gather, thread, batch);
 }
 
 static enum halay_status compute_share(struct tft_forecaster *f, size_t first, size_t from, size_t to)
@@ -86,11 +87,14 @@ static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, s
     size_t from = granules * rank / ranks * granule, to = granules * (rank + 1) / ranks * granule;
     enum halay_status status;
 
-    memset(f->chunk, 0, n * values * sizeof *f->chunk);
+    float *interrupted = f->chunk + n * values; /* so many ranks; the others hear of it with the forecasts */
+    memset(f->chunk, 0, (n * values + 1) * sizeof *f->chunk);
     status = compute_share(f, first, from, to < n ? to : n);
-    if (status || ranks == 1)
+    if (ranks == 1 || (status && status != HALAY_ERR_CANCELED))
         return status;
-    return halay_allreduce(f->ctx, "forecast", NULL, f->chunk, n * values, HALAY_F32, HALAY_SUM);
+    *interrupted = status == HALAY_ERR_CANCELED;
+    status = halay_allreduce(f->ctx, "forecast", NULL, f->chunk, n * values + 1, HALAY_F32, HALAY_SUM);
+    return !status && *interrupted > 0 ? HALAY_ERR_CANCELED : status;
 }
 
 enum halay_status tft_forecast(struct tft_forecaster *f, size_t count,

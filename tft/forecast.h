@@ -19,7 +19,7 @@ struct tft_forecaster {
     struct tft_workers *workers;
     struct tft_gather gather; /* which windows */
     const float *params;
-    float *chunk; /* owned: (windows of a chunk, D, O, Q), scaled */
+    float *chunk; /* owned: (windows of a chunk, D, O, Q), scaled, and a number that is summed with them */
 };
 
 /* Windows forecast at a time. */
@@ -31,7 +31,8 @@ enum halay_status tft_forecaster_init(struct tft_forecaster *forecaster);
 void tft_forecaster_fini(struct tft_forecaster *forecaster);
 
 /*
- * Forecast positions [0, count) of the gather. take is called on this thread, in order, with each window's forecast: p
+ * Forecast positions [0, count) of the gather. HALAY_ERR_CANCELED (not logged), on all ranks at the same chunk: a signal that is
+ * watched (tft/interrupt.h) came on one of them; a granule later that rank computes no more. take is called on this thread, in order, with each window's forecast: p
  * is (D, O, Q) in scaled units.
  */
 enum halay_status tft_forecast(struct tft_forecaster *forecaster, size_t count,

@@ -8,7 +8,7 @@
 
 /* From now on. A signal that the process was started with as ignored stays so. */
 void tft_interrupt_watch(void);
-/* The number of the signal that came, 0 if none has. */
+/* From any thread: the number of the signal that came, 0 if none has. */
 int tft_interrupt_seen(void);
 
 #endif

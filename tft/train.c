@@ -10,7 +10,8 @@
  *
  * Checkpoints are made before an evaluation, every checkpoint_every steps, and at an interruption; one that is made before
  * an evaluation says that it is due, so that whoever goes on from it makes it (the same bits again). An interruption
- * makes no evaluation that was not due: the run is then as if it had never been stopped.
+ * makes no evaluation that was not due, and breaks off one that is under way, which stays due: the run is then as if it had
+ * never been stopped.
  *
  * The best parameters are the file's: rank 0 writes it at each validation loss below all before. A training that fails
  * before it wrote one, or a checkpoint, takes its other files away.
@@ -132,6 +133,10 @@ static enum halay_status evaluate(struct tft_trainer *t)
 
     if (!status && has_valid)
         status = validate(t, &result);
+    if (status == HALAY_ERR_CANCELED) { /* it stays due: the checkpoint before it says so */
+        t->interrupted = 1;
+        return HALAY_OK;
+    }
     if (status)
         return status;
     if (has_valid)

@@ -124,6 +124,22 @@ if [ -x "$halayrun" ]; then
     check "the same bits on other ranks" cmp "$scratch/expected" "$scratch/got"
 fi
 
+# Interrupted in an evaluation that would take long: it is broken off, and is still due.
+broken_off() {
+    rm -rf "$scratch/long"
+    "$@" --hidden-size 64 --eval-every 2 --valid-samples 0 --out "$scratch/long" >"$scratch/said" 2>&1 &
+    pid=$!
+    until [ -e "$scratch/long/checkpoints/manifest-0000000002.json" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    [ $status -eq 0 ] || wrong "SIGTERM in an evaluation: ended with $status: $(tail -n 3 "$scratch/said")"
+    check "no evaluation" [ ! -s "$scratch/long/metrics.jsonl" ]
+    check "it is due" grep -q '"pending": true' "$scratch/long/checkpoints/manifest-0000000002.json"
+}
+broken_off "$@"
+if [ -x "$halayrun" ]; then broken_off "$halayrun" -np 2 "$@"; fi
+
 # Damage. The newest checkpoint is passed over, with its reason; the one before gives the same end.
 damaged() {
     rm -rf "$scratch/damaged"
