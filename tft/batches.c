@@ -84,10 +84,11 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
     (void)thread;
     for (size_t b = 0; b < batch->B; b++) {
         struct tft_window w = tft_gather_window(g, (size_t)batch->position + b);
-        const float *rows = d->values + (w.origin - E) * columns;
-        memcpy(batch->reals + b * (E + D) * columns, rows, (E + D) * columns * sizeof *rows);
-        for (size_t k = 0; k < (E + D) * d->cat_count; k++)
-            batch->cats[b * (E + D) * d->cat_count + k] = d->categories[(w.origin - E) * d->cat_count + k];
+        size_t first = w.origin - w.length, steps = w.length + D, to = (b + 1) * (E + D) - steps;
+        batch->lengths[b] = w.length; /* what stands before a shorter one is never read */
+        memcpy(batch->reals + to * columns, d->values + first * columns, steps * columns * sizeof *d->values);
+        for (size_t k = 0; k < steps * d->cat_count; k++)
+            batch->cats[to * d->cat_count + k] = d->categories[first * d->cat_count + k];
         for (size_t k = 0; k < d->static_count; k++)
             batch->static_reals[b * d->static_count + k] = d->static_values[w.entity * d->static_count + k];
         for (size_t k = 0; k < d->static_cat_count; k++)

@@ -22,7 +22,7 @@ struct tft_gather {
     size_t base;
 };
 
-/* A tft_fill; arg is a struct tft_gather. Fills inputs, targets and weights. */
+/* A tft_fill; arg is a struct tft_gather. Fills inputs, targets, weights and lengths. */
 enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch);
 
 /* Window at a position, and the measured targets of positions [first, first + count). */

@@ -76,9 +76,13 @@ static void print_table(const json_t *r, const char *median)
     const char *name;
     json_t *scores;
 
-    printf("%s: %lld windows, %lld values\n", json_string_value(json_object_get(r, "split")),
-           (long long)json_integer_value(json_object_get(r, "windows")),
-           (long long)json_integer_value(json_object_get(r, "values")));
+    long long shorter = (long long)json_integer_value(json_object_get(r, "short_windows"));
+
+    printf("%s: %lld windows, ", json_string_value(json_object_get(r, "split")),
+           (long long)json_integer_value(json_object_get(r, "windows")));
+    if (shorter)
+        printf("%lld of them with a shorter encoder, ", shorter);
+    printf("%lld values\n", (long long)json_integer_value(json_object_get(r, "values")));
     if (targets)
         printf("\nmean of %zu targets\n", json_object_size(targets));
     print_scores(r, median);

@@ -183,13 +183,30 @@ static enum halay_status choose_windows(const struct request *r, struct tft_scor
         status = tft_windows_init_last(r->log, d, windows);
     for (size_t e = 0; e < d->entity_count && !status && r->from_end && s->rank == 0; e++)
         if (tft_windows_before(windows, e) == tft_windows_before(windows, e + 1))
-            halay_warning(r->log, "'%s' is not forecast: it has %zu rows, the model looks back over %zu",
-                          d->entities[e].id, d->entities[e].rows - d->schema.horizon, d->schema.encoder);
+            halay_warning(r->log, "'%s' is not forecast: it has %zu rows, the model looks back over %zu at least",
+                          d->entities[e].id, d->entities[e].rows - d->schema.horizon, d->schema.min_encoder);
     if (!status && !windows->count) {
         halay_error(r->log, "there is nothing to forecast: no entity has a window");
         status = HALAY_ERR_FORMAT;
     }
     return status;
+}
+
+/* What was forecast, unless the forecasts themselves go to standard output. */
+static enum halay_status print_summary(const struct request *r, const struct tft_windows *windows)
+{
+    size_t shorter = tft_windows_short(windows);
+
+    if (!strcmp(r->out, "-"))
+        return HALAY_OK;
+    printf("%zu windows", windows->count);
+    if (shorter)
+        printf(", %zu of them with a shorter encoder", shorter);
+    putchar('\n');
+    if (!fflush(stdout))
+        return HALAY_OK;
+    halay_error(r->log, "cannot write to standard output");
+    return HALAY_ERR_SYSTEM;
 }
 
 static enum halay_status predict(const struct request *r)
@@ -219,6 +236,8 @@ static enum halay_status predict(const struct request *r)
         halay_error(r->log, "interrupted by a signal; '%s' is not written", r->out);
     if (!status && out.file)
         status = tft_output_commit(&out);
+    if (!status && s.rank == 0)
+        status = print_summary(r, &windows);
     tft_output_abort(&out);
     tft_forecaster_fini(&forecaster);
     tft_windows_fini(&windows);

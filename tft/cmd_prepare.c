@@ -72,8 +72,22 @@ static void print_inputs(const struct tft_data *d, const struct tft_table *table
     }
 }
 
-static void print_summary(const struct tft_data *d, const struct tft_table *table, const size_t windows[],
-                          const size_t masked[])
+/* The windows of a split. */
+struct window_counts {
+    size_t all, shorter, masked; /* masked: targets */
+};
+
+static void print_windows(const struct tft_data *d, const char *split, const struct window_counts *n)
+{
+    printf("windows %-18s %zu", split, n->all);
+    if (n->shorter)
+        printf(" (%zu with a shorter encoder)", n->shorter);
+    if (n->masked)
+        printf(" (%zu of %zu targets masked)", n->masked, n->all * d->schema.horizon * d->schema.target_count);
+    putchar('\n');
+}
+
+static void print_summary(const struct tft_data *d, const struct tft_table *table, const struct window_counts windows[])
 {
     const struct tft_table_summary *s = &d->summary;
 
@@ -95,31 +109,26 @@ static void print_summary(const struct tft_data *d, const struct tft_table *tabl
     print_count("entities", d->entity_count);
     print_count("rows", d->rows);
     print_time(d);
-    for (int i = 0; i < TFT_SPLIT_COUNT; i++) {
-        printf("windows %-18s %zu", tft_split_names[i], windows[i]);
-        if (masked[i])
-            printf(" (%zu of %zu targets masked)", masked[i], windows[i] * d->schema.horizon * d->schema.target_count);
-        putchar('\n');
-    }
+    for (int i = 0; i < TFT_SPLIT_COUNT; i++)
+        print_windows(d, tft_split_names[i], &windows[i]);
     print_inputs(d, table);
 }
 
-/* Windows of each split, and how many targets in them were not measured. */
-static enum halay_status count_windows(struct halay_log *log, const struct tft_data *d, size_t windows[],
-                                       size_t masked[])
+static enum halay_status count_windows(struct halay_log *log, const struct tft_data *d, struct window_counts windows[])
 {
     for (int i = 0; i < TFT_SPLIT_COUNT; i++) {
         struct tft_windows w;
         enum halay_status status = tft_windows_init(log, d, (enum tft_split)i, d->schema.stride, &w);
         if (status)
             return status;
-        windows[i] = w.count;
-        masked[i] = w.count * d->schema.horizon * d->schema.target_count - tft_windows_targets(&w);
+        windows[i].all = w.count;
+        windows[i].shorter = tft_windows_short(&w);
+        windows[i].masked = w.count * d->schema.horizon * d->schema.target_count - tft_windows_targets(&w);
         tft_windows_fini(&w);
     }
-    if (windows[TFT_TRAIN])
+    if (windows[TFT_TRAIN].all)
         return HALAY_OK;
-    halay_error(log, "no entity is long enough for a training window of %zu + %zu steps", d->schema.encoder,
+    halay_error(log, "no entity is long enough for a training window of %zu + %zu steps", d->schema.min_encoder,
                 d->schema.horizon);
     return HALAY_ERR_FORMAT;
 }
@@ -131,7 +140,7 @@ static enum halay_status prepare(struct halay_log *log, const char *schema_path,
     struct tft_table table = { 0 };
     struct tft_encoding encoding = { 0 };
     struct tft_data data = { 0 };
-    size_t windows[TFT_SPLIT_COUNT], masked[TFT_SPLIT_COUNT];
+    struct window_counts windows[TFT_SPLIT_COUNT];
     enum halay_status status = tft_schema_load(log, schema_path, &schema);
 
     if (!status)
@@ -143,11 +152,11 @@ static enum halay_status prepare(struct halay_log *log, const char *schema_path,
     if (!status)
         status = tft_data_init(log, &schema, &encoding, &table, &data);
     if (!status)
-        status = count_windows(log, &data, windows, masked);
+        status = count_windows(log, &data, windows);
     if (!status)
         status = tft_htd_write(log, out, &data);
     if (!status)
-        print_summary(&data, &table, windows, masked);
+        print_summary(&data, &table, windows);
     tft_data_fini(&data);
     tft_encoding_fini(&encoding);
     tft_table_fini(&table);

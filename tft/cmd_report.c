@@ -88,12 +88,12 @@ static enum halay_status draw(void *arg, size_t position, const struct tft_windo
     struct tft_report_forecast *f = &d->report->forecasts[position];
     const struct tft_entity *e = &data->entities[w->entity];
     const struct tft_list *q = &d->scoring->checkpoint.config.quantiles;
-    size_t D = data->schema.horizon, E = data->schema.encoder, median = tft_median_of(q->values, q->count);
+    size_t D = data->schema.horizon, median = tft_median_of(q->values, q->count);
     size_t O = data->schema.target_count, o = position % O; /* each shows one of the targets */
     const struct tft_scaler *s = tft_data_target_scaler(data, w->entity, o);
     char moment[32];
 
-    f->history = E < HISTORY_MAX ? E : HISTORY_MAX;
+    f->history = w->length < HISTORY_MAX ? w->length : HISTORY_MAX;
     f->horizon = D;
     f->truth = calloc(f->history + D, sizeof *f->truth);
     f->low = calloc(D, sizeof *f->low);

@@ -266,13 +266,17 @@ static enum halay_status read_window(const struct tft_place *outer, const json_t
 
     s->stride = 1;
     if (!status)
-        status = tft_document_check_keys(p.log, p.where, window, TFT_WORDS("encoder", "horizon", "stride"), NULL);
+        status = tft_document_check_keys(p.log, p.where, window,
+                                         TFT_WORDS("encoder", "horizon", "stride", "min_encoder"), NULL);
     if (!status)
         status = tft_place_steps(&p, window, "encoder", TFT_WINDOW_MAX, &s->encoder);
     if (!status)
         status = tft_place_steps(&p, window, "horizon", TFT_WINDOW_MAX, &s->horizon);
     if (!status)
         status = tft_place_steps(&p, window, "stride", TFT_WINDOW_MAX, &s->stride);
+    s->min_encoder = s->encoder;
+    if (!status && s->encoder)
+        status = tft_place_steps(&p, window, "min_encoder", s->encoder, &s->min_encoder);
     if (!status && (!s->encoder || !s->horizon))
         status = tft_place_wrong(&p, s->encoder ? "horizon" : "encoder", "given");
     return status;

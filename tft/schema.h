@@ -98,6 +98,7 @@ struct tft_schema {
     size_t weight;                   /* number of the input with that role */
     size_t longest_lag;              /* steps, 0 without lags */
     size_t encoder, horizon, stride; /* steps */
+    size_t min_encoder;              /* a window's encoder may be as short as that where there is no more */
     int has_split[TFT_SPLIT_COUNT];
     int64_t split_end[TFT_SPLIT_COUNT]; /* a split's targets lie before this moment, and not before the previous one's
                                            end */

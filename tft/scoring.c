@@ -191,8 +191,8 @@ static json_t *describe_targets(struct tft_scoring *s, const struct evaluation *
 
 static json_t *describe(struct tft_scoring *s, enum tft_split split, size_t stride, const struct evaluation *e)
 {
-    json_t *head = json_pack("{ss sI sI}", "split", tft_split_names[split], "windows", (json_int_t)e->windows.count,
-                             "stride", (json_int_t)stride);
+    json_t *head = json_pack("{ss sI sI sI}", "split", tft_split_names[split], "windows", (json_int_t)e->windows.count,
+                             "short_windows", (json_int_t)tft_windows_short(&e->windows), "stride", (json_int_t)stride);
     json_t *scores = describe_targets(s, e);
 
     if (!head || !scores || json_object_update(head, scores) ||

@@ -48,7 +48,7 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
         return status;
     if (!t->train.count) {
         halay_error(t->log, "the data hold no training window: a window has %zu + %zu steps before the split's end",
-                    t->data->schema.encoder, t->data->schema.horizon);
+                    t->data->schema.min_encoder, t->data->schema.horizon);
         return HALAY_ERR_FORMAT;
     }
     t->epoch_samples =

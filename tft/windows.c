@@ -6,16 +6,16 @@
 #include "tft/windows.h"
 #include <stdlib.h>
 
-/* Rows [low, high) of an entity may hold targets of the split. */
-static void target_rows(const struct tft_data *d, size_t entity, enum tft_split split, size_t *low, size_t *high)
+/* Rows [low, high) of an entity may hold targets of the split, those from floor on encoders. */
+static void target_rows(const struct tft_data *d, size_t entity, enum tft_split split, size_t *floor, size_t *low,
+                        size_t *high)
 {
     const struct tft_schema *s = &d->schema;
     size_t begin = tft_data_rows_before(d, entity, tft_schema_split_begin(s, split));
 
     *high = tft_data_rows_before(d, entity, s->split_end[split]);
-    if (!s->context_before)
-        begin += s->encoder;
-    *low = begin > s->encoder ? begin : s->encoder;
+    *floor = s->context_before ? 0 : begin;
+    *low = begin > *floor + s->min_encoder ? begin : *floor + s->min_encoder;
 }
 
 /* A list of runs that grows. */
@@ -25,7 +25,7 @@ struct list {
     size_t size;
 };
 
-static enum halay_status add_run(struct list *l, size_t entity, size_t origin, size_t count)
+static enum halay_status add_run(struct list *l, size_t entity, size_t origin, size_t floor, size_t count)
 {
     struct tft_windows *w = l->w;
 
@@ -39,21 +39,22 @@ static enum halay_status add_run(struct list *l, size_t entity, size_t origin, s
         w->runs = runs;
         l->size = size;
     }
-    w->runs[w->run_count++] = (struct tft_window_run){ w->count, entity, origin };
+    w->runs[w->run_count++] = (struct tft_window_run){ w->count, entity, origin, floor };
     w->count += count;
-    w->runs[w->run_count] = (struct tft_window_run){ w->count, entity, origin };
+    w->runs[w->run_count] = (struct tft_window_run){ w->count, entity, origin, floor };
     return HALAY_OK;
 }
 
 /*
  * The windows of an entity whose first targets lie in rows low, low + stride ... to high, counted in the entity, without
- * those that hold a row of a gap. *gap is the first gap that does not lie before the entity, and is moved on.
+ * those that hold a row of a gap; encoders may hold rows from floor on. *gap is the first gap that does not lie before the
+ * entity, and is moved on.
  */
-static enum halay_status add_windows(struct list *l, size_t entity, size_t low, size_t high, size_t *gap)
+static enum halay_status add_windows(struct list *l, size_t entity, size_t floor, size_t low, size_t high, size_t *gap)
 {
     const struct tft_data *d = l->w->data;
     const struct tft_entity *e = &d->entities[entity];
-    size_t E = d->schema.encoder, D = d->schema.horizon, stride = l->w->stride, at = low;
+    size_t D = d->schema.horizon, stride = l->w->stride, at = low;
     enum halay_status status = HALAY_OK;
 
     while (*gap < d->gap_count && d->gaps[*gap].first < e->first)
@@ -64,12 +65,14 @@ static enum halay_status add_windows(struct list *l, size_t entity, size_t low, 
         size_t last = end >= D && end - D < high ? end - D : high;
         if (end >= D && at <= last) {
             size_t n = (last - at) / stride + 1;
-            status = add_run(l, entity, e->first + at, n);
+            status = add_run(l, entity, e->first + at, e->first + floor, n);
             at += n * stride;
         }
         if (is_last)
             return status;
-        size_t clear = end + (size_t)d->gaps[*gap].rows + E; /* the first row with a whole encoder behind the gap */
+        if (floor < end + (size_t)d->gaps[*gap].rows)
+            floor = end + (size_t)d->gaps[*gap].rows;
+        size_t clear = floor + d->schema.min_encoder; /* the first row with an encoder behind the gap */
         if (at < clear)
             at += (clear - at + stride - 1) / stride * stride;
     }
@@ -85,10 +88,10 @@ enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data 
     enum halay_status status = HALAY_OK;
 
     for (size_t e = 0; e < data->entity_count && !status && data->schema.has_split[split]; e++) {
-        size_t low, high;
-        target_rows(data, e, split, &low, &high);
+        size_t floor, low, high;
+        target_rows(data, e, split, &floor, &low, &high);
         if (high >= D && low <= high - D)
-            status = add_windows(&l, e, low, high - D, &gap);
+            status = add_windows(&l, e, floor, low, high - D, &gap);
     }
     if (status)
         tft_windows_fini(&w);
@@ -101,13 +104,13 @@ enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_
 {
     struct tft_windows w = { .data = data, .stride = 1 };
     struct list l = { .log = log, .w = &w };
-    size_t E = data->schema.encoder, D = data->schema.horizon, gap = 0;
+    size_t D = data->schema.horizon, gap = 0;
     enum halay_status status = HALAY_OK;
 
     for (size_t e = 0; e < data->entity_count && !status; e++) {
         size_t rows = data->entities[e].rows;
-        if (rows >= E + D)
-            status = add_windows(&l, e, rows - D, rows - D, &gap);
+        if (rows >= data->schema.min_encoder + D)
+            status = add_windows(&l, e, 0, rows - D, rows - D, &gap);
     }
     if (status)
         tft_windows_fini(&w);
@@ -147,10 +150,21 @@ struct tft_window tft_windows_get(const struct tft_windows *w, size_t number)
         else
             high = middle;
     }
-    return (struct tft_window){
-        .entity = w->runs[low].entity,
-        .origin = w->runs[low].origin + (number - w->runs[low].before) * w->stride,
-    };
+    size_t origin = w->runs[low].origin + (number - w->runs[low].before) * w->stride, E = w->data->schema.encoder;
+    size_t rows = origin - w->runs[low].floor;
+    return (struct tft_window){ .entity = w->runs[low].entity, .origin = origin, .length = rows < E ? rows : E };
+}
+
+size_t tft_windows_short(const struct tft_windows *w)
+{
+    size_t E = w->data->schema.encoder, n = 0;
+
+    for (size_t r = 0; r < w->run_count; r++) {
+        size_t count = w->runs[r + 1].before - w->runs[r].before, rows = w->runs[r].origin - w->runs[r].floor;
+        size_t less = rows < E ? (E - rows + w->stride - 1) / w->stride : 0;
+        n += less < count ? less : count;
+    }
+    return n;
 }
 
 /* Targets of a row that were measured. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows: the samples of a split, as numbers. A window is `encoder` rows of the past and `horizon` rows to forecast;
- * it belongs to the split that holds all its targets, and to none if it straddles; none holds a row of a gap. Windows are
+ * Windows: the samples of a split, as numbers. A window is `encoder` rows of the past and `horizon` rows to forecast; where
+ * there are less rows of the past, at an entity's beginning and behind a gap, at least `min_encoder` will do. It belongs to the split that holds all its targets, and to none if it straddles; none holds a row of a gap. Windows are
  * never copied: number w of a split is an entity and a row, found in the logarithm of the number of runs of windows.
  */
 #ifndef HALAY_TFT_WINDOWS_H
@@ -22,17 +22,19 @@ struct tft_window_run {
     size_t before; /* windows of the runs before */
     size_t entity;
     size_t origin; /* of the first window */
+    size_t floor;  /* the first row of the block that their encoders may hold */
 };
 
 struct tft_window {
     size_t entity;
     size_t origin; /* the first target's row in the block; the encoder's rows are before it */
+    size_t length; /* so many */
 };
 
 /* All windows of a split, every `stride` steps counted from each entity's first window. Nothing is held on error. */
 enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
                                    size_t stride, struct tft_windows *windows);
-/* One window an entity, whose targets are its last `horizon` rows; entities too short for it have none. */
+/* One window an entity, whose targets are its last `horizon` rows; entities too short for one have none. */
 enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data,
                                         struct tft_windows *windows);
 void tft_windows_fini(struct tft_windows *windows);
@@ -41,6 +43,9 @@ void tft_windows_fini(struct tft_windows *windows);
 size_t tft_windows_before(const struct tft_windows *windows, size_t entity);
 
 struct tft_window tft_windows_get(const struct tft_windows *windows, size_t number);
+
+/* Windows whose encoder is shorter than `encoder`. */
+size_t tft_windows_short(const struct tft_windows *windows);
 
 /* Targets of all windows that were measured. */
 size_t tft_windows_targets(const struct tft_windows *windows);

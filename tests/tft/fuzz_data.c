@@ -117,7 +117,7 @@ static void use_data(struct halay_log *log, const struct tft_data *data)
     size_t targets = tft_windows_targets(&windows), n = 0;
     for (size_t i = 0; i < windows.count && i < 1000; i++) {
         struct tft_window w = tft_windows_get(&windows, i);
-        if (w.origin < data->schema.encoder || w.origin + data->schema.horizon > data->rows)
+        if (!w.length || w.length > data->schema.encoder || w.origin < w.length || w.origin + data->schema.horizon > data->rows)
             wrong("a window lies outside the data");
         n += tft_window_targets(data, &w);
     }

@@ -87,4 +87,36 @@ if [ -x "$halayrun" ]; then
     check "predict on two ranks" "$halayrun" -np 2 "$tft" predict --checkpoint "$run" --split test "$scratch/table.csv" -o "$scratch/two.csv"
     check "the same forecasts on two ranks" cmp "$scratch/split.csv" "$scratch/two.csv"
 fi
+# Shorter encoders: the windows at an entity's beginning, and an entity that has no other. What stands before one is not looked at:
+# the forecast from seven rows is that of the window at the table's seventh, which lies before more rows of another entity.
+cat >"$scratch/short.yaml" <<'END'
+id: {column: id}
+time: {column: t, integer: true}
+inputs:
+  heat:  {column: heat, role: target, fill: interpolate, per: all}
+  step:  {calendar: steps, role: known, per: all}
+  hot:   {column: price, role: observed, type: category, unknown: true}
+window: {encoder: 12, horizon: 4, min_encoder: 3}
+split: {train: "< 200", valid: "< 250"}
+END
+{ cat "$scratch/table.csv"; rows 0 7 | sed -n '/,a,/s/,a,/,d,/p'; } >"$scratch/short.csv"
+check "prepare with shorter encoders" "$tft" prepare --schema "$scratch/short.yaml" "$scratch/short.csv" -o "$scratch/short.htd"
+# In a split the first windows are those with 3 to 11 rows before them.
+grep -q '^windows train  *583 (28 with a shorter encoder) (' "$scratch/said" || wrong "windows with a shorter encoder: $(grep windows "$scratch/said")"
+check "train with shorter encoders" train --data "$scratch/short.htd" --out "$scratch/short"
+check "evaluate with shorter encoders" "$tft" evaluate --checkpoint "$scratch/short" --data "$scratch/short.htd" --split train --json "$scratch/short.json"
+[ "$(number "$scratch/short.json" windows) $(number "$scratch/short.json" short_windows)" = "583 28" ] || wrong "evaluate's windows"
+check "report with shorter encoders" "$tft" report --run "$scratch/short" --data "$scratch/short.htd" --split train -o "$scratch/page.html"
+check "predict with shorter encoders" "$tft" predict --checkpoint "$scratch/short" "$scratch/short.csv" -o "$scratch/end.csv"
+grep -q '^4 windows, 1 of them with a shorter encoder$' "$scratch/said" || wrong "predict's summary: $(cat "$scratch/said")"
+check "predict the split with shorter encoders" "$tft" predict --checkpoint "$scratch/short" --split train "$scratch/short.csv" -o "$scratch/split.csv"
+grep '^d,6,' "$scratch/end.csv" | cut -d, -f3- >"$scratch/seven"
+grep '^a,6,' "$scratch/split.csv" | cut -d, -f3- >"$scratch/seventh"
+[ "$(wc -l <"$scratch/seven")" -eq 4 ] || wrong "no forecast from seven rows"
+paste -d, "$scratch/seven" "$scratch/seventh" | awk -F, '{ for (k = 4; k <= 6; k++) { d = $k - $(k + 6); if (d * d > 1e-8 * $k * $k) exit 1 } }' ||
+    wrong "what stands before a shorter encoder is looked at: $(paste "$scratch/seven" "$scratch/seventh")"
+{ head -n 1 "$scratch/table.csv"; rows 0 2 | sed -n '/,a,/s/,a,/,d,/p'; rows 0 30 | grep ',a,'; } >"$scratch/two.csv"
+check "predict without one" "$tft" predict --checkpoint "$scratch/short" "$scratch/two.csv" -o "$scratch/end.csv"
+grep -q "'d' is not forecast: it has 2 rows, the model looks back over 3 at least" "$scratch/said" || wrong "what is left out is not said"
+
 finish

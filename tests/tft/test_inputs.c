@@ -216,9 +216,10 @@ static void categories(void)
     CHECK(w.count == 2);
     float r[6], sr[1], target[1], weight[1];
     int32_t c[3], sc[2];
-    struct tft_batch batch = { .B = 1, .position = 1, .reals = r, .cats = c, .static_reals = sr, .static_cats = sc, .targets = target, .weights = weight };
+    size_t length[1];
+    struct tft_batch batch = { .B = 1, .position = 1, .reals = r, .cats = c, .static_reals = sr, .static_cats = sc, .targets = target, .weights = weight, .lengths = length };
     struct tft_gather gather = { .windows = &w };
-    CHECK(!tft_gather_fill(&gather, 0, &batch) && c[0] == 0 && c[1] == 1 && c[2] == 0 && sc[0] == 1 && sc[1] == 1 && weight[0] == 1);
+    CHECK(!tft_gather_fill(&gather, 0, &batch) && c[0] == 0 && c[1] == 1 && c[2] == 0 && sc[0] == 1 && sc[1] == 1 && weight[0] == 1 && length[0] == 2);
     tft_windows_fini(&w);
     tft_data_fini(&m);
     tft_data_fini(&d);
@@ -336,9 +337,19 @@ static void dropped(void)
         }
         CHECK(w.count == n && tft_windows_targets(&w) == n && tft_windows_before(&w, 2) == n);
         if (stride == 1)
-            CHECK(tft_windows_before(&w, 1) == 4);
+            CHECK(tft_windows_before(&w, 1) == 4 && !tft_windows_short(&w));
         tft_windows_fini(&w);
     }
+    static const size_t shorter[] = { 1, 2, 5, 6, 7, 8, 11, 13, 14, 15, 16, 17 }, lengths[] = { 1, 2, 1, 2, 2, 2, 1, 1, 2, 2, 2, 2 };
+    m.schema.min_encoder = 1;
+    REQUIRE(!tft_windows_init(&test_log, &m, TFT_TRAIN, 1, &w));
+    CHECK(w.count == 12 && tft_windows_short(&w) == 4 && tft_windows_targets(&w) == 12);
+    for (size_t i = 0; i < 12 && i < w.count; i++)
+        CHECK(tft_windows_get(&w, i).origin == shorter[i] && tft_windows_get(&w, i).length == lengths[i], "window %zu", i);
+    tft_windows_fini(&w);
+    REQUIRE(!tft_windows_init(&test_log, &m, TFT_TRAIN, 4, &w)); /* 1, 5; 13, 17 */
+    CHECK(w.count == 4 && tft_windows_short(&w) == 3);
+    tft_windows_fini(&w);
     tft_data_fini(&m);
     tft_data_fini(&d);
 }

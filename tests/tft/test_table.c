@@ -162,7 +162,7 @@ static void windows(void)
     REQUIRE(!tft_windows_init(&test_log, &d, TFT_VALID, 1, &w));
     CHECK(w.count == 0);
     tft_windows_fini(&w);
-    d.schema.encoder = 1;
+    d.schema.encoder = d.schema.min_encoder = 1;
     REQUIRE(!tft_windows_init(&test_log, &d, TFT_VALID, 1, &w));
     CHECK(w.count == 2 && tft_windows_get(&w, 0).origin == 5);
     tft_windows_fini(&w);
