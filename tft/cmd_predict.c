@@ -3,10 +3,11 @@
  * halay-tft predict: forecasts from raw files with a checkpoint's model, schema and scalers.
  *
  * Without --split one forecast an entity is made, from the last row that the files have: the table is extended by the
- * horizon, whose calendar inputs are known. With --split the windows of that split are forecast, as evaluate does.
+ * horizon, whose calendar inputs are known; columns that are known are read from --future. With --split the windows of that split are forecast, as evaluate does.
  * Ranks share the windows, rank 0 writes, in order of entity, origin, horizon.
  */
 #include "tft/commands.h"
+#include "tft/future.h"
 #include "tft/interrupt.h"
 #include "tft/options.h"
 #include "tft/paths.h"
@@ -15,7 +16,9 @@
 #include <string.h>
 
 static const char help[] =
-    "usage: halay-tft predict --checkpoint RUN FILE... [--split NAME [--stride N]] [--format csv|jsonl] -o OUT\n"
+    "usage: halay-tft predict --checkpoint RUN FILE... [--future FILE | --split NAME [--stride N]] [--format "
+    "csv|jsonl] -o "
+    "OUT\n"
     "\n"
     "Reads files like those that were trained on and forecasts with the model in RUN: what comes after the last row of "
     "each\n"
@@ -24,6 +27,7 @@ static const char help[] =
     "origin is the last moment that a forecast has seen.\n"
     "\n"
     "  --checkpoint FOLDER  the run's folder\n"
+    "  --future FILE        known inputs behind the last rows (or a folder of files): id, time and their columns\n"
     "  --split NAME         forecast the windows of train, valid or test instead of the end\n"
     "  --stride N           with --split: steps from one window to the next (the schema's)\n"
     "  --format FORMAT      csv, or jsonl for JSON lines (by OUT's name; csv)\n"
@@ -31,7 +35,7 @@ static const char help[] =
 
 struct request {
     struct halay_log *log;
-    const char *checkpoint, *out;
+    const char *checkpoint, *out, *future; /* future: NULL if nothing is said of it */
     const char *const *files;
     size_t file_count;
     int from_end; /* one forecast an entity from the last row, windows unused */
@@ -135,12 +139,11 @@ static enum halay_status check_known(struct halay_log *log, const struct tft_sch
     for (size_t i = 0; i < schema->input_count; i++)
         if (schema->inputs[i].role == TFT_INPUT_KNOWN && schema->inputs[i].source == TFT_FROM_COLUMN &&
             !(schema->inputs[i].derivation == TFT_LAG && schema->inputs[i].lag >= schema->horizon)) {
-            halay_error(
-                log,
-                "known input '%s' comes from a column, which ends with the files; giving its future is not offered by "
-                "this version (--split forecasts inside the files)",
-                schema->inputs[i].name);
-            return HALAY_ERR_UNSUPPORTED;
+            halay_error(log,
+                        "known input '%s' comes from a column, which ends with the files; give its future by --future "
+                        "(or forecast inside the files, by --split)",
+                        schema->inputs[i].name);
+            return HALAY_ERR_ARGUMENT;
         }
     return HALAY_OK;
 }
@@ -157,18 +160,31 @@ static enum halay_status read_files(const struct request *r, struct tft_scoring 
         status = tft_encoding_init(r->log, "encoding", &schema, s->checkpoint.encoding.document, &encoding);
     if (!status && r->from_end) {
         schema.span[1] = INT64_MAX; /* new rows lie after the span that was trained on */
-        status = check_known(r->log, &schema);
+        status = r->future ? HALAY_OK : check_known(r->log, &schema);
     }
     if (!status)
         status = tft_table_read(r->log, &schema, r->files, r->file_count, &table);
     if (!status && r->from_end)
         status = tft_table_extend(r->log, schema.horizon, &table);
+    if (!status && r->future)
+        status = tft_future_take(r->log, &schema, r->future, schema.horizon, &table);
     if (!status)
         status = tft_data_init(r->log, &schema, &encoding, &table, &s->data);
     tft_table_fini(&table);
     tft_encoding_fini(&encoding);
     tft_schema_fini(&schema);
     return status;
+}
+
+static void warn_left_out(struct halay_log *log, const struct tft_data *d, const struct tft_entity *e)
+{
+    size_t rows = e->rows - d->schema.horizon;
+
+    if (rows < d->schema.min_encoder)
+        halay_warning(log, "'%s' is not forecast: it has %zu rows, the model looks back over %zu at least", e->id, rows,
+                      d->schema.min_encoder);
+    else
+        halay_warning(log, "'%s' is not forecast: a value with 'fill: drop' is missing near its end", e->id);
 }
 
 static enum halay_status choose_windows(const struct request *r, struct tft_scoring *s, struct tft_windows *windows)
@@ -183,8 +199,7 @@ static enum halay_status choose_windows(const struct request *r, struct tft_scor
         status = tft_windows_init_last(r->log, d, windows);
     for (size_t e = 0; e < d->entity_count && !status && r->from_end && s->rank == 0; e++)
         if (tft_windows_before(windows, e) == tft_windows_before(windows, e + 1))
-            halay_warning(r->log, "'%s' is not forecast: it has %zu rows, the model looks back over %zu at least",
-                          d->entities[e].id, d->entities[e].rows - d->schema.horizon, d->schema.min_encoder);
+            warn_left_out(r->log, d, &d->entities[e]);
     if (!status && !windows->count) {
         halay_error(r->log, "there is nothing to forecast: no entity has a window");
         status = HALAY_ERR_FORMAT;
@@ -258,13 +273,13 @@ static int is_json(const char *format, const char *out)
 int tft_cmd_predict(struct halay_log *log, int argc, char **argv)
 {
     struct request r = { .log = log };
-    const char *split = NULL, *stride = NULL, *format = NULL, *future = NULL;
+    const char *split = NULL, *stride = NULL, *format = NULL;
     const struct tft_option list[] = { { "checkpoint", 0, &r.checkpoint, NULL },
                                        { "out", 'o', &r.out, NULL },
                                        { "split", 0, &split, NULL },
                                        { "stride", 0, &stride, NULL },
                                        { "format", 0, &format, NULL },
-                                       { "future", 0, &future, NULL },
+                                       { "future", 0, &r.future, NULL },
                                        { NULL, 0, NULL, NULL } };
     const struct tft_options options = { .log = log, .command = "halay-tft predict", .help = help, .list = list };
     int files, status = tft_options_parse(&options, argc, argv, &files);
@@ -277,17 +292,16 @@ int tft_cmd_predict(struct halay_log *log, int argc, char **argv)
         return tft_options_missing(&options, "a FILE to read");
     if (!r.out)
         return tft_options_missing(&options, "-o");
-    if (future) {
-        halay_error(log, "'--future' is not offered by this version");
-        return TFT_EXIT_USAGE;
-    }
     r.from_end = !split;
     r.json = is_json(format, r.out);
     if (r.json < 0)
         halay_error(log, "'--format' must be csv or jsonl, not '%s'", format);
     if (stride && !split)
         halay_error(log, "'--stride' goes with --split");
-    if (r.json < 0 || (stride && !split) || (split && tft_selection_parse(log, split, stride, &r.windows)))
+    if (r.future && split)
+        halay_error(log, "'--future' is for forecasts behind the end, without --split");
+    if (r.json < 0 || (r.future && split) || (stride && !split) ||
+        (split && tft_selection_parse(log, split, stride, &r.windows)))
         return TFT_EXIT_USAGE;
     r.files = (const char *const *)argv;
     r.file_count = (size_t)files;

@@ -413,10 +413,7 @@ void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema 
         }
         if (!dropped++)
             snprintf(first, sizeof first, "%.100s", s->id);
-        free(s->id);
-        free(s->values);
-        free(s->measured);
-        free(s->dropped);
+        tft_series_fini(s);
     }
     t->series_count = kept;
     t->summary.entities_untrained = dropped;

@@ -434,6 +434,8 @@ static enum halay_status fill_series(struct grid *g)
     enum halay_status status = HALAY_OK;
 
     for (size_t k = 0; k < t->column_count && !status; k++) {
+        if (!tft_rows_has_column(g->c, k))
+            continue;
         if (g->c->schema->inputs[t->columns[k]].role == TFT_INPUT_STATIC)
             status = settle_static(g, k);
         if (!status)

@@ -170,13 +170,13 @@ static enum halay_status find_columns(struct tft_collector *c, struct source *so
     for (size_t i = 0; i < s->time_column_count && !status; i++)
         status = tft_csv_find_column(source->csv, s->time_columns[i], &source->times[i]);
     for (size_t i = 0; i < t->column_count && !status; i++)
-        if (s->id_kind == TFT_ID_HEADER && t->columns[i] == s->targets[0])
+        if ((s->id_kind == TFT_ID_HEADER && t->columns[i] == s->targets[0]) || !tft_rows_has_column(c, i))
             source->columns[i] = SIZE_MAX;
         else
             status = tft_csv_find_column(source->csv, s->inputs[t->columns[i]].column, &source->columns[i]);
-    if (!status && s->id_kind == TFT_ID_HEADER)
+    if (!status && s->id_kind == TFT_ID_HEADER && !c->future)
         status = find_entity_columns(c, source);
-    if (!status && source->number == 0)
+    if (!status && source->number == 0 && !c->future)
         note_ignored(c, source);
     return status;
 }
@@ -373,13 +373,15 @@ static enum halay_status take_row(struct tft_collector *c, struct source *source
     for (size_t k = 0; k < c->table->column_count && !status; k++)
         if (source->columns[k] != SIZE_MAX)
             status = read_cell(c, source, k, source->columns[k], fields[source->columns[k]], &values[k]);
+        else
+            values[k] = NAN;
     if (status)
         return status;
-    if (s->id_kind == TFT_ID_HEADER)
+    if (s->id_kind == TFT_ID_HEADER && !c->future)
         return take_cells(c, source, fields, &row, values, outside);
     if (s->id_kind == TFT_ID_COLUMN && !*fields[source->id])
         return bad_cell(c, source, source->id, "", "an id");
-    if (s->id_kind == TFT_ID_COLUMN || source->entity == SIZE_MAX)
+    if (s->id_kind == TFT_ID_COLUMN || source->entity == SIZE_MAX) /* of a wide table's future: "", all entities */
         status = find_entity(c, s->id_kind == TFT_ID_COLUMN ? fields[source->id] : source->file_id, &source->entity);
     return status ? status : give_row(c, source->entity, &row, values, outside);
 }

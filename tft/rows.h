@@ -32,6 +32,7 @@ struct tft_collector {
     struct tft_dictionary ids;
     struct tft_rows *entities; /* owned: (size), by number of the id */
     size_t size;
+    int future; /* only known inputs are read; the columns of the others need not be there */
 };
 
 /* Read one file of the list into the collector. */
@@ -39,5 +40,11 @@ enum halay_status tft_rows_collect(struct tft_collector *c, size_t file);
 
 /* Make a series of an entity's rows, and free them. A series without rows is left out by the caller. */
 enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, struct tft_series *series);
+
+/* Is the column k of the collector's table read at all? */
+static inline int tft_rows_has_column(const struct tft_collector *c, size_t k)
+{
+    return !c->future || c->schema->inputs[c->table->columns[k]].role == TFT_INPUT_KNOWN;
+}
 
 #endif

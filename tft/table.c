@@ -79,12 +79,12 @@ static enum halay_status complete_entities(struct tft_collector *c)
     return status;
 }
 
-enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
-                                 size_t path_count, struct tft_table *table)
+static enum halay_status read_files(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
+                                    size_t path_count, int future, struct tft_table *table)
 {
     struct tft_paths expanded = { 0 };
     struct tft_table t = { 0 };
-    struct tft_collector c = { .log = log, .schema = schema, .paths = &expanded, .table = &t };
+    struct tft_collector c = { .log = log, .schema = schema, .paths = &expanded, .table = &t, .future = future };
     enum halay_status status = tft_paths_expand(log, paths, path_count, schema->files, &expanded);
 
     choose_columns(schema, &t);
@@ -109,6 +109,18 @@ enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema 
     else
         *table = t;
     return status;
+}
+
+enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
+                                 size_t path_count, struct tft_table *table)
+{
+    return read_files(log, schema, paths, path_count, 0, table);
+}
+
+enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
+                                        const char *const *paths, size_t path_count, struct tft_table *table)
+{
+    return read_files(log, schema, paths, path_count, 1, table);
 }
 
 static enum halay_status extend(struct tft_series *s, size_t more, size_t columns)
@@ -148,14 +160,19 @@ enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tf
     return status;
 }
 
+void tft_series_fini(struct tft_series *series)
+{
+    free(series->id);
+    free(series->values);
+    free(series->measured);
+    free(series->dropped);
+    *series = (struct tft_series){ 0 };
+}
+
 void tft_table_fini(struct tft_table *table)
 {
-    for (size_t i = 0; i < table->series_count; i++) {
-        free(table->series[i].id);
-        free(table->series[i].values);
-        free(table->series[i].measured);
-        free(table->series[i].dropped);
-    }
+    for (size_t i = 0; i < table->series_count; i++)
+        tft_series_fini(&table->series[i]);
     for (size_t k = 0; table->dictionaries && k < table->column_count; k++)
         tft_dictionary_fini(&table->dictionaries[k]);
     free(table->series);

@@ -56,8 +56,13 @@ struct tft_table {
  */
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table);
+/* The same of files that say what is known of the future: id, time and known inputs; other columns need not be there, and are
+ * neither read nor filled. A wide table's future is that of all entities, a series without a name. */
+enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
+                                        const char *const *paths, size_t path_count, struct tft_table *table);
 /* Add rows of the future to each series: columns have their last value, nothing counts as measured. */
 enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tft_table *table);
 void tft_table_fini(struct tft_table *table);
+void tft_series_fini(struct tft_series *series);
 
 #endif

@@ -27,7 +27,7 @@ refused 1 "cannot open 'x'" "$tft" train --data x --out "$scratch/y"
 refused 2 "unknown split 'tset'" "$tft" evaluate --checkpoint x --data y --split tset
 refused 2 "'--stride' must be" "$tft" evaluate --checkpoint x --data y --stride 0
 refused 1 "holds no trained model" "$tft" evaluate --checkpoint "$scratch/none" --data y
-refused 2 "'--future' is not offered" "$tft" predict --checkpoint x --future f y -o z
+refused 2 "'--future' is for forecasts behind the end" "$tft" predict --checkpoint x --future f --split test y -o z
 refused 2 "'--format' must be" "$tft" predict --checkpoint x --format xml y -o z
 
 # Configuration files.

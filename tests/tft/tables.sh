@@ -80,6 +80,30 @@ near "the mean of the targets" "$(number "$scratch/scores.json" q_risk p50)" "$(
 check "report" "$tft" report --run "$run" --data "$data" -o "$scratch/page.html"
 grep -q '<h3>flow</h3>' "$scratch/page.html" || wrong "the page has not the second target"
 
+# Behind the end of a shorter table, with what a file says of the price to come: the forecasts are the split's first.
+rows 0 250 >"$scratch/before.csv"
+rows 230 255 1 | cut -d, -f1,2,5 >"$scratch/price.csv"
+refused 1 "known input 'price' comes from a column, which ends with the files; give its future by --future" \
+    "$tft" predict --checkpoint "$run" "$scratch/before.csv" -o "$scratch/end.csv"
+check "predict the future" "$tft" predict --checkpoint "$run" --future "$scratch/price.csv" "$scratch/before.csv" -o "$scratch/end.csv"
+grep ',249,' "$scratch/split.csv" >"$scratch/said"
+sed 1d "$scratch/end.csv" | paste -d, - "$scratch/said" | awk -F, '{ for (k = 1; k <= 5; k++) if ($k != $(k + 8)) exit 1
+    for (k = 6; k <= 8; k++) { d = $k - $(k + 8); if (d * d > 1e-10 * $k * $k) exit 1 } } END { exit NR != 24 }' ||
+    wrong "forecasts with a future are not those of the split: $(head -n 3 "$scratch/end.csv" "$scratch/said")"
+sed '/,c,/d' "$scratch/price.csv" >"$scratch/some.csv"
+check "a future of two" "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/end.jsonl"
+grep -q "'c' is not forecast: .*some.csv' has no row of it" "$scratch/said" || wrong "who has no future is not named: $(cat "$scratch/said")"
+[ "$(wc -l <"$scratch/end.jsonl")" -eq 16 ] || wrong "not two entities are forecast"
+sed '/^253,b,/d' "$scratch/price.csv" >"$scratch/some.csv"
+refused 1 "'b' has no value for input 'price' (column 'price') at 253" \
+    "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/none.csv"
+sed '/^25[34],/d' "$scratch/price.csv" >"$scratch/some.csv"
+refused 1 "some.csv' has no row of 'a' for 253; 4 steps behind its last row are needed" \
+    "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/none.csv"
+sed 's/price/cost/' "$scratch/price.csv" >"$scratch/some.csv"
+refused 1 "has no column 'price'" "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/none.csv"
+[ ! -e "$scratch/none.csv" ] || wrong "a failed predict left a file behind"
+
 if [ -x "$halayrun" ]; then
     check "train on two ranks" "$halayrun" -np 2 "$tft" train --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 \
         --clip-mode global --epochs 2 --threads 1 --deterministic ranks --eval-every 10 --data "$data" --out "$scratch/two"
@@ -118,5 +142,26 @@ paste -d, "$scratch/seven" "$scratch/seventh" | awk -F, '{ for (k = 4; k <= 6; k
 { head -n 1 "$scratch/table.csv"; rows 0 2 | sed -n '/,a,/s/,a,/,d,/p'; rows 0 30 | grep ',a,'; } >"$scratch/two.csv"
 check "predict without one" "$tft" predict --checkpoint "$scratch/short" "$scratch/two.csv" -o "$scratch/end.csv"
 grep -q "'d' is not forecast: it has 2 rows, the model looks back over 3 at least" "$scratch/said" || wrong "what is left out is not said"
+
+# Memory does not grow with the number of windows: ten times as many take less than a quarter of their forecasts more.
+awk 'BEGIN { print "t,id,y"; for (i = 0; i < 50000; i++) printf "%d,a,%d\n", i, i % 10 }' </dev/null >"$scratch/many.csv"
+cat >"$scratch/many.yaml" <<'END'
+id: {column: id}
+time: {column: t, integer: true}
+inputs: {y: {column: y, role: target}, step: {calendar: steps, role: known}}
+window: {encoder: 1, horizon: 32}
+split: {train: "< 49900", valid: "< 50000"}
+END
+check "prepare many windows" "$tft" prepare --schema "$scratch/many.yaml" "$scratch/many.csv" -o "$scratch/many.htd"
+check "train for one step" "$tft" train --data "$scratch/many.htd" --out "$scratch/many" --hidden-size 2 --heads 1 --max-steps 1 --threads 1
+peak() {
+    "$top_builddir/tests/tft/peak" "$tft" predict --checkpoint "$scratch/many" --split train --stride "$1" "$scratch/many.csv" -o "$scratch/many.out" |
+        tail -n 1
+}
+few=$(peak 10)
+many=$(peak 1)
+[ "$(wc -l <"$scratch/many.out")" -eq $((49868 * 32 + 1)) ] || wrong "predict has not all windows: $(wc -l <"$scratch/many.out")"
+[ "$many" -lt $((few + 49868 * 32 * 3 * 4 / 4096)) ] || wrong "$many KiB for all windows, $few KiB for a tenth"
+pass
 
 finish

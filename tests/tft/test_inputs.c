@@ -5,6 +5,7 @@
  */
 #include "tests/tft/files.h"
 #include "tft/batches.h"
+#include "tft/future.h"
 #include "tft/htd.h"
 #include "tft/windows.h"
 #include <math.h>
@@ -395,6 +396,69 @@ static void unseen(void)
     CHECK(prepare(UNSEEN("per: entity", ""), "id,t,y\nb,3,7\nb,4,8\n", &d) && error_says("no entity has a measured target in the training span"));
 }
 
+/* ---- the future ---- */
+
+/* Data of a table that goes on for two rows, of which a file knows something. */
+static enum halay_status prepare_future(const char *schema_text, const char *csv, const char *future, struct tft_data *data)
+{
+    struct tft_schema schema = { 0 };
+    struct tft_table table = { 0 };
+    struct tft_encoding encoding = { 0 };
+    const char *path = write_text("rows.csv", csv);
+    enum halay_status status = tft_schema_load(&test_log, write_text("s.yaml", schema_text), &schema);
+
+    if (!status)
+        status = tft_table_read(&test_log, &schema, &path, 1, &table);
+    if (!status)
+        status = tft_encoding_fit(&test_log, &schema, &table, &encoding);
+    if (!status)
+        status = tft_table_extend(&test_log, 2, &table);
+    if (!status)
+        status = tft_future_take(&test_log, &schema, write_text("future.csv", future), 2, &table);
+    if (!status)
+        status = tft_data_init(&test_log, &schema, &encoding, &table, data);
+    tft_encoding_fini(&encoding);
+    tft_table_fini(&table);
+    tft_schema_fini(&schema);
+    return status;
+}
+
+static void future(void)
+{
+#define KNOWN                                                                                                              \
+    "  temp: {column: temp, role: known, scale: none, fill: interpolate, missing_indicator: true, lags: [1]}\n"           \
+    "  kind: {column: kind, role: known, type: category, unknown: true}\nwindow: {encoder: 2, horizon: 2}\n"             \
+    "split: {train: \"< 100\"}\n"
+    static const char wide[] = "id: {columns: header}\ntime: {column: t, integer: true}\nduplicates: mean\nspan: [0, 3]\n"
+                               "inputs:\n  y: {column: \"m*\", role: target, scale: none}\n" KNOWN;
+    static const char counted[] = "id: {column: id}\nactive: trim\ninputs:\n  y: {column: y, role: target, scale: none}\n" KNOWN;
+    struct tft_data d;
+
+    /* Another order of columns and rows, one doubled, one missing, one behind what is asked for; a kind that is new. */
+    REQUIRE(!prepare_future(wide, "t,m1,m2,temp,kind\n1,1,2,5,a\n2,3,4,6,b\n3,5,6,7,a\n",
+                            "kind,t,temp\nc,6,20\na,5,\nb,4,9\nb,4,11\nc,2,100\n", &d));
+    CHECK(d.entity_count == 2);
+    for (size_t e = 0; e < 2; e++) {
+        SAME(reals(&d, e, "temp"), "6 7 10 15");
+        SAME(reals(&d, e, "temp_lag1"), "5 6 7 10");
+        SAME(reals(&d, e, "temp_missing"), "0 0 0 1");
+        SAME(codes(&d, e, "kind"), "1 0 1 0");
+    }
+    SAME(targets(&d, 1), "4 6 6* 6*");
+    tft_data_fini(&d);
+    /* Without a time: the rows behind the end, in order. */
+    REQUIRE(!prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\na,3,7,p\nb,1,1,p\nb,1,1,p\n", "id,temp,kind\nb,2,q\nb,3,z\nb,4,p\na,8,q\na,9,q\n", &d));
+    SAME(reals(&d, 0, "temp"), "6 7 8 9");
+    SAME(reals(&d, 1, "temp"), "1 2 3");
+    SAME(codes(&d, 1, "kind"), "0 1 2");
+    tft_data_fini(&d);
+    CHECK(prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\n", "id,temp,kind\na,2,q\n", &d) == HALAY_ERR_FORMAT &&
+          error_says("has no row of 'a' for 3; 2 steps behind its last row are needed"));
+    CHECK(prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\n", "id,temp,kind\nb,2,q\n", &d) == HALAY_ERR_FORMAT &&
+          error_says("has no row of any entity"));
+#undef KNOWN
+}
+
 int main(void)
 {
     begin_scratch();
@@ -407,6 +471,7 @@ int main(void)
     scales();
     weights();
     dropped();
+    future();
     counted();
     unseen();
     end_scratch();
