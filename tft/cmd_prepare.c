@@ -2,20 +2,27 @@
  *
  * halay-tft prepare: files and a schema in, one file of prepared data out, and a summary of what happened to the rows.
  */
+#include "base/config.h"
 #include "tft/commands.h"
 #include "tft/htd.h"
 #include "tft/options.h"
 #include "tft/paths.h"
+#include "tft/preset.h"
 #include "tft/windows.h"
 #include <stdio.h>
+#include <string.h>
 
 static const char help[] =
     "usage: halay-tft prepare --schema SCHEMA FILE... -o DATA.htd\n"
+    "       halay-tft prepare --preset long [--encoder N] [--horizon N] FILE... -o DATA.htd\n"
     "\n"
     "Reads CSV files (plain or .gz; or folders of them) by a schema, sorts, merges, fills and scales their rows,\n"
     "and writes one file that the other commands map. Prints what happened to the rows.\n"
     "\n"
     "  --schema FILE   what the columns mean, YAML or JSON\n"
+    "  --preset long   the columns are unique_id, ds and y; steps, window and splits are found out, and said\n"
+    "  --encoder N     with a preset: steps of the past (by the step from row to row)\n"
+    "  --horizon N     with a preset: steps to forecast (likewise)\n"
     "  -o, --out FILE  the file to write\n";
 
 static void print_count(const char *what, size_t count)
@@ -133,18 +140,37 @@ static enum halay_status count_windows(struct halay_log *log, const struct tft_d
     return HALAY_ERR_FORMAT;
 }
 
-static enum halay_status prepare(struct halay_log *log, const char *schema_path, const char *const *files, size_t count,
-                                 const char *out)
+/* What to do. */
+struct request {
+    const char *schema, *out; /* schema: NULL: the preset */
+    struct tft_preset preset;
+    const char *const *files;
+    size_t file_count;
+};
+
+/* What a preset has found out. */
+static void print_preset(const struct tft_schema *s)
+{
+    const json_t *split = json_object_get(s->document, "split");
+
+    printf("%-26s every %s, window %zu + %zu; train %s, valid %s, test %s\n", "preset",
+           json_string_value(json_object_get(s->document, "every")), s->encoder, s->horizon,
+           json_string_value(json_object_get(split, "train")), json_string_value(json_object_get(split, "valid")),
+           json_string_value(json_object_get(split, "test")));
+}
+
+static enum halay_status prepare(struct halay_log *log, const struct request *r)
 {
     struct tft_schema schema = { 0 };
     struct tft_table table = { 0 };
     struct tft_encoding encoding = { 0 };
     struct tft_data data = { 0 };
     struct window_counts windows[TFT_SPLIT_COUNT];
-    enum halay_status status = tft_schema_load(log, schema_path, &schema);
+    enum halay_status status = r->schema ? tft_schema_load(log, r->schema, &schema)
+                                         : tft_preset_long(log, r->files, r->file_count, &r->preset, &schema);
 
     if (!status)
-        status = tft_table_read(log, &schema, files, count, &table);
+        status = tft_table_read(log, &schema, r->files, r->file_count, &table);
     if (!status)
         tft_encoding_drop_untrained(log, &schema, &table);
     if (!status)
@@ -154,7 +180,9 @@ static enum halay_status prepare(struct halay_log *log, const char *schema_path,
     if (!status)
         status = count_windows(log, &data, windows);
     if (!status)
-        status = tft_htd_write(log, out, &data);
+        status = tft_htd_write(log, r->out, &data);
+    if (!status && !r->schema)
+        print_preset(&data.schema);
     if (!status)
         print_summary(&data, &table, windows);
     tft_data_fini(&data);
@@ -164,23 +192,46 @@ static enum halay_status prepare(struct halay_log *log, const char *schema_path,
     return status;
 }
 
+/* A number of steps from the command line; NULL: 0. */
+static int parse_steps(struct halay_log *log, const char *name, const char *text, size_t *steps)
+{
+    long value = 0;
+
+    if (text && halay_parse_long(text, 1, TFT_WINDOW_MAX, &value)) {
+        halay_error(log, "'--%s' must be a whole number of steps, 1 or more, not '%s'", name, text);
+        return 0;
+    }
+    *steps = (size_t)value;
+    return 1;
+}
+
 int tft_cmd_prepare(struct halay_log *log, int argc, char **argv)
 {
-    const char *schema = NULL, *out = NULL;
-    const struct tft_option list[] = { { "schema", 0, &schema, NULL },
-                                       { "out", 'o', &out, NULL },
-                                       { NULL, 0, NULL, NULL } };
+    struct request r = { 0 };
+    const char *preset = NULL, *encoder = NULL, *horizon = NULL;
+    const struct tft_option list[] = { { "schema", 0, &r.schema, NULL }, { "preset", 0, &preset, NULL },
+                                       { "encoder", 0, &encoder, NULL }, { "horizon", 0, &horizon, NULL },
+                                       { "out", 'o', &r.out, NULL },     { NULL, 0, NULL, NULL } };
     const struct tft_options options = { .log = log, .command = "halay-tft prepare", .help = help, .list = list };
     int files, status = tft_options_parse(&options, argc, argv, &files);
 
     if (status >= 0)
         return status;
-    if (!schema)
+    if (!r.schema && !preset)
         return tft_options_missing(&options, "--schema");
-    if (!out)
+    if (!r.out)
         return tft_options_missing(&options, "-o");
     if (!files)
         return tft_options_missing(&options, "a FILE to read");
-    return tft_exit_status(prepare(log, schema, (const char *const *)argv, (size_t)files, out)) ? TFT_EXIT_FAILED
-                                                                                                : TFT_EXIT_OK;
+    if (preset && strcmp(preset, "long"))
+        halay_error(log, "unknown preset '%s'; there is long", preset);
+    if (r.schema && (preset || encoder || horizon))
+        halay_error(log, "'--preset', '--encoder' and '--horizon' go without --schema, which says it all");
+    if ((preset && strcmp(preset, "long")) || (r.schema && (preset || encoder || horizon)) ||
+        !parse_steps(log, "encoder", encoder, &r.preset.encoder) ||
+        !parse_steps(log, "horizon", horizon, &r.preset.horizon))
+        return TFT_EXIT_USAGE;
+    r.files = (const char *const *)argv;
+    r.file_count = (size_t)files;
+    return tft_exit_status(prepare(log, &r)) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
 }

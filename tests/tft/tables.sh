@@ -143,6 +143,46 @@ paste -d, "$scratch/seven" "$scratch/seventh" | awk -F, '{ for (k = 4; k <= 6; k
 check "predict without one" "$tft" predict --checkpoint "$scratch/short" "$scratch/two.csv" -o "$scratch/end.csv"
 grep -q "'d' is not forecast: it has 2 rows, the model looks back over 3 at least" "$scratch/said" || wrong "what is left out is not said"
 
+# Without a schema: steps of hours, days, business days, months and of no unit are found out.
+series() { # FORMAT STEP ROWS: rows of two series at these moments
+    awk -v n="$3" -v step="$2" -v form="$1" 'BEGIN { print "ds,y,unique_id,more"; for (i = 0; i < n; i++) { t = 1388534400 + i * step # 2014-01-01
+        ds = form == "" ? i * step : form == "%B" ? sprintf("%d-%02d-31", 2014 + int(i / 12), i % 12 + 1) : strftime(form, t, 1)
+        if (form == "%B") sub(/-31$/, substr("-31-28-31-30-31-30-31-31-30-31-30-31", i % 12 * 3 + 1, 3), ds)
+        if (form == "%B" && i % 48 == 25) sub(/28$/, "29", ds) # February of leap years, 2016 first
+        if (step == 86401) { if (strftime("%u", 1388534400 + i * 86400, 1) > 5) continue; ds = strftime(form, 1388534400 + i * 86400, 1) }
+        if (i % 9 != 4) print ds "," i % 7 ",s1,x"; if (i > n / 2) print ds "," 100 + i % 7 ",s2,x" } }' </dev/null >"$scratch/long.csv"
+}
+preset() { # WHAT IT SAYS, OPTIONS...
+    says=$1
+    shift
+    check "preset: $says" "$tft" prepare --preset long "$@" "$scratch/long.csv" -o "$scratch/long.htd"
+    grep -qF "$says" "$scratch/said" || wrong "the preset is not '$says': $(cat "$scratch/said")"
+}
+series "" 5 400
+preset "every 5, window 48 + 12; train < 1600, valid < 1800, test <= 1995"
+check "train on the preset" train --data "$scratch/long.htd" --out "$scratch/long" --max-steps 2
+check "evaluate on the preset" "$tft" evaluate --checkpoint "$scratch/long" --data "$scratch/long.htd"
+check "predict on the preset" "$tft" predict --checkpoint "$scratch/long" "$scratch/long.csv" -o "$scratch/end.csv"
+preset "every 5, window 30 + 4; train < 1600" --encoder 30 --horizon 4
+series "%B" 0 200
+preset "every 1M, window 36 + 12; train < 2027-05-31 00:00:00, valid < 2029-01-31 00:00:00, test <= 2030-08-31 00:00:00"
+if awk 'BEGIN { exit !strftime("%Y", 0, 1) }' </dev/null 2>/dev/null; then
+    series "%Y-%m-%d %H:%M:%S" 3600 1000
+    preset "every 1h, window 168 + 24; train < 2014-02-03 08:00:00"
+    series "%Y-%m-%d" 86400 300
+    preset "every 1d, window 84 + 28"
+    series "%Y-%m-%d" 86401 300
+    preset "every 1B, window 60 + 20"
+fi
+refused 1 "to train, validate and test with a horizon of 400 it needs" \
+    "$tft" prepare --preset long --horizon 400 "$scratch/long.csv" -o "$scratch/none.htd"
+refused 2 "unknown preset 'wide'" "$tft" prepare --preset wide "$scratch/long.csv" -o "$scratch/none.htd"
+refused 2 "go without --schema" "$tft" prepare --preset long --schema x "$scratch/long.csv" -o "$scratch/none.htd"
+printf 'unique_id,ds,y\na,2020-01-01,1\n' >"$scratch/long.csv"
+refused 1 "no series has two rows" "$tft" prepare --preset long "$scratch/long.csv" -o "$scratch/none.htd"
+printf 'unique_id,ds,y\na,1,1\na,x,1\n' >"$scratch/long.csv"
+refused 1 "row 3, column 'ds': 'x' is not a whole number" "$tft" prepare --preset long "$scratch/long.csv" -o "$scratch/none.htd"
+
 # Memory does not grow with the number of windows: ten times as many take less than a quarter of their forecasts more.
 awk 'BEGIN { print "t,id,y"; for (i = 0; i < 50000; i++) printf "%d,a,%d\n", i, i % 10 }' </dev/null >"$scratch/many.csv"
 cat >"$scratch/many.yaml" <<'END'
