@@ -261,12 +261,13 @@ static void wake_now(struct halay_context *ctx, enum wake wake)
         pthread_cond_broadcast(&ctx->idle);
 }
 
-static void wake_unlock(struct halay_context *ctx)
+static enum wake wake_unlock(struct halay_context *ctx)
 {
     enum wake wake = wake_locked(ctx);
 
     pthread_mutex_unlock(&ctx->lock);
     wake_now(ctx, wake);
+    return wake;
 }
 
 void halay_cycle_wake(struct halay_context *ctx)
@@ -365,9 +366,9 @@ static void count_followed(int *times, int is_at_once)
 static int note_call_locked(struct halay_context *ctx, int is_wait)
 {
     int64_t now_us = halay_now_us();
-    int is_at_once = now_us - ctx->called_us < AT_ONCE_US;
+    int is_at_once = now_us - atomic_load_explicit(&ctx->called_us, memory_order_relaxed) < AT_ONCE_US;
 
-    ctx->called_us = now_us;
+    atomic_store_explicit(&ctx->called_us, now_us, memory_order_relaxed);
     if (ctx->latest)
         count_followed(&ctx->latest->followed, is_at_once);
     else if (ctx->has_left_some && is_wait)
@@ -375,6 +376,13 @@ static int note_call_locked(struct halay_context *ctx, int is_wait)
     ctx->latest = NULL;
     ctx->has_left_some = 0;
     return is_at_once || !was_wrong_locked(ctx);
+}
+
+/* A call that has told or woken somebody returns. After an idle time that takes longer than what is at once, and it is not the
+ * program's time. */
+static void note_return(struct halay_context *ctx)
+{
+    atomic_store_explicit(&ctx->called_us, halay_now_us(), memory_order_relaxed);
 }
 
 /* ---- submitting ---- */
@@ -388,9 +396,11 @@ static int thread_sleeps_locked(const struct halay_context *ctx)
 /* Tell the peers what was submitted, unless somebody is about to do so. lock held; unlocks. */
 static void tell_unlock(struct halay_context *ctx)
 {
-    if (!ctx->control || !may_take_locked(ctx) ||
-        (!thread_sleeps_locked(ctx) && ctx->called_us - ctx->now_us < TELL_US)) {
-        wake_unlock(ctx);
+    int64_t called_us = atomic_load_explicit(&ctx->called_us, memory_order_relaxed);
+
+    if (!ctx->control || !may_take_locked(ctx) || (!thread_sleeps_locked(ctx) && called_us - ctx->now_us < TELL_US)) {
+        if (wake_unlock(ctx) != WAKE_NOBODY)
+            note_return(ctx);
         return;
     }
     take_role_unlock(ctx, HALAY_DRIVER_WAITER);
@@ -401,6 +411,7 @@ static void tell_unlock(struct halay_context *ctx)
         wake_unlock(ctx);
     else
         pthread_mutex_unlock(&ctx->lock);
+    note_return(ctx);
 }
 
 void halay_cycle_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, enum halay_attendance attendance)
@@ -453,7 +464,6 @@ int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *ar
         pthread_mutex_unlock(&ctx->lock);
         return is_done;
     }
-    ctx->called_us = ctx->now_us;
     ctx->has_left_some = 1;
     if (is_done && ctx->waits_followed >= AT_ONCE_TIMES && !ctx->listens) {
         owe_locked(ctx);
@@ -461,6 +471,7 @@ int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *ar
     } else {
         wake_unlock(ctx);
     }
+    note_return(ctx);
     return is_done;
 }
 

@@ -200,7 +200,7 @@ struct halay_context {
     struct halay_entry *latest; /* submitted last, and nothing was submitted or waited for since; or NULL */
     int has_left_some;          /* the same of a wait that ended with more in flight */
     int waits_followed;         /* how often in succession another wait followed such a one at once, up to a few */
-    int64_t called_us;          /* when the last of these calls came, or returned if it was a wait */
+    _Atomic int64_t called_us;  /* when the last of these calls came, or returned if it took long; relaxed: a hint */
 
     pthread_t thread;    /* set once before start */
 
