@@ -7,6 +7,7 @@
  * Ranks share the windows, rank 0 writes, in order of entity, origin, horizon.
  */
 #include "tft/commands.h"
+#include "tft/forecast_file.h"
 #include "tft/future.h"
 #include "tft/interrupt.h"
 #include "tft/options.h"
@@ -42,94 +43,6 @@ struct request {
     struct tft_selection windows;
     int json;
 };
-
-/* ---- write ---- */
-
-struct writer {
-    FILE *file;
-    const struct tft_scoring *scoring;
-    int json;
-};
-
-/* A field of a CSV row, quoted where it must be. */
-static void write_field(FILE *file, const char *text)
-{
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        fputs(text, file);
-        return;
-    }
-    fputc('"', file);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', file);
-        fputc(*text, file);
-    }
-    fputc('"', file);
-}
-
-static void write_header(const struct writer *w)
-{
-    const struct tft_list *q = &w->scoring->checkpoint.config.quantiles;
-
-    if (w->json)
-        return;
-    fputs("entity,origin,time,horizon,target", w->file);
-    for (size_t i = 0; i < q->count; i++) {
-        char name[32];
-        tft_quantile_name(q->values[i], name, sizeof name);
-        fprintf(w->file, ",%s", name);
-    }
-    fputc('\n', w->file);
-}
-
-/* One forecast value with its quantiles. */
-static void write_row(const struct writer *w, const char *entity, const char *origin, const char *time, size_t horizon,
-                      const char *target, const double *p)
-{
-    const struct tft_list *q = &w->scoring->checkpoint.config.quantiles;
-
-    if (w->json) {
-        json_t *row = json_pack("{ss ss ss sI ss}", "entity", entity, "origin", origin, "time", time, "horizon",
-                                (json_int_t)horizon, "target", target);
-        for (size_t i = 0; row && i < q->count; i++) {
-            char name[32];
-            tft_quantile_name(q->values[i], name, sizeof name);
-            json_object_set_new(row, name, json_real(p[i]));
-        }
-        json_dumpf(row, w->file, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        json_decref(row);
-    } else {
-        write_field(w->file, entity);
-        fprintf(w->file, ",%s,%s,%zu,", origin, time, horizon);
-        write_field(w->file, target);
-        for (size_t i = 0; i < q->count; i++)
-            fprintf(w->file, ",%.9g", p[i]);
-    }
-    fputc('\n', w->file);
-}
-
-static enum halay_status write_window(void *arg, size_t position, const struct tft_window *window, const float *p)
-{
-    const struct writer *w = arg;
-    const struct tft_data *d = &w->scoring->data;
-    size_t Q = w->scoring->checkpoint.config.quantiles.count, O = d->schema.target_count;
-    char origin[32], time[32];
-
-    (void)position;
-    if (!w->file)
-        return HALAY_OK;
-    tft_schema_print_time(&d->schema, tft_data_time(d, window->entity, window->origin - 1), origin, sizeof origin);
-    for (size_t i = 0; i < d->schema.horizon * O; i++) {
-        const struct tft_scaler *scaler = tft_data_target_scaler(d, window->entity, i % O);
-        double unscaled[TFT_SCORE_QUANTILES_MAX];
-        for (size_t q = 0; q < Q; q++)
-            unscaled[q] = tft_scaler_undo(scaler, (double)p[i * Q + q]);
-        tft_schema_print_time(&d->schema, tft_data_time(d, window->entity, window->origin + i / O), time, sizeof time);
-        write_row(w, d->entities[window->entity].id, origin, time, i / O + 1,
-                  d->schema.inputs[d->schema.targets[i % O]].name, unscaled);
-    }
-    return HALAY_OK;
-}
 
 /* ---- read ---- */
 
@@ -241,11 +154,12 @@ static enum halay_status predict(const struct request *r)
     if (!status && s.rank == 0)
         status = tft_output_open(r->log, r->out, &out);
     if (!status) {
-        struct writer w = { .file = out.file, .scoring = &s, .json = r->json };
-        if (w.file)
-            write_header(&w);
+        struct tft_forecast_file file = {
+            .file = out.file, .data = &s.data, .quantiles = &s.checkpoint.config.quantiles, .json = r->json
+        };
+        tft_forecast_file_header(&file);
         tft_interrupt_watch(); /* so that no half file stays */
-        status = tft_forecast(&forecaster, windows.count, write_window, &w);
+        status = tft_forecast(&forecaster, windows.count, tft_forecast_file_window, &file);
     }
     if (status == HALAY_ERR_CANCELED)
         halay_error(r->log, "interrupted by a signal; '%s' is not written", r->out);
@@ -258,16 +172,6 @@ static enum halay_status predict(const struct request *r)
     tft_windows_fini(&windows);
     tft_scoring_fini(&s);
     return status;
-}
-
-/* csv or jsonl, by the option or by the file's name; -1: neither. */
-static int is_json(const char *format, const char *out)
-{
-    const char *dot = strrchr(out, '.');
-
-    if (format)
-        return !strcmp(format, "jsonl") ? 1 : !strcmp(format, "csv") ? 0 : -1;
-    return dot && (!strcmp(dot, ".jsonl") || !strcmp(dot, ".json"));
 }
 
 int tft_cmd_predict(struct halay_log *log, int argc, char **argv)
@@ -293,7 +197,7 @@ int tft_cmd_predict(struct halay_log *log, int argc, char **argv)
     if (!r.out)
         return tft_options_missing(&options, "-o");
     r.from_end = !split;
-    r.json = is_json(format, r.out);
+    r.json = tft_forecast_file_is_json(format, r.out);
     if (r.json < 0)
         halay_error(log, "'--format' must be csv or jsonl, not '%s'", format);
     if (stride && !split)

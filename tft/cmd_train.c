@@ -5,80 +5,40 @@
  */
 #include "halay.h"
 #include "tft/commands.h"
-#include "tft/document.h"
 #include "tft/htd.h"
 #include "tft/options.h"
 #include "tft/paths.h"
+#include "tft/run_options.h"
 #include "tft/train.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-static const char help[] = "usage: halay-tft train --data DATA.htd --out RUN [--config FILE] [--KEY VALUE...]\n"
-                           "\n"
-                           "Trains a model and leaves the best parameters, the configuration and a line for each "
-                           "evaluation in the folder RUN.\n"
-                           "Under halayrun or mpirun all ranks train one model together.\n"
-                           "\n"
-                           "  --data FILE     prepared data\n"
-                           "  --out FOLDER    the run's folder; must not hold a trained model yet\n"
-                           "  --config FILE   keys and values, YAML or JSON\n"
-                           "  --resume        go on from the newest good checkpoint; without one, begin\n"
-                           "  --checkpoint-dir FOLDER\n"
-                           "                  where checkpoints are kept (RUN/checkpoints)\n"
-                           "  --find-learning-rate\n"
-                           "                  try rates from 1e-6 to 1 in 100 steps, say which one to take, write nothing\n"
-                           "\n"
-                           "SIGTERM and SIGINT end it after a step, with a checkpoint; a second one at once.\n"
-                           "\n"
-                           "Keys of the configuration, also as HALAY_TFT_KEY in the environment. The command line wins "
-                           "over the environment, that\n"
-                           "over the file. Defaults in the second column:\n"
-                           "\n";
+static const char help[] =
+    "usage: halay-tft train --data DATA.htd --out RUN [--config FILE] [--KEY VALUE...]\n"
+    "\n"
+    "Trains a model and leaves the best parameters, the configuration and a line for each "
+    "evaluation in the folder RUN.\n"
+    "Under halayrun or mpirun all ranks train one model together.\n"
+    "\n"
+    "  --data FILE     prepared data\n"
+    "  --out FOLDER    the run's folder; must not hold a trained model yet\n"
+    "  --config FILE   keys and values, YAML or JSON\n"
+    "  --resume        go on from the newest good checkpoint; without one, begin\n"
+    "  --checkpoint-dir FOLDER\n"
+    "                  where checkpoints are kept (RUN/checkpoints)\n"
+    "  --find-learning-rate\n"
+    "                  try rates from 1e-6 to 1 in 100 steps, say which one to take, write nothing\n"
+    "\n"
+    "SIGTERM and SIGINT end it after a step, with a checkpoint; a second one at once.\n"
+    "\n"
+    "Keys of the configuration, also as HALAY_TFT_KEY in the environment. The command line wins "
+    "over the environment, that\n"
+    "over the file. Defaults in the second column:\n"
+    "\n";
 
 static void print_keys(void)
 {
     tft_run_config_help(stdout);
-}
-
-struct given {
-    size_t count;
-    const char *values[128];
-    char names[128][64];
-};
-
-/* Options that are keys are kept until the file and the environment have been read. */
-static enum halay_status keep_option(void *arg, const char *name, const char *value)
-{
-    struct given *given = arg;
-
-    if (given->count == sizeof given->values / sizeof *given->values)
-        return HALAY_ERR_CONFIG;
-    snprintf(given->names[given->count], sizeof given->names[0], "%s", name);
-    given->values[given->count++] = value;
-    return HALAY_OK;
-}
-
-static enum halay_status resolve(struct halay_log *log, const char *path, const struct given *given,
-                                 struct tft_run_config *config)
-{
-    json_t *document = NULL;
-    char where[256];
-    enum halay_status status = path ? tft_document_load(log, path, &document) : HALAY_OK;
-
-    tft_run_config_defaults(config);
-    if (!status && document) {
-        snprintf(where, sizeof where, "configuration '%.200s'", path);
-        status = tft_run_config_take(log, where, document, config);
-    }
-    json_decref(document);
-    if (!status)
-        status = tft_run_config_take_environment(log, config);
-    for (size_t i = 0; i < given->count && !status; i++)
-        status = tft_run_config_take_option(log, given->names[i], given->values[i], config);
-    if (!status)
-        status = tft_run_config_check(log, config);
-    return status == HALAY_ERR_UNSUPPORTED ? HALAY_ERR_CONFIG : status;
 }
 
 static enum halay_status train(struct halay_log *log, const struct tft_run_config *config, const char *data_path,
@@ -105,28 +65,25 @@ static enum halay_status train(struct halay_log *log, const struct tft_run_confi
 int tft_cmd_train(struct halay_log *log, int argc, char **argv)
 {
     const char *data = NULL, *out = NULL, *file = NULL, *checkpoints = NULL;
-    struct given given = { 0 };
+    struct tft_run_options given = { 0 };
     struct tft_run_config config;
     int resume = 0, finds_rate = 0;
-    const struct tft_option list[] = { { "data", 0, &data, NULL },
-                                       { "out", 'o', &out, NULL },
-                                       { "config", 0, &file, NULL },
-                                       { "checkpoint-dir", 0, &checkpoints, NULL },
-                                       { "resume", 0, NULL, &resume },
-                                       { "find-learning-rate", 0, NULL, &finds_rate },
+    const struct tft_option list[] = { { "data", 0, &data, NULL },     { "out", 'o', &out, NULL },
+                                       { "config", 0, &file, NULL },   { "checkpoint-dir", 0, &checkpoints, NULL },
+                                       { "resume", 0, NULL, &resume }, { "find-learning-rate", 0, NULL, &finds_rate },
                                        { NULL, 0, NULL, NULL } };
     const struct tft_options options = { .log = log,
                                          .command = "halay-tft train",
                                          .help = help,
                                          .list = list,
-                                         .other = keep_option,
+                                         .other = tft_run_options_keep,
                                          .arg = &given,
                                          .more_help = print_keys };
     int status = tft_options_parse(&options, argc, argv, NULL);
 
     if (status >= 0)
         return status;
-    enum halay_status resolved = resolve(log, file, &given, &config);
+    enum halay_status resolved = tft_run_options_resolve(log, file, &given, &config);
     if (resolved)
         return tft_exit_status(resolved);
     if (!data)

@@ -9,7 +9,8 @@ struct scoring {
     const struct tft_forecaster *forecaster;
     const struct tft_naive *naive; /* (targets), or NULL */
     struct tft_evaluation_result *result;
-    double loss;
+    tft_evaluation_also also; /* NULL: nobody */
+    void *arg;
 };
 
 /* Row `row`, the horizon's step h: p is (targets, quantiles), scaled. */
@@ -28,7 +29,7 @@ static void score_row(struct scoring *s, size_t entity, size_t row, size_t h, co
         for (size_t q = 0; q < Q; q++) {
             double scaled = p[o * Q + q];
             unscaled[q] = tft_scaler_undo(scaler, scaled);
-            s->loss += tft_quantile_loss(y, scaled, scores->quantiles[q]);
+            s->result->loss_sum += tft_quantile_loss(y, scaled, scores->quantiles[q]);
         }
         tft_scores_add(scores, entity, h, d->target[row * O + o], unscaled,
                        s->naive ? s->naive[o].mean_error[entity] : 0);
@@ -41,52 +42,59 @@ static enum halay_status score_window(void *arg, size_t position, const struct t
     const struct tft_data *d = s->forecaster->gather.windows->data;
     size_t values = d->schema.target_count * s->result->scores[0].quantile_count;
 
-    (void)position;
     for (size_t h = 0; h < d->schema.horizon; h++)
         score_row(s, w->entity, w->origin + h, h, p + h * values);
-    return HALAY_OK;
+    return s->also ? s->also(s->arg, position, w, p) : HALAY_OK;
 }
 
-/* Empty sums for each target. */
-static enum halay_status init_scores(const struct tft_forecaster *f, struct tft_evaluation_result *r)
+enum halay_status tft_evaluation_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
+                                      const struct tft_data *data, struct tft_evaluation_result *result)
 {
-    const struct tft_model_config *m = tft_model_config(f->model);
-    const struct tft_data *d = f->gather.windows->data;
-    double quantiles[TFT_SCORE_QUANTILES_MAX];
-    enum halay_status status = HALAY_OK;
+    size_t O = data->schema.target_count;
+    struct tft_evaluation_result r = { .scores = calloc(O, sizeof *r.scores) };
+    enum halay_status status = r.scores ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
-    for (size_t q = 0; q < m->quantile_count; q++) /* 0.1f is not 0.1: take the six decimals that were meant */
-        quantiles[q] = (double)(int64_t)((double)m->quantiles[q] * 1e6 + 0.5) / 1e6;
-    r->scores = calloc(d->schema.target_count, sizeof *r->scores);
-    if (!r->scores) {
-        halay_error(f->log, "no memory for scores");
-        return HALAY_ERR_NO_MEMORY;
-    }
-    r->target_count = d->schema.target_count;
-    for (size_t o = 0; o < r->target_count && !status; o++)
-        status = tft_scores_init(f->log, quantiles, m->quantile_count, m->D, d->entity_count, &r->scores[o]);
+    if (status)
+        halay_error(log, "no memory for scores");
+    for (size_t o = 0; o < O && !status; o++, r.target_count++)
+        status =
+            tft_scores_init(log, quantiles, quantile_count, data->schema.horizon, data->entity_count, &r.scores[o]);
+    if (status)
+        tft_evaluation_result_fini(&r);
+    else
+        *result = r;
     return status;
 }
 
-enum halay_status tft_evaluate(struct tft_forecaster *f, size_t count, const struct tft_naive *naive,
-                               struct tft_evaluation_result *result)
+enum halay_status tft_evaluation_add(struct tft_forecaster *f, size_t count, const struct tft_naive *naive,
+                                     tft_evaluation_also also, void *arg, struct tft_evaluation_result *r)
 {
-    struct tft_evaluation_result r = { 0 };
-    struct scoring s = { .forecaster = f, .naive = naive, .result = &r };
-    enum halay_status status = init_scores(f, &r);
+    struct scoring s = { .forecaster = f, .naive = naive, .also = also, .arg = arg, .result = r };
+    enum halay_status status = tft_forecast(f, count, score_window, &s);
     size_t n = 0;
 
+    for (size_t o = 0; o < r->target_count; o++)
+        n += r->scores[o].all.n;
+    r->loss = n ? r->loss_sum / (double)n : 0;
+    return status;
+}
+
+enum halay_status tft_evaluate(struct tft_forecaster *f, size_t count, struct tft_evaluation_result *result)
+{
+    const struct tft_model_config *m = tft_model_config(f->model);
+    struct tft_evaluation_result r = { 0 };
+    double quantiles[TFT_SCORE_QUANTILES_MAX];
+
+    for (size_t q = 0; q < m->quantile_count; q++) /* 0.1f is not 0.1: take the six decimals that were meant */
+        quantiles[q] = (double)(int64_t)((double)m->quantiles[q] * 1e6 + 0.5) / 1e6;
+    enum halay_status status = tft_evaluation_init(f->log, quantiles, m->quantile_count, f->gather.windows->data, &r);
     if (!status)
-        status = tft_forecast(f, count, score_window, &s);
-    if (status) {
+        status = tft_evaluation_add(f, count, NULL, NULL, NULL, &r);
+    if (status)
         tft_evaluation_result_fini(&r);
-        return status;
-    }
-    for (size_t o = 0; o < r.target_count; o++)
-        n += r.scores[o].all.n;
-    r.loss = n ? s.loss / (double)n : 0;
-    *result = r;
-    return HALAY_OK;
+    else
+        *result = r;
+    return status;
 }
 
 void tft_evaluation_result_fini(struct tft_evaluation_result *result)
@@ -95,45 +103,4 @@ void tft_evaluation_result_fini(struct tft_evaluation_result *result)
         tft_scores_fini(&result->scores[o]);
     free(result->scores);
     *result = (struct tft_evaluation_result){ 0 };
-}
-
-json_t *tft_evaluate_naive(struct halay_log *log, const struct tft_gather *gather, size_t count,
-                           const struct tft_naive *naive, const double *quantiles, size_t quantile_count)
-{
-    const struct tft_data *d = gather->windows->data;
-    struct tft_scores with = { 0 }, plain = { 0 };
-    size_t O = d->schema.target_count, o = naive->target;
-    json_t *result = NULL;
-
-    if (naive->lag < d->schema.horizon ||
-        tft_scores_init(log, quantiles, quantile_count, d->schema.horizon, d->entity_count, &with))
-        return NULL;
-    if (tft_scores_init(log, quantiles, quantile_count, d->schema.horizon, d->entity_count, &plain))
-        goto err_free;
-    for (size_t i = 0; i < count; i++) {
-        struct tft_window w = tft_gather_window(gather, i);
-        for (size_t h = 0; h < d->schema.horizon; h++) {
-            size_t row = w.origin + h;
-            double p[TFT_SCORE_QUANTILES_MAX], same[TFT_SCORE_QUANTILES_MAX], value;
-            if (!d->present[row * O + o] || !tft_naive_forecast(naive, w.entity, row, p, &value))
-                continue;
-            for (size_t q = 0; q < quantile_count; q++)
-                same[q] = value;
-            tft_scores_add(&with, w.entity, h, d->target[row * O + o], p, 0);
-            tft_scores_add(&plain, w.entity, h, d->target[row * O + o], same, 0);
-        }
-    }
-    result = tft_scores_q_risk_json(&with, &with.all);
-    if (result) {
-        json_object_set_new(result, "plain", tft_scores_q_risk_json(&plain, &plain.all));
-        json_t *horizons = json_array(); /* the median's, for pictures */
-        for (size_t h = 0; h < with.horizon; h++)
-            json_array_append_new(horizons, json_real(tft_sums_q_risk(&plain.by_horizon[h], plain.median)));
-        json_object_set_new(result, "by_horizon", horizons);
-        json_object_set_new(result, "values", json_integer((json_int_t)with.all.n));
-    }
-    tft_scores_fini(&plain);
-err_free:
-    tft_scores_fini(&with);
-    return result;
 }

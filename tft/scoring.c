@@ -5,13 +5,9 @@
 #include "tft/scoring.h"
 #include "base/config.h"
 #include "base/topology.h"
+#include "tft/assessment.h"
 #include "tft/htd.h"
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static const size_t naive_lags[] = { 24, 168 };
-enum { NAIVE_LAGS = sizeof naive_lags / sizeof *naive_lags };
 
 static enum halay_status parse_split(struct halay_log *log, const char *name, enum tft_split *split)
 {
@@ -95,108 +91,14 @@ enum halay_status tft_scoring_forecaster(struct tft_scoring *s, const struct tft
     return tft_forecaster_init(forecaster);
 }
 
-/* What is made for one evaluation. */
-struct evaluation {
-    struct tft_windows windows;
-    struct tft_forecaster forecaster;
-    struct tft_naive *naive; /* owned: (lags, targets) */
-    struct tft_evaluation_result result;
-};
-
-static enum halay_status init_naive(struct tft_scoring *s, struct evaluation *e)
+static json_t *describe(struct tft_scoring *s, enum tft_split split, size_t stride, const struct tft_assessment *a)
 {
-    const struct tft_list *quantiles = &s->checkpoint.config.quantiles;
-    size_t O = s->data.schema.target_count;
-    enum halay_status status = HALAY_OK;
-
-    e->naive = calloc(NAIVE_LAGS * O, sizeof *e->naive);
-    if (!e->naive) {
-        halay_error(s->log, "no memory for naive forecasts");
-        return HALAY_ERR_NO_MEMORY;
-    }
-    for (size_t k = 0; k < NAIVE_LAGS * O && !status; k++)
-        status = tft_naive_init(s->log, &s->data, k % O, naive_lags[k / O], quantiles->values, quantiles->count,
-                                &e->naive[k]);
-    return status;
-}
-
-static void fini_evaluation(struct tft_scoring *s, struct evaluation *e)
-{
-    for (size_t k = 0; e->naive && k < NAIVE_LAGS * s->data.schema.target_count; k++)
-        tft_naive_fini(&e->naive[k]);
-    free(e->naive);
-    tft_evaluation_result_fini(&e->result);
-    tft_forecaster_fini(&e->forecaster);
-    tft_windows_fini(&e->windows);
-}
-
-/* The naive forecasts' scores for a target by lag: {"24": ..., "168": ...}. */
-static json_t *describe_naive(struct tft_scoring *s, const struct evaluation *e, size_t target)
-{
-    const struct tft_list *quantiles = &s->checkpoint.config.quantiles;
-    json_t *object = json_object();
-
-    for (size_t k = 0; k < NAIVE_LAGS; k++) {
-        const struct tft_naive *naive = &e->naive[k * s->data.schema.target_count + target];
-        json_t *scores = tft_evaluate_naive(s->log, &e->forecaster.gather, e->windows.count, naive, quantiles->values,
-                                            quantiles->count);
-        char name[32];
-        snprintf(name, sizeof name, "%zu", naive_lags[k]);
-        if (scores)
-            json_object_set_new(object, name, scores);
-    }
-    return object;
-}
-
-/* All scores of a target. */
-static json_t *describe_target(struct tft_scoring *s, const struct evaluation *e, size_t target)
-{
-    const char **ids = calloc(s->data.entity_count, sizeof *ids);
-    json_t *scores;
-
-    for (size_t i = 0; ids && i < s->data.entity_count; i++)
-        ids[i] = s->data.entities[i].id;
-    scores = ids ? tft_scores_json(&e->result.scores[target], ids) : NULL;
-    free(ids);
-    if (scores && json_object_set_new(scores, "naive", describe_naive(s, e, target))) {
-        json_decref(scores);
-        scores = NULL;
-    }
-    return scores;
-}
-
-/* The scores of the only target, or of each under its name, and the means of those without a unit. */
-static json_t *describe_targets(struct tft_scoring *s, const struct evaluation *e)
-{
-    size_t O = s->data.schema.target_count;
-    json_t **each = O == 1 ? NULL : calloc(O, sizeof *each), *all = NULL, *by_name = json_object();
-    int ok = by_name != NULL;
-
-    if (O == 1) {
-        json_decref(by_name);
-        return describe_target(s, e, 0);
-    }
-    for (size_t o = 0; each && ok && o < O; o++) { /* the object by name owns them */
-        each[o] = describe_target(s, e, o);
-        ok = !json_object_set_new(by_name, s->data.schema.inputs[s->data.schema.targets[o]].name, each[o]);
-    }
-    if (each && ok)
-        all = tft_scores_mean_json(each, O);
-    if (all)
-        json_object_set(all, "targets", by_name);
-    json_decref(by_name);
-    free(each);
-    return all;
-}
-
-static json_t *describe(struct tft_scoring *s, enum tft_split split, size_t stride, const struct evaluation *e)
-{
-    json_t *head = json_pack("{ss sI sI sI}", "split", tft_split_names[split], "windows", (json_int_t)e->windows.count,
-                             "short_windows", (json_int_t)tft_windows_short(&e->windows), "stride", (json_int_t)stride);
-    json_t *scores = describe_targets(s, e);
+    json_t *head = json_pack("{ss sI sI sI}", "split", tft_split_names[split], "windows", (json_int_t)a->windows,
+                             "short_windows", (json_int_t)a->short_windows, "stride", (json_int_t)stride);
+    json_t *scores = tft_assessment_json(a);
 
     if (!head || !scores || json_object_update(head, scores) ||
-        json_object_set_new(head, "loss", json_real(e->result.loss)) ||
+        json_object_set_new(head, "loss", json_real(a->result.loss)) ||
         json_object_set_new(head, "step", json_integer(s->checkpoint.step))) {
         json_decref(head);
         head = NULL;
@@ -207,26 +109,31 @@ static json_t *describe(struct tft_scoring *s, enum tft_split split, size_t stri
 
 enum halay_status tft_scoring_evaluate(struct tft_scoring *s, enum tft_split split, size_t stride, json_t **result)
 {
-    struct evaluation e = { 0 };
-    enum halay_status status = tft_windows_init(s->log, &s->data, split, stride, &e.windows);
+    struct tft_windows windows = { 0 };
+    struct tft_forecaster forecaster = { 0 };
+    struct tft_assessment a = { 0 };
+    enum halay_status status = tft_windows_init(s->log, &s->data, split, stride, &windows);
 
-    if (!status && !e.windows.count) {
+    if (!status && !windows.count) {
         halay_error(s->log, "the data hold no window of split '%s'", tft_split_names[split]);
         status = HALAY_ERR_FORMAT;
     }
     if (!status)
-        status = tft_scoring_forecaster(s, &e.windows, &e.forecaster);
+        status = tft_scoring_forecaster(s, &windows, &forecaster);
     if (!status)
-        status = init_naive(s, &e);
+        status = tft_assessment_init(s->log, &s->data, &s->checkpoint.config.quantiles, &a);
     if (!status)
-        status = tft_evaluate(&e.forecaster, e.windows.count, e.naive, &e.result);
+        status = tft_assessment_add(&a, &forecaster, NULL, NULL);
     if (!status) {
-        *result = describe(s, split, stride, &e);
+        *result = describe(s, split, stride, &a);
         if (!*result) {
             halay_error(s->log, "no memory for the result");
             status = HALAY_ERR_NO_MEMORY;
         }
     }
-    fini_evaluation(s, &e);
+    if (a.data)
+        tft_assessment_fini(&a);
+    tft_forecaster_fini(&forecaster);
+    tft_windows_fini(&windows);
     return status;
 }

@@ -79,7 +79,7 @@ static enum halay_status validate(struct tft_trainer *t, struct tft_evaluation_r
     enum halay_status status = tft_forecaster_init(&f);
 
     if (!status)
-        status = tft_evaluate(&f, t->valid_samples, NULL, result);
+        status = tft_evaluate(&f, t->valid_samples, result);
     tft_forecaster_fini(&f);
     if (!status && !isfinite(result->loss)) {
         halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);

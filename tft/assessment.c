@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Assessment. Zero-initialised object, fini accepts it half-built.
+ */
+#include "tft/assessment.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static const size_t lags[TFT_ASSESSMENT_LAGS] = { 24, 168 };
+
+static size_t naive_count(const struct tft_assessment *a)
+{
+    return TFT_ASSESSMENT_LAGS * a->data->schema.target_count;
+}
+
+/* ---- naive forecasts ---- */
+
+static enum halay_status init_naive_scores(struct tft_assessment *a)
+{
+    const struct tft_list *q = a->quantiles;
+    size_t D = a->data->schema.horizon, entities = a->data->entity_count;
+    enum halay_status status = HALAY_OK;
+
+    a->naive = calloc(naive_count(a), sizeof *a->naive);
+    if (!a->naive) {
+        halay_error(a->log, "no memory for naive forecasts");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t k = 0; k < naive_count(a) && !status; k++) {
+        status = tft_scores_init(a->log, q->values, q->count, D, entities, &a->naive[k].with);
+        if (!status)
+            status = tft_scores_init(a->log, q->values, q->count, D, entities, &a->naive[k].plain);
+    }
+    return status;
+}
+
+/* A lag within the horizon would look past the forecast's beginning. */
+static int says_nothing(const struct tft_assessment *a, size_t k)
+{
+    return lags[k / a->data->schema.target_count] < a->data->schema.horizon;
+}
+
+static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather, const struct tft_naive *naive)
+{
+    const struct tft_data *d = gather->windows->data;
+    size_t O = d->schema.target_count, o = naive->target;
+
+    for (size_t i = 0; i < gather->windows->count; i++) {
+        struct tft_window w = tft_gather_window(gather, i);
+        for (size_t h = 0; h < d->schema.horizon; h++) {
+            size_t row = w.origin + h;
+            double p[TFT_SCORE_QUANTILES_MAX], same[TFT_SCORE_QUANTILES_MAX], value;
+            if (!d->present[row * O + o] || !tft_naive_forecast(naive, w.entity, row, p, &value))
+                continue;
+            for (size_t q = 0; q < scores->with.quantile_count; q++)
+                same[q] = value;
+            tft_scores_add(&scores->with, w.entity, h, d->target[row * O + o], p, 0);
+            tft_scores_add(&scores->plain, w.entity, h, d->target[row * O + o], same, 0);
+        }
+    }
+}
+
+/* {"p10": .., ..., "plain": {...}, "by_horizon": [...], "values": n} */
+static json_t *naive_json(const struct tft_naive_scores *s)
+{
+    json_t *object = tft_scores_q_risk_json(&s->with, &s->with.all), *horizons = json_array();
+
+    for (size_t h = 0; h < s->with.horizon; h++) /* the median's, for pictures */
+        json_array_append_new(horizons, json_real(tft_sums_q_risk(&s->plain.by_horizon[h], s->plain.median)));
+    json_object_set_new(object, "plain", tft_scores_q_risk_json(&s->plain, &s->plain.all));
+    json_object_set_new(object, "by_horizon", horizons);
+    json_object_set_new(object, "values", json_integer((json_int_t)s->with.all.n));
+    return object;
+}
+
+/* ---- all ---- */
+
+enum halay_status tft_assessment_init(struct halay_log *log, const struct tft_data *data,
+                                      const struct tft_list *quantiles, struct tft_assessment *a)
+{
+    *a = (struct tft_assessment){ .log = log, .data = data, .quantiles = quantiles };
+    enum halay_status status = tft_evaluation_init(log, quantiles->values, quantiles->count, data, &a->result);
+
+    return status ? status : init_naive_scores(a);
+}
+
+void tft_assessment_fini(struct tft_assessment *a)
+{
+    for (size_t k = 0; a->naive && k < naive_count(a); k++) {
+        tft_scores_fini(&a->naive[k].with);
+        tft_scores_fini(&a->naive[k].plain);
+    }
+    free(a->naive);
+    tft_evaluation_result_fini(&a->result);
+    *a = (struct tft_assessment){ 0 };
+}
+
+enum halay_status tft_assessment_add(struct tft_assessment *a, struct tft_forecaster *forecaster,
+                                     tft_evaluation_also also, void *arg)
+{
+    const struct tft_windows *windows = forecaster->gather.windows;
+    size_t O = a->data->schema.target_count, n = naive_count(a);
+    struct tft_naive *naive = calloc(n, sizeof *naive);
+    enum halay_status status = naive ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    if (status)
+        halay_error(a->log, "no memory for naive forecasts");
+    for (size_t k = 0; k < n && !status; k++)
+        status =
+            tft_naive_init(a->log, a->data, k % O, lags[k / O], a->quantiles->values, a->quantiles->count, &naive[k]);
+    for (size_t k = 0; k < n && !status; k++)
+        if (!says_nothing(a, k))
+            add_naive(&a->naive[k], &forecaster->gather, &naive[k]);
+    if (!status)
+        status = tft_evaluation_add(forecaster, windows->count, naive, also, arg, &a->result);
+    for (size_t k = 0; naive && k < n; k++)
+        tft_naive_fini(&naive[k]);
+    free(naive);
+    a->windows += windows->count;
+    a->short_windows += tft_windows_short(windows);
+    return status;
+}
+
+/* All scores of a target. */
+static json_t *target_json(const struct tft_assessment *a, size_t target)
+{
+    size_t O = a->data->schema.target_count;
+    const char **ids = calloc(a->data->entity_count, sizeof *ids);
+    json_t *scores, *naive = json_object();
+    char name[32];
+
+    for (size_t i = 0; ids && i < a->data->entity_count; i++)
+        ids[i] = a->data->entities[i].id;
+    scores = ids ? tft_scores_json(&a->result.scores[target], ids) : NULL;
+    free(ids);
+    for (size_t k = target; k < naive_count(a); k += O) {
+        snprintf(name, sizeof name, "%zu", lags[k / O]);
+        if (!says_nothing(a, k))
+            json_object_set_new(naive, name, naive_json(&a->naive[k]));
+    }
+    if (scores && !json_object_set_new(scores, "naive", naive))
+        return scores;
+    json_decref(scores);
+    return NULL;
+}
+
+json_t *tft_assessment_json(const struct tft_assessment *a)
+{
+    const struct tft_schema *s = &a->data->schema;
+    size_t O = s->target_count;
+
+    if (O == 1)
+        return target_json(a, 0);
+    json_t **each = calloc(O, sizeof *each), *all = NULL, *by_name = json_object();
+    int ok = each && by_name;
+    for (size_t o = 0; ok && o < O; o++) { /* the object by name owns them */
+        each[o] = target_json(a, o);
+        ok = !json_object_set_new(by_name, s->inputs[s->targets[o]].name, each[o]);
+    }
+    if (ok)
+        all = tft_scores_mean_json(each, O);
+    if (all)
+        json_object_set(all, "targets", by_name);
+    json_decref(by_name);
+    free(each);
+    return all;
+}

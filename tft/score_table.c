@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A table of scores for people, and the same for programs.
+ */
+#include "tft/score_table.h"
+#include "tft/paths.h"
+#include "tft/scores.h"
+#include <stdio.h>
+#include <string.h>
+
+static double number(const json_t *object, const char *a, const char *b)
+{
+    const json_t *inner = json_object_get(object, a);
+    return json_number_value(b ? json_object_get(inner, b) : inner);
+}
+
+/* A row of q-risks, and how the median's compares with another's. */
+static void print_row(const char *name, const json_t *q_risk, const json_t *median_of, const char *median)
+{
+    const char *key;
+    json_t *value;
+
+    printf("%-28s", name);
+    json_object_foreach((json_t *)q_risk, key, value) if (json_is_number(value) && key[0] == 'p')
+        printf(" %8.4f", json_number_value(value));
+    if (median_of) {
+        double mine = number(median_of, median, NULL), other = number(q_risk, median, NULL);
+        if (other > 0)
+            printf("   forecast's %s is %.1f %% %s", median, 100 * (mine < other ? 1 - mine / other : mine / other - 1),
+                   mine < other ? "below" : "above");
+    }
+    printf("\n");
+}
+
+/* The scores of one target, or the means of several. */
+static void print_scores(const json_t *r, const char *median)
+{
+    const json_t *q_risk = json_object_get(r, "q_risk"), *naive = json_object_get(r, "naive");
+    const char *key;
+    json_t *value;
+
+    printf("%-28s", "q-risk");
+    json_object_foreach((json_t *)q_risk, key, value) printf(" %8s", key);
+    printf("\n");
+    print_row("forecast", q_risk, NULL, median);
+    json_object_foreach((json_t *)naive, key, value)
+    {
+        char name[64];
+        snprintf(name, sizeof name, "value of %s steps before", key);
+        print_row(name, value, q_risk, median);
+    }
+    json_object_foreach((json_t *)r, key,
+                        value) if (!strcmp(key, "mae") || !strcmp(key, "rmse") || !strcmp(key, "smape") ||
+                                   !strcmp(key, "mase") || !strcmp(key, "wql") || !strncmp(key, "coverage", 8) ||
+                                   !strcmp(key, "crossing")) printf("%-28s %8.4g\n", key, json_number_value(value));
+}
+
+void tft_score_table_print(const json_t *r, const struct tft_list *quantiles)
+{
+    char median[32];
+    const json_t *targets = json_object_get(r, "targets");
+    const char *name;
+    json_t *scores;
+
+    long long shorter = (long long)json_integer_value(json_object_get(r, "short_windows"));
+
+    tft_quantile_name(quantiles->values[tft_median_of(quantiles->values, quantiles->count)], median, sizeof median);
+    printf("%s: %lld windows, ", json_string_value(json_object_get(r, "split")),
+           (long long)json_integer_value(json_object_get(r, "windows")));
+    if (shorter)
+        printf("%lld of them with a shorter encoder, ", shorter);
+    printf("%lld values\n", (long long)json_integer_value(json_object_get(r, "values")));
+    if (targets)
+        printf("\nmean of %zu targets\n", json_object_size(targets));
+    print_scores(r, median);
+    json_object_foreach((json_t *)targets, name, scores)
+    {
+        printf("\n%s\n", name);
+        print_scores(scores, median);
+    }
+}
+
+enum halay_status tft_score_table_write(struct halay_log *log, const char *path, const json_t *result)
+{
+    struct tft_output out;
+    enum halay_status status = tft_output_open(log, path, &out);
+
+    if (status)
+        return status;
+    json_dumpf(result, out.file, JSON_INDENT(1));
+    fputc('\n', out.file);
+    return tft_output_commit(&out);
+}

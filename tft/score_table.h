@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `evaluate` and `backtest` print of the scores that they found.
+ */
+#ifndef HALAY_TFT_SCORE_TABLE_H
+#define HALAY_TFT_SCORE_TABLE_H
+
+#include "base/log.h"
+#include "tft/run_config.h"
+#include <jansson.h>
+
+/* To standard output. */
+void tft_score_table_print(const json_t *result, const struct tft_list *quantiles);
+/* The object to a file; "-" is standard output. */
+enum halay_status tft_score_table_write(struct halay_log *log, const char *path, const json_t *result);
+
+#endif
