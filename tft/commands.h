@@ -12,6 +12,7 @@ int tft_cmd_convert(struct halay_log *log, int argc, char **argv);
 int tft_cmd_train(struct halay_log *log, int argc, char **argv);
 int tft_cmd_evaluate(struct halay_log *log, int argc, char **argv);
 int tft_cmd_predict(struct halay_log *log, int argc, char **argv);
+int tft_cmd_backtest(struct halay_log *log, int argc, char **argv);
 int tft_cmd_report(struct halay_log *log, int argc, char **argv);
 
 #endif

@@ -18,6 +18,7 @@ static const char help[] = "usage: halay-tft COMMAND [OPTION...]\n"
                            "  convert   make one CSV file of Favorita's tables or of PEMS-SF's matrices\n"
                            "  train     train a model on prepared data (also under halayrun or mpirun)\n"
                            "  evaluate  score a trained model on prepared data, beside naive forecasts\n"
+                           "  backtest  train and forecast again and again through a split, score all forecasts\n"
                            "  predict   forecast from CSV files with a trained model\n"
                            "  report    write a page about a run: loss, scores, forecasts\n"
                            "  bench     measure training speed on made-up samples\n"
@@ -28,15 +29,15 @@ static const struct {
     const char *name;
     int (*run)(struct halay_log *log, int argc, char **argv);
 } commands[] = {
-    { "prepare", tft_cmd_prepare },   { "convert", tft_cmd_convert }, { "train", tft_cmd_train },
-    { "evaluate", tft_cmd_evaluate }, { "predict", tft_cmd_predict }, { "report", tft_cmd_report },
+    { "prepare", tft_cmd_prepare },   { "convert", tft_cmd_convert },   { "train", tft_cmd_train },
+    { "evaluate", tft_cmd_evaluate }, { "backtest", tft_cmd_backtest }, { "predict", tft_cmd_predict },
+    { "report", tft_cmd_report },
 };
 
 static int run(struct halay_log *log, int argc, char **argv)
 {
-    static const char *const names[] = {
-        "prepare", "convert", "train", "evaluate", "predict", "report", "bench", NULL
-    };
+    static const char *const names[] = { "prepare", "convert", "train", "evaluate", "backtest",
+                                         "predict", "report",  "bench", NULL };
 
     if (!strcmp(argv[0], "bench"))
         return tft_cmd_bench(argc, argv);

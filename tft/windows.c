@@ -6,16 +6,20 @@
 #include "tft/windows.h"
 #include <stdlib.h>
 
-/* Rows [low, high) of an entity may hold targets of the split, those from floor on encoders. */
-static void target_rows(const struct tft_data *d, size_t entity, enum tft_split split, size_t *floor, size_t *low,
+/* Which windows: those whose targets lie in [begin, end), and whose encoders do not look at rows before context. */
+struct range {
+    int64_t begin, end, context;
+};
+
+/* Rows [low, high) of an entity may hold targets of the range, those from floor on encoders. */
+static void target_rows(const struct tft_data *d, size_t entity, const struct range *r, size_t *floor, size_t *low,
                         size_t *high)
 {
-    const struct tft_schema *s = &d->schema;
-    size_t begin = tft_data_rows_before(d, entity, tft_schema_split_begin(s, split));
+    size_t begin = tft_data_rows_before(d, entity, r->begin);
 
-    *high = tft_data_rows_before(d, entity, s->split_end[split]);
-    *floor = s->context_before ? 0 : begin;
-    *low = begin > *floor + s->min_encoder ? begin : *floor + s->min_encoder;
+    *high = tft_data_rows_before(d, entity, r->end);
+    *floor = tft_data_rows_before(d, entity, r->context);
+    *low = begin > *floor + d->schema.min_encoder ? begin : *floor + d->schema.min_encoder;
 }
 
 /* A list of runs that grows. */
@@ -79,17 +83,17 @@ static enum halay_status add_windows(struct list *l, size_t entity, size_t floor
     return status;
 }
 
-enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
-                                   size_t stride, struct tft_windows *windows)
+static enum halay_status init_range(struct halay_log *log, const struct tft_data *data, const struct range *range,
+                                    size_t stride, struct tft_windows *windows)
 {
     struct tft_windows w = { .data = data, .stride = stride };
     struct list l = { .log = log, .w = &w };
     size_t D = data->schema.horizon, gap = 0;
     enum halay_status status = HALAY_OK;
 
-    for (size_t e = 0; e < data->entity_count && !status && data->schema.has_split[split]; e++) {
+    for (size_t e = 0; e < data->entity_count && !status; e++) {
         size_t floor, low, high;
-        target_rows(data, e, split, &floor, &low, &high);
+        target_rows(data, e, range, &floor, &low, &high);
         if (high >= D && low <= high - D)
             status = add_windows(&l, e, floor, low, high - D, &gap);
     }
@@ -98,6 +102,28 @@ enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data 
     else
         *windows = w;
     return status;
+}
+
+enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
+                                   size_t stride, struct tft_windows *windows)
+{
+    const struct tft_schema *s = &data->schema;
+    struct range range = { tft_schema_split_begin(s, split), s->split_end[split], INT64_MIN };
+
+    if (!s->has_split[split])
+        range.end = range.begin;
+    if (!s->context_before)
+        range.context = range.begin;
+    return init_range(log, data, &range, stride, windows);
+}
+
+enum halay_status tft_windows_init_between(struct halay_log *log, const struct tft_data *data, enum tft_split split,
+                                           int64_t begin, int64_t end, size_t stride, struct tft_windows *windows)
+{
+    const struct tft_schema *s = &data->schema;
+    const struct range range = { begin, end, s->context_before ? INT64_MIN : tft_schema_split_begin(s, split) };
+
+    return init_range(log, data, &range, stride, windows);
 }
 
 enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data, struct tft_windows *windows)

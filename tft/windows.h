@@ -34,6 +34,9 @@ struct tft_window {
 /* All windows of a split, every `stride` steps counted from each entity's first window. Nothing is held on error. */
 enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
                                    size_t stride, struct tft_windows *windows);
+/* Those windows of a split whose targets lie in [begin, end), moments; every `stride` steps likewise. */
+enum halay_status tft_windows_init_between(struct halay_log *log, const struct tft_data *data, enum tft_split split,
+                                           int64_t begin, int64_t end, size_t stride, struct tft_windows *windows);
 /* One window an entity, whose targets are its last `horizon` rows; entities too short for one have none. */
 enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data,
                                         struct tft_windows *windows);

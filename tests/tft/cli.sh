@@ -8,7 +8,7 @@ piece=$top_srcdir/data/pjm
 
 check "--version" "$tft" --version
 check "--help" "$tft" --help
-for command in prepare convert train evaluate predict report bench; do
+for command in prepare convert train evaluate backtest predict report bench; do
     check "$command --help" "$tft" $command --help
 done
 refused 2 "usage: halay-tft COMMAND" "$tft"
