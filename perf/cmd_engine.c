@@ -16,10 +16,11 @@
 
 enum { SHARED, PRIVATE };
 static const char *const buffers_words[] = { "shared", "private", NULL };
+static const char *const wire_words[] = { "none", "f16", "bf16", NULL }; /* as enum halay_wire */
 static const char *const versus_words[] = { "none", "mpi", NULL };
 
 struct options {
-    int model, buffers, versus; /* model: of perf_model_words */
+    int model, buffers, versus, wire, is_apart; /* model: of perf_model_words */
     long iterations, period_us, steps;
     double idle_seconds, compute_ms;
     const char *transport, *json;
@@ -46,6 +47,9 @@ static int parse(struct run *run, int argc, char **argv, int *exit_status)
         { 0, "model", PERF_WORD, &o->model, "also time a step of a model (none)", "MODEL", 0, 0, perf_model_words },
         { 0, "buffers", PERF_WORD, &o->buffers, "memory that ranks of a host share, or the program's own (shared)",
           "KIND", 0, 0, buffers_words },
+        { 0, "apart", PERF_FLAG, &o->is_apart, "the model's gradients lie elsewhere than their sums", NULL, 0, 0, NULL },
+        { 0, "wire", PERF_WORD, &o->wire, "type in which the model's gradients travel (none)", "TYPE", 0, 0,
+          wire_words },
         { 'n', "iterations", PERF_LONG, &o->iterations, "submissions of the one tensor (500)", "N", 1, 1000000, NULL },
         { 0, "every", PERF_LONG, &o->period_us, "from one submission of it to the next (4000)", "US", 300, 10000000,
           NULL },
@@ -78,6 +82,8 @@ static enum halay_status start(struct run *run)
     if (status != HALAY_OK)
         return status;
     run->is_open = 1;
+    run->engine.is_apart = o->is_apart;
+    run->engine.wire = (enum halay_wire)o->wire;
     run->engine.bucket_bytes = run->environment.config.fusion_threshold;
     if (o->versus &&
         perf_versus_check(

@@ -16,6 +16,8 @@ struct perf_engine {
     struct halay_context *context; /* owned */
     int rank, size;
     int is_shared;                  /* tensors lie in halay_alloc memory */
+    int is_apart;                   /* a model's gradients lie elsewhere than their sums */
+    enum halay_wire wire;           /* of a model's gradients */
     int wrong;                      /* a tensor came out wrong on some rank */
     size_t bucket_bytes;                  /* what the engine fuses at most */
     const struct halay_perf_mpi_ops *mpi; /* borrowed; NULL: no comparison */

@@ -23,7 +23,8 @@ struct replay {
     size_t *elements;                /* owned: of each */
     size_t *starts;                  /* owned: where each begins */
     size_t total;                    /* elements of all */
-    float *data;                     /* owned: by perf_engine_free */
+    float *data;                     /* owned: by perf_engine_free; the sums */
+    float *given;                    /* the gradients: data, or owned likewise */
     struct halay_tensor **tensors;   /* owned */
     struct halay_request **requests; /* owned */
     double *times[PERF_STEP_ROWS];   /* owned: seconds of each step */
@@ -53,7 +54,11 @@ static enum halay_status replay_open(struct perf_engine *engine, const struct pe
         r->starts[i] = r->total;
     enum halay_status status = perf_engine_alloc(engine, sizeof(float) * r->total, &block);
     if (status == HALAY_OK)
-        r->data = block;
+        r->given = r->data = block;
+    if (status == HALAY_OK && engine->is_apart)
+        status = perf_engine_alloc(engine, sizeof(float) * r->total, &block);
+    if (status == HALAY_OK)
+        r->given = block;
     for (size_t i = 0; i < r->count && status == HALAY_OK; i++) {
         char name[48];
         snprintf(name, sizeof name, "perf.%s.%zu", model->name, i);
@@ -64,8 +69,10 @@ static enum halay_status replay_open(struct perf_engine *engine, const struct pe
             .dtype = HALAY_F32,
             .dimensions = 1,
             .shape = { r->elements[i] },
+            .in = r->given + r->starts[i],
             .out = r->data + r->starts[i],
             .op = HALAY_SUM,
+            .wire = engine->wire,
         };
         status = halay_register(engine->context, &info, &r->tensors[i]);
     }
@@ -77,6 +84,8 @@ static void replay_close(struct perf_engine *engine, struct replay *r)
     for (size_t i = 0; r->tensors && i < r->count; i++)
         if (r->tensors[i])
             halay_unregister(r->tensors[i]);
+    if (r->given != r->data)
+        perf_engine_free(engine, r->given);
     perf_engine_free(engine, r->data);
     for (int row = 0; row < PERF_STEP_ROWS; row++)
         free(r->times[row]);
@@ -177,7 +186,7 @@ static enum halay_status one_step(struct perf_engine *engine, struct replay *r, 
         expected = mine; /* nothing is reduced */
 
     for (size_t i = 0; i < r->total; i++)
-        r->data[i] = mine;
+        r->data[i] = r->given[i] = mine;
     enum halay_status status = perf_engine_worst(engine, &ready, 1); /* the barrier */
     if (status == HALAY_OK && row == PERF_STEP_ENGINE)
         status = run_engine(r, 0, &r->times[row][step], &r->exposed[step]);
