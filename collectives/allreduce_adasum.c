@@ -131,6 +131,11 @@ struct layout {
     size_t packed, landing, vectors, table, inner;
 };
 
+static int is_packed(const struct halay_coll *c)
+{
+    return c->out.piece_count > 1 || c->in.is_converted || c->out.is_converted;
+}
+
 static struct layout layout_of(const struct halay_coll *c)
 {
     size_t longest = block_of(c, 0).length, n = (size_t)c->t->size, line = HALAY_CACHE_LINE;
@@ -139,7 +144,7 @@ static struct layout layout_of(const struct halay_coll *c)
 
     make_inner(c, NULL, table_length(c), &piece, &inner);
     return (struct layout){
-        .packed = c->out.piece_count > 1 ? halay_round_up(c->out.count * c->element, line) : 0,
+        .packed = is_packed(c) ? halay_round_up(c->out.count * c->element, line) : 0,
         .landing = is_half(c) ? n * halay_round_up(longest * c->element, line) : 0,
         .vectors = n * halay_round_up(longest * wide_bytes(c), line),
         .table = halay_round_up(table_length(c) * sizeof(double), line),

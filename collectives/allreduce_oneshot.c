@@ -60,13 +60,21 @@ static void write_slot(struct halay_coll *c)
 static void add_all(struct halay_coll *c)
 {
     struct state *s = c->state;
+    _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
     int n = c->t->size;
 
     for (size_t done = 0, run; done < s->count; done += run) {
-        void *dst = halay_vector_run(&c->out, &s->out, s->at + done, s->count - done, &run);
+        size_t most = s->count - done;
+        void *dst = block;
+        if (!c->out.is_converted)
+            dst = halay_vector_run(&c->out, &s->out, s->at + done, most, &run);
+        else
+            run = most < sizeof block / c->element ? most : sizeof block / c->element;
         for (int r = 0; r < n; r++)
             s->src[r] = slot_of(c, r)->data + done * c->element;
         c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, n, run, c->divisor);
+        if (c->out.is_converted)
+            halay_vector_unpack(&c->out, &s->out, s->at + done, run, block);
     }
     s->at += s->count;
 }

@@ -32,24 +32,65 @@ static enum halay_status set_array(struct halay_coll *c, void *data, size_t coun
     return HALAY_OK;
 }
 
-/* A list of pieces, in place. */
-static enum halay_status set_pieces(struct halay_coll *c, const struct halay_piece *pieces, size_t piece_count)
+/* A list of pieces of elements of that size. */
+static enum halay_status set_list(struct halay_coll *c, const struct halay_piece *pieces, size_t piece_count,
+                                  size_t element, struct halay_vector *vector)
 {
     size_t total = 0, bytes;
 
     for (size_t i = 0; i < piece_count; i++) {
-        if (pieces[i].count && (!pieces[i].data || (uintptr_t)pieces[i].data % c->element))
+        if (pieces[i].count && (!pieces[i].data || (uintptr_t)pieces[i].data % element))
             return refuse(c->group, "a piece is missing or not aligned to its element");
         if (halay_add_overflows(total, pieces[i].count, &total))
             return refuse(c->group, "the pieces are too large for the address space");
     }
-    if (halay_mul_overflows(total, c->element, &bytes))
+    if (halay_mul_overflows(total, element, &bytes))
         return refuse(c->group, "the pieces are too large for the address space");
-    c->in = (struct halay_vector){
-        .pieces = pieces, .piece_count = piece_count, .count = total, .element = c->element
-    };
-    c->out = c->in;
+    *vector = (struct halay_vector){ .pieces = pieces, .piece_count = piece_count, .count = total, .element = element };
     c->is_list = 1;
+    return HALAY_OK;
+}
+
+/* In place. */
+static enum halay_status set_pieces(struct halay_coll *c, const struct halay_piece *pieces, size_t piece_count)
+{
+    enum halay_status status = set_list(c, pieces, piece_count, c->element, &c->in);
+
+    c->out = c->in;
+    return status;
+}
+
+static void set_conversion(const struct halay_coll *c, enum halay_dtype dtype, struct halay_vector *vector)
+{
+    vector->dtype = dtype;
+    vector->packed = c->dtype;
+    vector->is_converted = dtype != c->dtype;
+    for (size_t i = 0; i < vector->piece_count && !vector->is_converted; i++)
+        vector->is_converted = vector->pieces[i].factor != 0 && vector->pieces[i].factor != 1;
+}
+
+static int can_convert(enum halay_dtype memory, enum halay_dtype dtype)
+{
+    return memory == dtype || (memory == HALAY_F32 && (dtype == HALAY_F16 || dtype == HALAY_BF16));
+}
+
+static enum halay_status set_lists(struct halay_coll *c, const struct halay_lists *lists)
+{
+    size_t element = halay_dtype_size(lists->dtype);
+
+    if (!can_convert(lists->dtype, c->dtype))
+        return refuse(c->group, "no conversion between these types");
+    enum halay_status status = set_list(c, lists->in, lists->in_count, element, &c->in);
+    if (status == HALAY_OK)
+        status = set_list(c, lists->out, lists->out_count, element, &c->out);
+    if (status == HALAY_OK && c->in.count != c->out.count)
+        status = refuse(c->group, "in and out have different numbers of elements");
+    if (status != HALAY_OK)
+        return status;
+    set_conversion(c, lists->dtype, &c->in);
+    set_conversion(c, lists->dtype, &c->out);
+    if ((c->in.is_converted || c->out.is_converted) && c->dtype == HALAY_BOOL)
+        return refuse(c->group, "bool has no multiples");
     return HALAY_OK;
 }
 
@@ -166,6 +207,17 @@ enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, 
 
     if (status == HALAY_OK)
         status = set_pieces(c, pieces, piece_count);
+    return status == HALAY_OK ? launch(c, c->out.count * c->element, coll) : status;
+}
+
+enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, const struct halay_lists *lists,
+                                                    enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = take_allreduce(group, dtype, op, &c);
+
+    if (status == HALAY_OK)
+        status = set_lists(c, lists);
     return status == HALAY_OK ? launch(c, c->out.count * c->element, coll) : status;
 }
 

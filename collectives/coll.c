@@ -81,10 +81,17 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_operatio
 /* One rank, or nothing to move. */
 static void complete_alone(struct halay_coll *c)
 {
-    struct halay_cursor in = { 0 };
+    _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
+    struct halay_cursor in = { 0 }, out = { 0 };
+    size_t most = sizeof block / (c->element ? c->element : 1), count = c->t->size == 1 ? c->in.count : 0;
 
-    if (c->in.count && c->t->size == 1 && coll_in(c) != coll_out(c))
-        halay_vector_pack(&c->in, &in, 0, c->in.count, coll_out(c));
+    if (count && coll_is_in_place(c))
+        count = 0;
+    for (size_t at = 0, n; at < count; at += n) {
+        n = count - at < most ? count - at : most;
+        halay_vector_pack(&c->in, &in, at, n, block);
+        halay_vector_unpack(&c->out, &out, at, n, block);
+    }
     c->status = HALAY_OK;
 }
 

@@ -74,7 +74,7 @@ struct halay_coll {
     enum halay_op op;
     int divisor;      /* average: the number of ranks; else 1 */
     int root;
-    size_t element;   /* bytes */
+    size_t element;   /* bytes, of what is reduced; in memory it may be of another type: vector.h */
     /* All-gather: in is this rank's part, out all parts. Reduce-scatter: in all parts, out this rank's. Reduce: out is
      * empty but on the root. Broadcast: both are buf. */
     struct halay_vector in, out;
@@ -97,7 +97,7 @@ struct halay_coll {
 
 /*
  * An algorithm. Buffers, state and scratch stay where they are from start to the end. An algorithm whose flags lack PIECES
- * sees vectors of one piece (coll_in, coll_out). There are at least two ranks and, but for a barrier, elements.
+ * sees vectors of one piece that is not converted (coll_in, coll_out). There are at least two ranks and, but for a barrier, elements.
  */
 struct halay_algorithm_ops {
     size_t (*state_bytes)(int size); /* for that many ranks; no more than a fixed part and a part a rank */
@@ -121,6 +121,14 @@ static inline const unsigned char *coll_in(const struct halay_coll *c)
 static inline unsigned char *coll_out(const struct halay_coll *c)
 {
     return c->out.pieces[0].data;
+}
+
+/* The result goes where the input is, as it is. */
+static inline int coll_is_in_place(const struct halay_coll *c)
+{
+    if (c->in.is_converted || c->out.is_converted)
+        return 0;
+    return c->in.pieces == c->out.pieces || (!c->is_list && coll_in(c) == coll_out(c));
 }
 
 /* Something happened: whoever drives this group should look again before it sleeps. */

@@ -16,8 +16,19 @@
  * elements in all, but each may be cut in its own way (adasum: alike, each piece is a tensor). Gaps between pieces are never
  * touched. */
 struct halay_piece {
-    void *data; /* in place */
+    void *data;
     size_t count;
+    double factor; /* of halay_lists; otherwise, and there 0: 1 */
+};
+
+/* What an all-reduce reads and what it writes, as lists of their own: where they lie apart, are multiplied on the way, or are
+ * of another type than what is reduced. All of that happens where the data are packed and unpacked anyway, so it costs no
+ * pass over memory. */
+struct halay_lists {
+    const struct halay_piece *in, *out; /* borrowed until the end; the same: in place. Not overlapping otherwise, but for pieces
+                                           that are in place */
+    size_t in_count, out_count;
+    enum halay_dtype dtype; /* in memory: that of the reduction; or f32, and f16 or bf16 is reduced */
 };
 
 /* A group of all ranks of the world; borrows the world. Every rank creates its groups in the same order. A
@@ -38,7 +49,10 @@ void halay_group_set_absent(struct halay_group *group, int ranks);
 enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
                                                      size_t piece_count, enum halay_dtype dtype, enum halay_op op,
                                                      struct halay_coll **coll);
-/* The same for a broadcast of bytes (count of a piece: bytes). */
+/* All-reduce of lists: in times its factors, as `dtype`, is reduced; the result times the factors of out is written. */
+enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, const struct halay_lists *lists,
+                                                    enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll);
+/* As allreduce_pieces for a broadcast of bytes (count of a piece: bytes). */
 enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
                                                      size_t piece_count, int root, struct halay_coll **coll);
 

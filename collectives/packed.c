@@ -6,8 +6,8 @@
  *     chunks   |    0    |    1    |    2    |    3   |             other is packed or unpacked
  *     half     |    0    |    1    |    0    |    1   |
  *
- * A chunk that lies in one piece is not packed: its collective runs where it lies. That is this rank's affair; how the others'
- * lists are cut does not matter.
+ * A chunk that lies in one piece, of in and of out, and is not converted is not packed: its collective runs where it lies. That
+ * is this rank's affair; how the others' lists are cut does not matter.
  *
  * Each half has a collective of its own inside this one, with tags, state and scratch of its own (HALAY_COLL_OWN_TAGS is
  * half of a channel's tags for this reason). All-reduce and broadcast only.
@@ -22,7 +22,7 @@ enum { HALVES = 2 };
 
 struct half {
     int busy;
-    int in_place; /* it lies in one piece */
+    int in_place; /* it lies in one piece, and is not converted */
     size_t at;    /* first element of its chunk */
     struct halay_coll inner;
 };
@@ -31,7 +31,7 @@ struct state {
     size_t next; /* chunk to be packed */
     size_t done; /* chunks unpacked */
     size_t chunk, chunks; /* elements of one; how many */
-    struct halay_cursor packing, unpacking;
+    struct halay_cursor packing, placing, unpacking;
     struct half half[HALVES];
 };
 
@@ -91,6 +91,23 @@ static void start(struct halay_coll *c)
     s->chunks = halay_segment_count(c->out.count, s->chunk);
 }
 
+/* Nonzero if the chunk lies in one piece on both sides: the inner collective then has it. */
+static int run_in_place(const struct halay_coll *c, struct half *h)
+{
+    struct state *s = c->state;
+    size_t count = h->inner.out.count, in_length, out_length;
+
+    if (c->in.is_converted || c->out.is_converted)
+        return 0;
+    void *in = halay_vector_run(&c->in, &s->packing, h->at, count, &in_length);
+    void *out = halay_vector_run(&c->out, &s->placing, h->at, count, &out_length);
+    if (in_length < count || out_length < count)
+        return 0;
+    h->inner.in_piece = (struct halay_piece){ .data = in, .count = count };
+    h->inner.out_piece.data = out;
+    return 1;
+}
+
 static void start_half(struct halay_coll *c, int index)
 {
     struct state *s = c->state;
@@ -103,11 +120,10 @@ static void start_half(struct halay_coll *c, int index)
     h->inner.state = (unsigned char *)c->state + state_header() + (size_t)index * state;
     memset(h->inner.state, 0, state); /* the half may have been used before */
     h->inner.scratch = c->scratch + HALVES * buffer_bytes(c) + (size_t)index * inner_scratch(c);
-    size_t length, count = h->inner.out.count;
-    void *run = halay_vector_run(&c->in, &s->packing, h->at, count, &length);
-    h->in_place = length == count;
+    size_t count = h->inner.out.count;
+    h->in_place = run_in_place(c, h);
     if (h->in_place)
-        h->inner.out_piece.data = run;
+        h->inner.in.pieces = &h->inner.in_piece;
     else if (c->operation != HALAY_BROADCAST || c->t->rank == c->root)
         halay_vector_pack(&c->in, &s->packing, h->at, count, h->inner.out_piece.data);
     h->busy = 1;

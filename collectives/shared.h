@@ -53,7 +53,8 @@ struct halay_area {
     _Alignas(128) _Atomic uint64_t arrived;
     uint64_t in_offset, out_offset; /* HALAY_PRIVATE: through the slots */
     uint64_t chunks;                /* all-to-all: of the longest part */
-    uint32_t in_table;              /* pieces in the table instead (in place); 0: one array */
+    uint32_t in_table, out_table;   /* pieces in the table instead; 0: one array */
+    uint32_t out_first;             /* where those of out begin there, in numbers */
     _Alignas(128) _Atomic uint64_t filled;
     _Alignas(128) _Atomic uint64_t done;
     _Alignas(128) _Atomic uint64_t barrier;
@@ -129,16 +130,17 @@ static inline int shared_all_have_done(const struct halay_coll *c, uint64_t numb
     return 1;
 }
 
-/* A list of pieces: every one must be shared, and there must be room to say where. Returns how many are in the table: the
- * empty ones are not. */
-static inline uint32_t shared_publish_table(struct halay_coll *c, struct halay_area *area)
+/* A list of pieces: every one must be shared, and there must be room to say where, from number `first` of the table on. Returns
+ * how many are in the table: the empty ones are not. */
+static inline uint32_t shared_publish_table(struct halay_coll *c, const struct halay_vector *v, size_t first,
+                                            struct halay_area *area)
 {
-    uint64_t *entry = area->table, end = 0;
+    uint64_t *entries = area->table + first, *entry = entries, end = 0;
 
-    if (c->in.piece_count > HALAY_TABLE_MAX / 2)
+    if (v->piece_count > (HALAY_TABLE_MAX - first) / 2)
         return 0;
-    for (size_t i = 0; i < c->in.piece_count; i++) {
-        const struct halay_piece *piece = &c->in.pieces[i];
+    for (size_t i = 0; i < v->piece_count; i++) {
+        const struct halay_piece *piece = &v->pieces[i];
         if (!piece->count)
             continue;
         uint64_t offset = c->t->ops->locate(c->t, piece->data, piece->count * c->element);
@@ -147,20 +149,20 @@ static inline uint32_t shared_publish_table(struct halay_coll *c, struct halay_a
         *entry++ = offset;
         *entry++ = end += piece->count;
     }
-    return (uint32_t)((entry - area->table) / 2);
+    return (uint32_t)((entry - entries) / 2);
 }
 
-/* Element `at` of a rank's list of `pieces` pieces, which need not be cut as ours is: its offset in that rank's segment;
- * *length becomes no more than what follows it in its piece. 0: the list ends before it. */
-static inline int shared_table_run(const struct halay_area *area, size_t pieces, struct halay_cursor *cursor, size_t at,
-                                   size_t element, uint64_t *offset, size_t *length)
+/* Element `at` of a rank's list of `pieces` pieces from number `first` of its table on, which need not be cut as ours is: its
+ * offset in that rank's segment; *length becomes no more than what follows it in its piece. 0: the list ends before it. */
+static inline int shared_table_run(const struct halay_area *area, size_t first, size_t pieces,
+                                   struct halay_cursor *cursor, size_t at, size_t element, uint64_t *offset,
+                                   size_t *length)
 {
-    const uint64_t *table = area->table;
-
     if (at < cursor->first)
         *cursor = (struct halay_cursor){ 0 };
-    if (pieces > HALAY_TABLE_MAX / 2)
+    if (first > HALAY_TABLE_MAX || pieces > (HALAY_TABLE_MAX - first) / 2)
         return 0;
+    const uint64_t *table = area->table + first;
     while (cursor->piece < pieces && at >= table[2 * cursor->piece + 1])
         cursor->first = (size_t)table[2 * cursor->piece++ + 1];
     if (cursor->piece == pieces)

@@ -66,7 +66,7 @@ static void arrive(struct halay_coll *c, struct shared_giver *me)
     area->in_table = 0;
     area->in_offset = HALAY_PRIVATE;
     if (c->in.piece_count > 1)
-        area->in_table = shared_publish_table(c, area);
+        area->in_table = shared_publish_table(c, &c->in, 0, area);
     else
         area->in_offset = c->t->ops->locate(c->t, coll_in(c), row_of(c, me) * c->element);
     me->is_private = !area->in_table && area->in_offset == HALAY_PRIVATE;
@@ -142,7 +142,7 @@ static enum halay_status take_table(struct halay_coll *c, int rank, struct halay
         size_t at = span.start + done;
         uint64_t offset;
         void *to = halay_vector_run(&c->out, &s->taking, at, span.length - done, &length);
-        const void *from = shared_table_run(shared_area(c, rank), g->in_table, &g->at, at, c->element, &offset, &length)
+        const void *from = shared_table_run(shared_area(c, rank), 0, g->in_table, &g->at, at, c->element, &offset, &length)
                                ? c->t->ops->reach(c->t, rank, offset, length * c->element)
                                : NULL;
         if (!from)

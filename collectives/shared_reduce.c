@@ -26,23 +26,29 @@
  * shared is used in place. Ranks with shared and with private buffers mix freely: which is which travels with the arrival.
  *
  * Slices of an N-th are cut at cache lines. Of lists of pieces only the sums of their lengths must agree: each rank's may be
- * cut in its own way.
+ * cut in its own way, and that of in otherwise than that of out.
+ *
+ * What is converted is private to its rank: it is converted as it goes into and out of the slots; the rank's own slice, block by
+ * block in its first-level cache.
  */
 #include "collectives/shared_reduce.h"
 #include "base/memory.h"
 #include "base/prefetch.h"
-#include <string.h>
 
 /* Without slots a piece of work is some chunks. */
 enum { AT_ONCE_BYTES = 1 << 18, STEP_BYTES = 2048 };
 
-/* What a rank said when it arrived. */
+/* Where a rank's buffer is, as it said when it arrived. */
+struct place {
+    int is_private;
+    unsigned char *data;    /* here; NULL: private, or a list of pieces */
+    size_t first, pieces;   /* of a list in shared memory: see the table of its area */
+    struct halay_cursor at; /* in that list */
+};
+
 struct peer {
-    const unsigned char *in; /* its buffer here; NULL: private, or a list of pieces */
-    unsigned char *out;      /* of a sink */
-    size_t in_table;         /* pieces of a list in shared memory: see the table of its area */
-    struct halay_cursor at;  /* in that list */
-    int in_private, out_private;
+    struct place in, out; /* out: of a sink */
+    int is_same;          /* in place: both are one, and not private */
 };
 
 struct state {
@@ -96,7 +102,23 @@ static int is_sink(const struct halay_coll *c, int rank)
 
 static int is_slotted(const struct peer *p)
 {
-    return p->in_private || p->out_private;
+    return p->in.is_private || p->out.is_private;
+}
+
+/* Where a buffer of this rank lies: an offset, or how many pieces are in the table from number `first` on. Nonzero if others
+ * cannot reach it, or would find something else there than what is reduced. */
+static int say_where(struct halay_coll *c, const struct halay_vector *v, size_t first, uint64_t *offset,
+                     uint32_t *pieces)
+{
+    *offset = HALAY_PRIVATE;
+    *pieces = 0;
+    if (v->is_converted)
+        return 1;
+    if (v->piece_count > 1)
+        *pieces = shared_publish_table(c, v, first, shared_mine(c));
+    else
+        *offset = c->t->ops->locate(c->t, v->pieces[0].data, v->count * v->element);
+    return !*pieces && *offset == HALAY_PRIVATE;
 }
 
 static void arrive(struct halay_coll *c)
@@ -104,21 +126,18 @@ static void arrive(struct halay_coll *c)
     struct state *s = c->state;
     struct halay_area *area = shared_mine(c);
     struct peer *me = &s->peer[c->t->rank];
-    size_t bytes = c->in.count * c->element;
-    int sinks = is_sink(c, c->t->rank);
 
-    area->in_table = 0;
-    area->in_offset = area->out_offset = HALAY_PRIVATE;
-    if (c->in.piece_count > 1) {
-        area->in_table = shared_publish_table(c, area);
-    } else {
-        area->in_offset = c->t->ops->locate(c->t, coll_in(c), bytes);
-        if (sinks)
-            area->out_offset =
-                coll_out(c) == coll_in(c) ? area->in_offset : c->t->ops->locate(c->t, coll_out(c), bytes);
+    me->in.is_private = say_where(c, &c->in, 0, &area->in_offset, &area->in_table);
+    area->out_first = 0;
+    area->out_table = area->in_table;
+    area->out_offset = area->in_offset;
+    me->out = me->in;
+    if (!is_sink(c, c->t->rank)) {
+        me->out.is_private = 0;
+    } else if (!coll_is_in_place(c)) {
+        area->out_first = 2 * area->in_table;
+        me->out.is_private = say_where(c, &c->out, area->out_first, &area->out_offset, &area->out_table);
     }
-    me->in_private = !area->in_table && area->in_offset == HALAY_PRIVATE;
-    me->out_private = sinks && !area->in_table && area->out_offset == HALAY_PRIVATE;
     s->slotted = is_slotted(me);
     shared_publish(c, &area->arrived, s->base + 1);
 }
@@ -140,25 +159,29 @@ void shared_reduce_start(struct halay_coll *c)
     arrive(c);
 }
 
+/* What say_where of another rank said. */
+static enum halay_status find(struct halay_coll *c, int rank, uint64_t offset, size_t first, size_t pieces,
+                              struct place *p)
+{
+    *p = (struct place){ .first = first, .pieces = pieces, .is_private = !pieces && offset == HALAY_PRIVATE };
+    if (!pieces && !p->is_private && !(p->data = c->t->ops->reach(c->t, rank, offset, c->in.count * c->element)))
+        return shared_reach_failed(c, rank);
+    return HALAY_OK;
+}
+
 static enum halay_status meet(struct halay_coll *c, int rank)
 {
     struct state *s = c->state;
     const struct halay_area *area = shared_area(c, rank);
     struct peer *p = &s->peer[rank];
-    size_t bytes = c->in.count * c->element;
-    int sinks = is_sink(c, rank);
 
-    p->in_table = area->in_table;
-    if (p->in_table)
-        return HALAY_OK;
-    p->in_private = area->in_offset == HALAY_PRIVATE;
-    p->out_private = sinks && area->out_offset == HALAY_PRIVATE;
+    enum halay_status status = find(c, rank, area->in_offset, 0, area->in_table, &p->in);
+    if (status == HALAY_OK && is_sink(c, rank))
+        status = find(c, rank, area->out_offset, area->out_first, area->out_table, &p->out);
+    p->is_same = !p->in.is_private && is_sink(c, rank) && !area->out_first && area->out_table == area->in_table &&
+                 area->out_offset == area->in_offset;
     s->slotted |= is_slotted(p);
-    if (!p->in_private && !(p->in = c->t->ops->reach(c->t, rank, area->in_offset, bytes)))
-        return shared_reach_failed(c, rank);
-    if (sinks && !p->out_private && !(p->out = c->t->ops->reach(c->t, rank, area->out_offset, bytes)))
-        return shared_reach_failed(c, rank);
-    return HALAY_OK;
+    return status;
 }
 
 static enum halay_status meet_all(struct halay_coll *c)
@@ -183,7 +206,7 @@ static void fill(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].in_private; owner++) {
+    for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].in.is_private; owner++) {
         struct halay_span span = slice_chunk(c, owner, s->filled);
         if (owner != c->t->rank && span.length)
             halay_vector_pack(&c->in, &s->filling, span.start, span.length,
@@ -196,24 +219,17 @@ static void fill(struct halay_coll *c)
 
 /* The owner wrote the sum, so its lines are in the owner's cache. They are fetched for writing: the next fill of this place
  * then finds them here. */
-static void copy_and_keep(unsigned char *to, const unsigned char *from, size_t bytes)
+static void drain_span(struct halay_coll *c, struct halay_span span, const unsigned char *from)
 {
+    struct state *s = c->state;
+    size_t bytes = span.length * c->element;
+
     for (size_t at = 0, length; at < bytes; at += length) {
         length = bytes - at < STEP_BYTES ? bytes - at : STEP_BYTES;
         for (size_t line = at ? at + STEP_BYTES : 0; line < bytes && line < at + 2 * STEP_BYTES;
              line += HALAY_CACHE_LINE)
             halay_prefetch_write(from + line);
-        memcpy(to + at, from + at, length);
-    }
-}
-
-static void drain_span(struct halay_coll *c, struct halay_span span, const unsigned char *from)
-{
-    struct state *s = c->state;
-
-    for (size_t done = 0, length; done < span.length; done += length) {
-        void *to = halay_vector_run(&c->out, &s->draining, span.start + done, span.length - done, &length);
-        copy_and_keep(to, from + done * c->element, length * c->element);
+        halay_vector_unpack(&c->out, &s->draining, span.start + at / c->element, length / c->element, from + at);
     }
 }
 
@@ -221,7 +237,7 @@ static void drain(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].out_private; owner++) {
+    for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].out.is_private; owner++) {
         struct halay_span span = slice_chunk(c, owner, s->drained);
         if (owner != c->t->rank)
             drain_span(c, span, slot_place(c, c->t->rank, owner, s->drained));
@@ -243,61 +259,91 @@ static int all_have_filled(const struct halay_coll *c)
     return 1;
 }
 
-/* Where a run of elements from `at` on is read from and, if it is a sink, written to for a rank other than this one; *length
- * becomes no more than lies in one piece there. */
-static enum halay_status point(struct halay_coll *c, int rank, size_t at, size_t *length, void **out)
+/* Element `at` of another rank's buffer; *length becomes no more than lies in one piece there. */
+static enum halay_status point(struct halay_coll *c, int rank, struct place *p, size_t at, size_t *length, void **to)
 {
     struct state *s = c->state;
-    struct peer *p = &s->peer[rank];
-    unsigned char *slot = NULL;
+    uint64_t offset;
 
-    if (p->in_table) {
-        uint64_t offset;
-        *out = shared_table_run(shared_area(c, rank), p->in_table, &p->at, at, c->element, &offset, length)
-                   ? c->t->ops->reach(c->t, rank, offset, *length * c->element)
-                   : NULL;
-        s->src[rank] = *out;
-        return *out ? HALAY_OK : shared_reach_failed(c, rank);
+    if (p->is_private) {
+        *to = slot_place(c, rank, c->t->rank, s->reduced) +
+              (at - slice_chunk(c, c->t->rank, s->reduced).start) * c->element;
+        return HALAY_OK;
     }
-    if (is_slotted(p))
-        slot = slot_place(c, rank, c->t->rank, s->reduced) +
-               (at - slice_chunk(c, c->t->rank, s->reduced).start) * c->element;
-    s->src[rank] = p->in_private ? slot : p->in + at * c->element;
-    *out = p->out_private ? slot : p->out ? p->out + at * c->element : NULL;
-    return HALAY_OK;
+    if (p->data) {
+        *to = p->data + at * c->element;
+        return HALAY_OK;
+    }
+    *to = shared_table_run(shared_area(c, rank), p->first, p->pieces, &p->at, at, c->element, &offset, length)
+              ? c->t->ops->reach(c->t, rank, offset, *length * c->element)
+              : NULL;
+    return *to ? HALAY_OK : shared_reach_failed(c, rank);
 }
 
-/* This rank's own place for the sum from element `at` on; NULL if it has none. Its cursor goes with that of in, so a run of in
- * is one of out. */
-static void *own_out(struct halay_coll *c, size_t at)
+/* This rank's own sums go elsewhere than where its own elements come from: by a block. The reduction has lines to fetch already
+ * and would wait for those that it only writes; a copy of a block doesn't. */
+static int has_block(const struct halay_coll *c)
+{
+    return is_sink(c, c->t->rank) && !coll_is_in_place(c);
+}
+
+/* This rank's own place for the sum from element `at` on; NULL if it has none. */
+static void *own_out(struct halay_coll *c, size_t at, unsigned char *block, size_t *length)
 {
     struct state *s = c->state;
-    size_t ignored;
 
+    if (has_block(c))
+        return block;
     if (c->operation == HALAY_REDUCE_SCATTER)
         return coll_out(c) + (at - c->starts[c->t->rank]) * c->element;
-    return is_sink(c, c->t->rank) ? halay_vector_run(&c->out, &s->reducing_out, at, 1, &ignored) : NULL;
+    return is_sink(c, c->t->rank) ? halay_vector_run(&c->out, &s->reducing_out, at, *length, length) : NULL;
+}
+
+/* Where the others' elements are and their sums go; lengths only shrink. */
+static enum halay_status point_at_others(struct halay_coll *c, size_t at, int *sinks, size_t *length)
+{
+    struct state *s = c->state;
+    enum halay_status status = HALAY_OK;
+
+    for (int r = 0; r < c->t->size && status == HALAY_OK; r++) {
+        void *in = NULL, *out;
+        if (r == c->t->rank)
+            continue;
+        status = point(c, r, &s->peer[r].in, at, length, &in);
+        s->src[r] = in;
+        if (status != HALAY_OK || !is_sink(c, r))
+            continue;
+        out = in;
+        if (!s->peer[r].is_same)
+            status = point(c, r, &s->peer[r].out, at, length, &out);
+        s->dst[(*sinks)++] = out;
+    }
+    return status;
 }
 
 static enum halay_status reduce_run(struct halay_coll *c, size_t at, size_t most, size_t *length)
 {
+    _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
     struct state *s = c->state;
-    int n = c->t->size, me = c->t->rank, sinks = 0;
-    void *out;
+    int me = c->t->rank, sinks = 0;
 
-    s->src[me] = halay_vector_run(&c->in, &s->reducing_in, at, most, length);
-    if ((out = own_out(c, at)))
+    *length = most;
+    if (has_block(c) && *length > sizeof block / c->element)
+        *length = sizeof block / c->element;
+    s->src[me] = block;
+    if (!c->in.is_converted)
+        s->src[me] = halay_vector_run(&c->in, &s->reducing_in, at, *length, length);
+    void *out = own_out(c, at, block, length);
+    if (out)
         s->dst[sinks++] = out; /* own first: see reduce.h */
-    for (int r = 0; r < n; r++) {
-        if (r == me)
-            continue;
-        enum halay_status status = point(c, r, at, length, &out);
-        if (status != HALAY_OK)
-            return status;
-        if (out)
-            s->dst[sinks++] = out;
-    }
-    c->reducer->reduce[c->dtype][c->op](s->dst, sinks, s->src, n, *length, c->divisor);
+    enum halay_status status = point_at_others(c, at, &sinks, length);
+    if (status != HALAY_OK)
+        return status;
+    if (c->in.is_converted)
+        halay_vector_pack(&c->in, &s->reducing_in, at, *length, block);
+    c->reducer->reduce[c->dtype][c->op](s->dst, sinks, s->src, c->t->size, *length, c->divisor);
+    if (has_block(c))
+        halay_vector_unpack(&c->out, &s->reducing_out, at, *length, block);
     return HALAY_OK;
 }
 

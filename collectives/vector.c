@@ -3,6 +3,7 @@
  * Vector: finding and copying runs of elements in a list of pieces. Empty pieces are skipped.
  */
 #include "collectives/vector.h"
+#include "collectives/convert.h"
 #include <string.h>
 
 void *halay_vector_run(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t most, size_t *length)
@@ -19,13 +20,19 @@ void *halay_vector_run(const struct halay_vector *v, struct halay_cursor *cursor
     return (unsigned char *)piece->data + inside * v->element;
 }
 
+static double factor_of(const struct halay_piece *piece)
+{
+    return piece->factor == 0 ? 1 : piece->factor;
+}
+
 size_t halay_pieces_join(struct halay_piece *pieces, size_t count, size_t element)
 {
     size_t joined = 0;
 
     for (size_t i = 0; i < count; i++) {
         struct halay_piece *last = joined ? &pieces[joined - 1] : NULL;
-        if (last && (char *)last->data + last->count * element == pieces[i].data)
+        int is_neighbour = last && (char *)last->data + last->count * element == pieces[i].data;
+        if (is_neighbour && factor_of(last) == factor_of(&pieces[i]))
             last->count += pieces[i].count;
         else if (pieces[i].count)
             pieces[joined++] = pieces[i];
@@ -33,17 +40,26 @@ size_t halay_pieces_join(struct halay_piece *pieces, size_t count, size_t elemen
     return joined;
 }
 
+static size_t packed_element(const struct halay_vector *v)
+{
+    return v->is_converted ? halay_dtype_size(v->packed) : v->element;
+}
+
 void halay_vector_pack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count, void *array)
 {
     unsigned char *to = array;
+    size_t packed = packed_element(v);
 
     while (count) {
         size_t n;
         const void *run = halay_vector_run(v, cursor, at, count, &n);
-        memcpy(to, run, n * v->element);
+        if (v->is_converted)
+            halay_convert(to, v->packed, run, v->dtype, n, factor_of(&v->pieces[cursor->piece]));
+        else
+            memcpy(to, run, n * v->element);
         at += n;
         count -= n;
-        to += n * v->element;
+        to += n * packed;
     }
 }
 
@@ -51,13 +67,17 @@ void halay_vector_unpack(const struct halay_vector *v, struct halay_cursor *curs
                          const void *array)
 {
     const unsigned char *from = array;
+    size_t packed = packed_element(v);
 
     while (count) {
         size_t n;
         void *run = halay_vector_run(v, cursor, at, count, &n);
-        memcpy(run, from, n * v->element);
+        if (v->is_converted)
+            halay_convert(run, v->dtype, from, v->packed, n, factor_of(&v->pieces[cursor->piece]));
+        else
+            memcpy(run, from, n * v->element);
         at += n;
         count -= n;
-        from += n * v->element;
+        from += n * packed;
     }
 }

@@ -6,9 +6,8 @@
  *     start      when the group has a free channel; several run at a time, each on its own
  *     progress   until the collective has ended
  *
- * A bucket of one tensor runs on its own buffers. Several run as a list of pieces in place; an all-reduce whose result goes
- * elsewhere, or that is scaled first, is copied there first (op_allreduce.c). Whether pieces are reduced where they lie or go
- * through scratch memory is the group's business: it knows who can reach them. A group of tensors runs as one bucket a type.
+ * A bucket of one tensor runs on its own buffers. Several run as lists of pieces; whether these are reduced where they lie or
+ * go through scratch memory is the group's business: it knows who can reach them. A group of tensors runs as one bucket a type.
  * The storage of a bucket is kept and grows to the largest it has seen.
  */
 #include "fusion/bucket.h"
@@ -22,6 +21,7 @@ static void bucket_free(struct halay_context *ctx, struct halay_bucket *b)
 {
     halay_group_free(ctx->all.group, b->scratch);
     free(b->requests);
+    free(b->results);
     free(b->pieces);
     free(b->parts);
     free(b);
@@ -49,7 +49,10 @@ enum halay_status halay_bucket_reserve_parts(struct halay_bucket *b, size_t coun
     struct halay_piece *pieces = realloc(b->pieces, count * sizeof *pieces);
     if (pieces)
         b->pieces = pieces;
-    if (!parts || !pieces)
+    struct halay_piece *results = realloc(b->results, count * sizeof *results);
+    if (results)
+        b->results = results;
+    if (!parts || !pieces || !results)
         return HALAY_ERR_NO_MEMORY;
     b->part_capacity = count;
     return HALAY_OK;
@@ -86,6 +89,7 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
         b->set = set;
         b->count = b->part_count = 0;
         b->absent = 0;
+        b->is_plain = 1;
         b->coll = NULL;
         b->record.kind = 0;
     }
@@ -120,11 +124,12 @@ static enum halay_status line_up_group(struct halay_bucket *b)
         if (!is_there[dtype])
             continue;
         if (r->buckets_left) {
-            int absent = b->absent;
+            int absent = b->absent, is_plain = b->is_plain;
             b = bucket_get(b->set, 1);
             if (!b)
                 return HALAY_ERR_NO_MEMORY;
             b->absent = absent;
+            b->is_plain = is_plain;
             b->requests[b->count++] = r;
         }
         b->dtype = (enum halay_dtype)dtype;
@@ -164,6 +169,7 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
             }
             halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &ctx->express.enrolled,
                                   set == &ctx->all ? ctx->express.places : 0);
+            b->is_plain &= halay_signature_is_plain(&entry->agreed);
             request->is_running = 1;
             request->buckets_left = 1;
             b->requests[b->count++] = request;
@@ -200,7 +206,7 @@ static enum halay_status start_broadcast(struct halay_bucket *b)
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < b->count; i++)
         if (b->requests[i]->bytes)
-            b->pieces[pieces++] = (struct halay_piece){ b->requests[i]->out, b->requests[i]->bytes };
+            b->pieces[pieces++] = (struct halay_piece){ .data = b->requests[i]->out, .count = b->requests[i]->bytes };
     if (!pieces)
         return HALAY_OK;
     pieces = halay_pieces_join(b->pieces, pieces, 1);
@@ -226,7 +232,7 @@ static enum halay_status start(struct halay_context *ctx, struct halay_bucket *b
         b->requests[0]->last_joined = (int)b->requests[0]->entry->heard.at[0];
         return HALAY_OK;
     default:
-        return halay_allreduce_run(ctx, b);
+        return halay_allreduce_run(b);
     }
 }
 
@@ -239,9 +245,7 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
     b->coll = NULL;
     if (b->record.kind)
         halay_record_finished(ctx, &b->record, HALAY_OK);
-    if (s->operation == HALAY_ALLREDUCE)
-        halay_allreduce_finish(b);
-    else if (s->operation == HALAY_REDUCE_SCATTER)
+    if (s->operation == HALAY_REDUCE_SCATTER)
         halay_reduce_scatter_finish(b->requests[0]);
     for (size_t i = 0; i < b->count; i++)
         if (--b->requests[i]->buckets_left)

@@ -19,9 +19,11 @@ struct halay_bucket {
     struct halay_request **requests; /* owned array, borrowed requests */
     size_t count, capacity;
     int absent;                      /* ranks that averages are not divided by */
+    int is_plain; /* all are without factors and wire type, as all have agreed: one who has joined has no factors */
     enum halay_dtype dtype;          /* of what an all-reduce reduces; of a group these members only */
     struct halay_bucket_part *parts; /* owned array: of an all-reduce, empty ones left out */
-    struct halay_piece *pieces;      /* owned array, as long as parts */
+    struct halay_piece *pieces;      /* owned array, as long as parts; of an all-reduce: what is reduced */
+    struct halay_piece *results;     /* owned array, as long as parts: where an all-reduce puts the sums */
     size_t part_count, part_capacity;
     struct halay_coll *coll; /* owned while it runs */
     void *scratch;           /* owned, of the group of all ranks: memory that local ranks share where they can */
@@ -37,9 +39,7 @@ enum halay_status halay_bucket_reserve_parts(struct halay_bucket *b, size_t coun
 enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_bucket *b, size_t bytes);
 
 /* Start the collective of all its requests; otherwise as below. */
-enum halay_status halay_allreduce_run(struct halay_context *ctx, struct halay_bucket *b);
-/* It is complete: finish what is in out. */
-void halay_allreduce_finish(struct halay_bucket *b);
+enum halay_status halay_allreduce_run(struct halay_bucket *b);
 
 /* Start the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error is the end of the
  * engine. */

@@ -4,7 +4,7 @@
  */
 #include "fusion/members.h"
 #include "base/memory.h"
-#include "fusion/scale.h"
+#include "collectives/scale.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,18 +2,14 @@
  *
  * All-reduce of a bucket: one tensor, several that were fused, or the members of one type of a group.
  *
- *     as they are     in -> out (copied or scaled, if it is not in place and alone) -> reduced in out -> out scaled
- *     compressed      in -> scaled, rounded, one behind the other in scratch -> reduced there -> widened, scaled -> out
+ *     the inputs as one list, the results as another: factors and wire type go with them, and the collective packs, converts
+ *     and unpacks as the data pass by (collectives/group.h). One pass over memory, whatever is asked for.
  *
- * Scratch is memory that local ranks share: there the compressed data are reduced in place. Empty tensors have no piece; that
- * depends on shapes only, so all ranks give a list of pieces or none does. Neighbours in memory are one piece: where a rank's
- * tensors lie is its own affair.
+ * Empty tensors have no piece; that depends on shapes only, so all ranks give lists or none does. Neighbours in memory are one
+ * piece: where a rank's tensors lie is its own affair.
  */
-#include "fusion/bucket.h"
 #include "collectives/vector.h"
-#include "fusion/scale.h"
-#include "fusion/wire.h"
-#include <string.h>
+#include "fusion/bucket.h"
 
 static void add_part(struct halay_bucket *b, const struct halay_signature *s, const struct halay_part *part)
 {
@@ -40,76 +36,54 @@ static enum halay_status collect(struct halay_bucket *b)
     return status;
 }
 
-static void prepare(struct halay_bucket *b, size_t i)
+/* The lists of all parts. Nonzero if one list serves as both. */
+static int list_parts(struct halay_bucket *b)
 {
-    const struct halay_bucket_part *p = &b->parts[i];
+    int in_place = !b->requests[0]->signature.wire;
 
-    if (p->prescale != 1)
-        halay_scale(p->part.out, p->part.in, p->part.count, b->dtype, p->prescale);
-    else if (p->part.in != p->part.out)
-        memcpy(p->part.out, p->part.in, p->part.count * halay_dtype_size(b->dtype));
-    b->pieces[i] = (struct halay_piece){ p->part.out, p->part.count };
-}
-
-static enum halay_status start_as_is(struct halay_bucket *b, enum halay_op op)
-{
-    const struct halay_part *only = &b->parts[0].part;
-
-    if (b->part_count == 1 && b->parts[0].prescale == 1)
-        return halay_group_allreduce_start(b->set->group, only->in, only->out, only->count, b->dtype, op, &b->coll);
-    size_t pieces = b->part_count;
-    for (size_t i = 0; i < pieces; i++)
-        prepare(b, i);
-    if (op != HALAY_ADASUM) /* of each tensor by itself */
-        pieces = halay_pieces_join(b->pieces, pieces, halay_dtype_size(b->dtype));
-    return halay_group_allreduce_pieces_start(b->set->group, b->pieces, pieces, b->dtype, op, &b->coll);
-}
-
-static enum halay_status start_compressed(struct halay_context *ctx, struct halay_bucket *b, enum halay_op op)
-{
-    enum halay_wire wire = (enum halay_wire)b->requests[0]->signature.wire;
-    enum halay_dtype dtype = halay_wire_dtype(wire);
-    size_t total = 0;
-
-    for (size_t i = 0; i < b->part_count; i++)
-        total += b->parts[i].part.count;
-    enum halay_status status = halay_bucket_scratch(ctx, b, total * halay_dtype_size(dtype));
-    if (status != HALAY_OK)
-        return status;
-    char *at = b->scratch;
     for (size_t i = 0; i < b->part_count; i++) {
         const struct halay_bucket_part *p = &b->parts[i];
-        halay_wire_narrow(at, p->part.in, p->part.count, wire, p->prescale);
-        b->pieces[i] = (struct halay_piece){ at, p->part.count };
-        at += p->part.count * halay_dtype_size(dtype);
+        b->pieces[i] =
+            (struct halay_piece){ .data = (void *)p->part.in, .count = p->part.count, .factor = p->prescale };
+        b->results[i] = (struct halay_piece){ .data = p->part.out, .count = p->part.count, .factor = p->postscale };
+        in_place &= p->part.in == p->part.out && p->prescale == 1 && p->postscale == 1;
     }
-    if (op == HALAY_ADASUM) /* of each tensor by itself */
-        return halay_group_allreduce_pieces_start(b->set->group, b->pieces, b->part_count, dtype, op, &b->coll);
-    return halay_group_allreduce_start(b->set->group, b->scratch, b->scratch, total, dtype, op, &b->coll);
+    return in_place;
 }
 
-enum halay_status halay_allreduce_run(struct halay_context *ctx, struct halay_bucket *b)
+static enum halay_status start_lists(struct halay_bucket *b, enum halay_op op)
 {
-    const struct halay_signature *s = &b->requests[0]->signature;
+    enum halay_wire wire = (enum halay_wire)b->requests[0]->signature.wire;
+    size_t element = halay_dtype_size(b->dtype);
+    int in_place = list_parts(b);
+    struct halay_lists lists = { .in = b->pieces,
+                                 .out = in_place ? b->pieces : b->results,
+                                 .in_count = b->part_count,
+                                 .out_count = b->part_count,
+                                 .dtype = b->dtype };
+
+    if (op != HALAY_ADASUM) { /* of each tensor by itself */
+        lists.in_count = lists.out_count = halay_pieces_join(b->pieces, b->part_count, element);
+        if (!in_place)
+            lists.out_count = halay_pieces_join(b->results, b->part_count, element);
+    }
+    enum halay_dtype dtype = wire == HALAY_WIRE_AS_IS ? b->dtype : wire == HALAY_WIRE_F16 ? HALAY_F16 : HALAY_BF16;
+    return halay_group_allreduce_lists_start(b->set->group, &lists, dtype, op, &b->coll);
+}
+
+enum halay_status halay_allreduce_run(struct halay_bucket *b)
+{
+    enum halay_op op = (enum halay_op)b->requests[0]->signature.op;
     enum halay_status status = collect(b);
 
     if (status != HALAY_OK || !b->part_count)
         return status;
     halay_group_set_absent(b->set->group, b->absent);
-    status = s->wire ? start_compressed(ctx, b, (enum halay_op)s->op) : start_as_is(b, (enum halay_op)s->op);
+    const struct halay_part *only = &b->parts[0].part;
+    if (b->part_count == 1 && b->is_plain)
+        status = halay_group_allreduce_start(b->set->group, only->in, only->out, only->count, b->dtype, op, &b->coll);
+    else
+        status = start_lists(b, op);
     halay_group_set_absent(b->set->group, 0);
     return status;
-}
-
-void halay_allreduce_finish(struct halay_bucket *b)
-{
-    enum halay_wire wire = (enum halay_wire)b->requests[0]->signature.wire;
-
-    for (size_t i = 0; i < b->part_count; i++) {
-        const struct halay_bucket_part *p = &b->parts[i];
-        if (wire)
-            halay_wire_widen(p->part.out, b->pieces[i].data, p->part.count, wire, p->postscale);
-        else if (p->postscale != 1)
-            halay_scale(p->part.out, p->part.out, p->part.count, b->dtype, p->postscale);
-    }
 }

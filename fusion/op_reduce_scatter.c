@@ -8,7 +8,7 @@
  */
 #include "fusion/bucket.h"
 #include "fusion/rows.h"
-#include "fusion/scale.h"
+#include "collectives/scale.h"
 
 enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct halay_bucket *b)
 {

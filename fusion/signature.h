@@ -62,6 +62,12 @@ int halay_signature_is_valid(const struct halay_signature *signature, int size);
 
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b);
 
+/* Nothing is multiplied or travels as another type. */
+static inline int halay_signature_is_plain(const struct halay_signature *s)
+{
+    return s->prescale == 1 && s->postscale == 1 && !s->wire;
+}
+
 /* Elements of a valid signature. */
 size_t halay_signature_count(const struct halay_signature *signature);
 /* Bytes of a valid signature; cannot overflow. */

@@ -808,6 +808,108 @@ static void pieces_case(struct run *run, const struct halay_algorithm *a, enum h
     add_hash(run, result, total * element);
 }
 
+/* Lists that lie apart or in place, are of another type than what is reduced, or have factors. All factors are powers of two,
+ * so that the sums stay what they are. */
+struct lists_case {
+    enum halay_dtype memory, dtype;
+    int in_place, has_factors;
+    size_t longer;
+};
+
+static double factor_of(const struct lists_case *l, size_t piece, int out)
+{
+    return !l->has_factors || piece % 3 == 0 ? 1 : out ? 4 : 0.5;
+}
+
+/* to[i] = factor * from[k], which is exact. */
+static void move(enum halay_dtype to_type, unsigned char *to, size_t i, enum halay_dtype from_type,
+                 const unsigned char *from, size_t k, double factor)
+{
+    size_t element = halay_dtype_size(to_type);
+
+    if (to_type == from_type && factor == 1)
+        memcpy(to + i * element, from + k * element, element);
+    else if (to_type == HALAY_F32)
+        ((float *)(void *)to)[i] = (float)(get(from_type, from, k) * factor);
+    else if (to_type == HALAY_F64)
+        ((double *)(void *)to)[i] = get(from_type, from, k) * factor;
+    else
+        put(to_type, to, i, get(from_type, from, k) * factor);
+}
+
+/* The pieces as a list; as each rank likes neighbours are one piece. */
+static size_t make_list(const struct run *run, const struct lists_case *l, const struct halay_piece *pieces, int out,
+                        struct halay_piece *list)
+{
+    for (size_t i = 0; i < PIECES; i++) {
+        list[i] = pieces[i];
+        list[i].factor = i % 2 && factor_of(l, i, out) == 1 ? 0 : factor_of(l, i, out);
+    }
+    return run->rank % 2 == out ? halay_pieces_join(list, PIECES, halay_dtype_size(l->memory)) : PIECES;
+}
+
+static void lists_case(struct run *run, const struct halay_algorithm *a, const struct lists_case *l, enum where where)
+{
+    size_t element = halay_dtype_size(l->memory), total, at = 0;
+    struct halay_piece in[PIECES], out[PIECES], in_list[PIECES], out_list[PIECES];
+    unsigned char **memory = run->memory[is_here_shared(run, where) ? 0 : 1];
+    struct halay_coll *c = NULL;
+
+    cut(run, memory[0], element, l->longer, in, &total);
+    size_t bytes = cut(run, memory[l->in_place ? 0 : 1], element, l->longer, out, &total);
+    memset(memory[0], 0xa5, bytes);
+    memset(memory[1], 0xa5, bytes);
+    fill_given(run, l->dtype, total, (unsigned)total);
+    for (size_t i = 0; i < PIECES; i++)
+        for (size_t k = 0; k < in[i].count; k++)
+            move(l->memory, in[i].data, k, l->dtype, run->given[run->rank], at++, 1 / factor_of(l, i, 0));
+    const struct halay_lists lists = { .in = in_list,
+                                       .out = out_list,
+                                       .in_count = make_list(run, l, in, 0, in_list),
+                                       .out_count = make_list(run, l, out, 1, out_list),
+                                       .dtype = l->memory };
+    enum halay_status status = halay_group_allreduce_lists_start(run->group, &lists, l->dtype, HALAY_SUM, &c);
+    if (status == HALAY_OK)
+        status = halay_coll_wait(c, -1);
+    halay_coll_end(c);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), a->name, l->dtype, HALAY_SUM, total, l->in_place, where);
+
+    unsigned char *result = malloc(total * halay_dtype_size(l->dtype));
+    if (!result) {
+        fail(run, "no memory", a->name, l->dtype, HALAY_SUM, total, l->in_place, where);
+        return;
+    }
+    at = 0;
+    for (size_t i = 0; i < PIECES; i++) {
+        for (size_t k = 0; k < out[i].count; k++)
+            move(l->dtype, result, at++, l->memory, out[i].data, k, 1 / factor_of(l, i, 1));
+        memset(out[i].data, 0xa5, out[i].count * element);
+    }
+    if (!is_right(run, a, l->dtype, HALAY_SUM, total, result))
+        fail(run, "wrong result of lists", a->name, l->dtype, HALAY_SUM, total, l->in_place, where);
+    for (size_t i = 0; i < bytes; i++)
+        if (memory[l->in_place ? 0 : 1][i] != 0xa5) {
+            fail(run, "wrote into a gap of lists", a->name, l->dtype, HALAY_SUM, total, l->in_place, where);
+            break;
+        }
+    add_hash(run, result, total * halay_dtype_size(l->dtype));
+    free(result);
+}
+
+static void lists_all(struct run *run, const struct halay_algorithm *a)
+{
+    const struct lists_case cases[] = {
+        { HALAY_F32, HALAY_F32, 0, 0, 4001 }, { HALAY_I32, HALAY_I32, 0, 0, 0 },    { HALAY_F32, HALAY_BF16, 0, 0, 9001 },
+        { HALAY_F32, HALAY_F16, 1, 1, 4001 }, { HALAY_F64, HALAY_F64, 1, 1, 4001 }, { HALAY_F32, HALAY_F32, 0, 1, 40001 },
+    };
+
+    for (int w = 0; w < wheres(run); w++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            lists_case(run, a, &cases[i], (enum where)w);
+    compare_hashes(run, a->name, HALAY_F32);
+}
+
 static void pieces_all(struct run *run, const struct halay_algorithm *a)
 {
     for (int w = 0; w < wheres(run); w++) {
@@ -889,6 +991,7 @@ static void algorithm_all(struct run *run, const struct halay_algorithm *a)
     case HALAY_ALLREDUCE:
         allreduce_all(run, a);
         pieces_all(run, a);
+        lists_all(run, a);
         break;
     case HALAY_BROADCAST:
         broadcast_all(run, a);

@@ -3,7 +3,7 @@
  * Scaling: plain loops that the compiler makes vectors of; halves go through a small array of f32 with the conversions that
  * the reductions use.
  */
-#include "fusion/scale.h"
+#include "collectives/scale.h"
 #include "collectives/reduce.h"
 #include <stdint.h>
 
