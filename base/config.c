@@ -62,7 +62,7 @@ static const struct row table[] = {
     { ROW("HALAY_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "64M", "largest fused bucket in bytes; 0: no fusion"),
       .type = SIZE, FIELD(fusion_threshold) },
     { ROW("HALAY_AUTOTUNE", "HOROVOD_AUTOTUNE", "off",
-          "find the best fusion threshold while the program runs: off, on"),
+          "find the best fusion threshold and chunks while the program runs: off, on"),
       .type = WORD, FIELD(autotune), .words = switch_words, .horovod_words = horovod_switch_words },
     { ROW("HALAY_AUTOTUNE_FILE", NULL, "", "file that keeps what autotune found, for the next job"), .type = NAME,
       FIELD(autotune_file) },

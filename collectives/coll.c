@@ -170,6 +170,12 @@ static enum halay_status set_going(struct halay_coll *c, const struct halay_algo
     return HALAY_IN_PROGRESS;
 }
 
+static size_t shifted(size_t bytes, int shift)
+{
+    bytes = shift < 0 ? bytes >> -shift : bytes << shift;
+    return bytes < HALAY_PAGE ? HALAY_PAGE : bytes;
+}
+
 enum halay_status halay_coll_begin(struct halay_coll *c)
 {
     const struct halay_choice *choice = halay_coll_choose(c);
@@ -179,7 +185,8 @@ enum halay_status halay_coll_begin(struct halay_coll *c)
         return HALAY_OK;
     }
     const struct halay_algorithm *algorithm = choice->algorithm;
-    c->slot = choice->slot;
+    c->slot = shifted(choice->slot, c->group->chunk_shift);
+    c->chunk = shifted(HALAY_PACKED_BYTES, c->group->chunk_shift);
     int is_packed = !(algorithm->flags & HALAY_ALGORITHM_PIECES) && c->is_list;
     return set_going(c, algorithm, is_packed ? &halay_packed : algorithm->ops);
 }

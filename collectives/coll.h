@@ -87,6 +87,7 @@ struct halay_coll {
     int has_counts; /* the caller gave a list of them */
     int is_list;    /* of pieces, perhaps one only here: how many each rank has is its own affair */
     size_t slot;  /* bytes of private data that go through shared memory at a time, alike on all ranks: shared.h */
+    size_t chunk; /* bytes of a list that are packed at a time, alike on all ranks: packed.c */
     size_t bytes; /* what every rank knows alike about its amount, for the choice; 0: there is nothing to move */
     struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */
 
@@ -174,6 +175,7 @@ static inline void coll_reduce2(const struct halay_coll *c, void *dst, const voi
 
 /* For an algorithm without PIECES: the ops that run it over a list of pieces, packed and unpacked in chunks (packed.c). */
 extern const struct halay_algorithm_ops halay_packed;
+#define HALAY_PACKED_BYTES ((size_t)4 << 20) /* at a time, unless halay_group_set_chunks says otherwise */
 size_t halay_packed_state(int size);
 
 /* Bytes of state that any algorithm needs for that many ranks. */

@@ -44,6 +44,11 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
 /* Averages that are started from now on are divided by that many ranks less than there are. All ranks do the same. */
 void halay_group_set_absent(struct halay_group *group, int ranks);
 
+/* Private data of collectives that are started from now on go through shared memory, and lists are packed, 2^shift times as much
+ * at a time as otherwise. All ranks do the same. */
+enum { HALAY_CHUNK_SHIFT_MOST = 3 }; /* and least: -3 */
+void halay_group_set_chunks(struct halay_group *group, int shift);
+
 /* In-place all-reduce of a list of pieces. pieces is borrowed until the end. Without copies where every rank's pieces are
  * in shared memory; through the group's scratch otherwise. */
 enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,

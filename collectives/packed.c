@@ -16,8 +16,6 @@
 #include "collectives/channel.h"
 #include <string.h>
 
-#define CHUNK_BYTES ((size_t)4 << 20)
-
 enum { HALVES = 2 };
 
 struct half {
@@ -47,7 +45,7 @@ size_t halay_packed_state(int size)
 
 static size_t chunk_elements(const struct halay_coll *c)
 {
-    size_t most = CHUNK_BYTES / c->element;
+    size_t most = c->chunk / c->element;
 
     return c->out.count < most ? c->out.count : most;
 }

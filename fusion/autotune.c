@@ -3,9 +3,10 @@
  * Autotune: the search, and the file that keeps what it found. No allocation, no clock.
  *
  * A window is at least STEPS_MIN steps and WINDOW_US long, so that neither short steps are lost in the noise nor long ones
- * take all day: 7 + 3 candidates of 5 windows each are some 250 steps.
+ * take all day: 7 + 3 + 4 candidates of 5 windows each are some 350 steps.
  */
 #include "fusion/autotune.h"
+#include "collectives/group.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,18 +27,21 @@ void halay_autotune_init(struct halay_autotune *tune, size_t configured, int ran
 
 /* ---- candidates ---- */
 
-static void add_candidate(struct halay_autotune *tune, size_t threshold)
+static void add_candidate(struct halay_autotune *tune, size_t threshold, int chunk_shift)
 {
     for (int i = 0; i < tune->count; i++)
-        if (tune->candidates[i].threshold == threshold)
+        if (tune->candidates[i].threshold == threshold && tune->candidates[i].chunk_shift == chunk_shift)
             return;
-    if (tune->count < HALAY_AUTOTUNE_CANDIDATES)
-        tune->candidates[tune->count++].threshold = threshold;
+    if (tune->count == HALAY_AUTOTUNE_CANDIDATES)
+        return;
+    tune->candidates[tune->count].threshold = threshold;
+    tune->candidates[tune->count++].chunk_shift = chunk_shift;
 }
 
 static void begin_candidate(struct halay_autotune *tune, int64_t now_us)
 {
     tune->threshold = tune->candidates[tune->at].threshold;
+    tune->chunk_shift = tune->candidates[tune->at].chunk_shift;
     tune->steps = -1; /* the step that begins now has tensors under way from before */
     tune->since_us = now_us;
 }
@@ -53,9 +57,9 @@ static void begin_phase(struct halay_autotune *tune, enum halay_autotune_phase p
 static void begin_coarse(struct halay_autotune *tune, int64_t now_us)
 {
     tune->count = 0;
-    add_candidate(tune, tune->configured);
+    add_candidate(tune, tune->configured, 0);
     for (size_t t = COARSE_LEAST; t <= COARSE_MOST; t *= 4) {
-        add_candidate(tune, t);
+        add_candidate(tune, t, 0);
         if (t >= tune->bytes)
             break;
     }
@@ -95,12 +99,23 @@ static void begin_fine(struct halay_autotune *tune, int64_t now_us)
     size_t best = tune->candidates[best_candidate(tune, HALAY_AUTOTUNE_ROUNDS)].threshold;
 
     tune->count = 0;
-    add_candidate(tune, best);
+    add_candidate(tune, best, 0);
     if (best / 2)
-        add_candidate(tune, best / 2);
+        add_candidate(tune, best / 2, 0);
     if (best <= SIZE_MAX / 2)
-        add_candidate(tune, best * 2);
+        add_candidate(tune, best * 2, 0);
     begin_phase(tune, HALAY_AUTOTUNE_FINE, now_us);
+}
+
+static void begin_chunks(struct halay_autotune *tune, int64_t now_us)
+{
+    static const int shifts[] = { 0, -1, 1, 2 };
+    size_t best = tune->candidates[best_candidate(tune, HALAY_AUTOTUNE_ROUNDS)].threshold;
+
+    tune->count = 0;
+    for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++)
+        add_candidate(tune, best, shifts[i]);
+    begin_phase(tune, HALAY_AUTOTUNE_CHUNKS, now_us);
 }
 
 /* Keep what was found for these bytes; of too much the newest is dropped. */
@@ -114,17 +129,24 @@ static void remember(struct halay_autotune *tune)
         return;
     if (i == tune->known_count)
         tune->known_count++;
-    tune->known[i] = (struct halay_autotune_entry){ tune->ranks, tune->bytes, tune->threshold };
+    tune->known[i] = (struct halay_autotune_entry){ tune->ranks, tune->bytes, tune->threshold,
+                                                            tune->chunk_shift };
     tune->has_found = 1;
 }
 
-static void finish(struct halay_autotune *tune, size_t threshold, int is_measured)
+static void finish(struct halay_autotune *tune, size_t threshold, int chunk_shift, int is_measured)
 {
     tune->phase = HALAY_AUTOTUNE_DONE;
     tune->threshold = threshold;
+    tune->chunk_shift = chunk_shift;
     tune->is_measured = is_measured;
     if (is_measured)
         remember(tune);
+}
+
+static void finish_with(struct halay_autotune *tune, int candidate)
+{
+    finish(tune, tune->candidates[candidate].threshold, tune->candidates[candidate].chunk_shift, 1);
 }
 
 /* ---- steps ---- */
@@ -135,7 +157,7 @@ static void begin_bytes(struct halay_autotune *tune, uint64_t bytes, int64_t now
     tune->bytes = bytes;
     for (int i = 0; i < tune->known_count; i++)
         if (tune->known[i].ranks == tune->ranks && tune->known[i].bytes == bytes) {
-            finish(tune, (size_t)tune->known[i].threshold, 0);
+            finish(tune, (size_t)tune->known[i].threshold, tune->known[i].chunk_shift, 0);
             return;
         }
     begin_coarse(tune, now_us);
@@ -153,8 +175,10 @@ static void end_window(struct halay_autotune *tune, int64_t now_us)
         begin_candidate(tune, now_us);
     else if (tune->phase == HALAY_AUTOTUNE_COARSE)
         begin_fine(tune, now_us);
+    else if (tune->phase == HALAY_AUTOTUNE_FINE)
+        begin_chunks(tune, now_us);
     else
-        finish(tune, tune->candidates[best_candidate(tune, HALAY_AUTOTUNE_ROUNDS)].threshold, 1);
+        finish_with(tune, best_candidate(tune, HALAY_AUTOTUNE_ROUNDS));
 }
 
 static void count_step(struct halay_autotune *tune, int64_t now_us)
@@ -175,7 +199,7 @@ static void end_step(struct halay_autotune *tune, int64_t now_us)
     tune->last_bytes = tune->step_bytes;
     if (tune->same >= STEADY && (tune->phase == HALAY_AUTOTUNE_LOOKING || tune->last_bytes != tune->bytes))
         begin_bytes(tune, tune->last_bytes, now_us);
-    else if (tune->phase == HALAY_AUTOTUNE_COARSE || tune->phase == HALAY_AUTOTUNE_FINE)
+    else if (tune->phase != HALAY_AUTOTUNE_LOOKING && tune->phase != HALAY_AUTOTUNE_DONE)
         count_step(tune, now_us);
     tune->step++;
     tune->step_bytes = 0;
@@ -184,6 +208,7 @@ static void end_step(struct halay_autotune *tune, int64_t now_us)
 int halay_autotune_submitted(struct halay_autotune *tune, uint64_t *step, size_t bytes, int64_t now_us)
 {
     size_t before = tune->threshold;
+    int before_shift = tune->chunk_shift;
 
     if (tune->is_stopped)
         return 0;
@@ -191,23 +216,22 @@ int halay_autotune_submitted(struct halay_autotune *tune, uint64_t *step, size_t
         end_step(tune, now_us);
     *step = tune->step;
     tune->step_bytes += bytes;
-    return tune->threshold != before;
+    return tune->threshold != before || tune->chunk_shift != before_shift;
 }
 
 int halay_autotune_give_up(struct halay_autotune *tune)
 {
     size_t before = tune->threshold;
+    int before_shift = tune->chunk_shift;
+    int knows_nothing =
+        tune->phase == HALAY_AUTOTUNE_LOOKING || (tune->phase == HALAY_AUTOTUNE_COARSE && !tune->round);
 
     tune->is_stopped = 1;
-    if (tune->phase == HALAY_AUTOTUNE_LOOKING)
-        finish(tune, tune->configured, 0);
-    else if (tune->phase == HALAY_AUTOTUNE_FINE && tune->round == 0)
-        finish(tune, tune->candidates[0].threshold, 1); /* what the coarse phase found */
-    else if (tune->phase != HALAY_AUTOTUNE_DONE && tune->round == 0)
-        finish(tune, tune->configured, 0);
-    else if (tune->phase != HALAY_AUTOTUNE_DONE)
-        finish(tune, tune->candidates[best_candidate(tune, tune->round)].threshold, 1);
-    return tune->threshold != before;
+    if (knows_nothing)
+        finish(tune, tune->configured, 0, 0);
+    else if (tune->phase != HALAY_AUTOTUNE_DONE) /* the first candidate is what the phase before found */
+        finish_with(tune, tune->round ? best_candidate(tune, tune->round) : 0);
+    return tune->threshold != before || tune->chunk_shift != before_shift;
 }
 
 /* ---- the file ---- */
@@ -215,7 +239,7 @@ int halay_autotune_give_up(struct halay_autotune *tune)
 enum halay_status halay_autotune_load(struct halay_log *log, const char *path, struct halay_autotune *tune)
 {
     FILE *file = fopen(path, "re");
-    char line[256], rest;
+    char line[256];
     enum halay_status status = HALAY_OK;
 
     if (!file && errno == ENOENT)
@@ -225,11 +249,15 @@ enum halay_status halay_autotune_load(struct halay_log *log, const char *path, s
         return HALAY_ERR_SYSTEM;
     }
     for (int number = 1; status == HALAY_OK && fgets(line, sizeof line, file); number++) {
-        struct halay_autotune_entry e;
+        struct halay_autotune_entry e = { .chunk_shift = 0 };
+        int end = 0;
         if (line[0] == '#' || line[strspn(line, " \t\n")] == 0)
             continue;
-        if (sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %c", &e.ranks, &e.bytes, &e.threshold, &rest) != 3) {
-            halay_error(log, "'%s' line %d: want the ranks, the bytes of a step and a threshold", path, number);
+        int read = sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %n%d %n", &e.ranks, &e.bytes, &e.threshold, &end,
+                          &e.chunk_shift, &end);
+        if (read < 3 || line[end] || e.chunk_shift > HALAY_CHUNK_SHIFT_MOST || e.chunk_shift < -HALAY_CHUNK_SHIFT_MOST) {
+            halay_error(log, "'%s' line %d: want the ranks, the bytes of a step, a threshold and a power of two for chunks",
+                        path, number);
             status = HALAY_ERR_FORMAT;
         } else if (tune->known_count < HALAY_AUTOTUNE_KNOWN) {
             tune->known[tune->known_count++] = e;
@@ -241,11 +269,12 @@ enum halay_status halay_autotune_load(struct halay_log *log, const char *path, s
 
 static int write_entries(FILE *out, const struct halay_autotune *tune)
 {
-    int failed = fputs("# halay autotune: ranks, bytes of a step, best fusion threshold\n", out) < 0;
+    int failed = fputs("# halay autotune: ranks, bytes of a step, best fusion threshold, power of two for chunks\n", out) < 0;
 
     for (int i = 0; i < tune->known_count; i++) {
         const struct halay_autotune_entry *e = &tune->known[i];
-        failed |= fprintf(out, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", e->ranks, e->bytes, e->threshold) < 0;
+        failed |= fprintf(out, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %d\n", e->ranks, e->bytes, e->threshold,
+                          e->chunk_shift) < 0;
     }
     return failed;
 }

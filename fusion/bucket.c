@@ -88,7 +88,7 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
         b->next = NULL;
         b->set = set;
         b->count = b->part_count = 0;
-        b->absent = 0;
+        b->absent = b->chunk_shift = 0;
         b->is_plain = 1;
         b->coll = NULL;
         b->record.kind = 0;
@@ -124,12 +124,13 @@ static enum halay_status line_up_group(struct halay_bucket *b)
         if (!is_there[dtype])
             continue;
         if (r->buckets_left) {
-            int absent = b->absent, is_plain = b->is_plain;
+            const struct halay_bucket *first = b;
             b = bucket_get(b->set, 1);
             if (!b)
                 return HALAY_ERR_NO_MEMORY;
-            b->absent = absent;
-            b->is_plain = is_plain;
+            b->absent = first->absent;
+            b->chunk_shift = first->chunk_shift;
+            b->is_plain = first->is_plain;
             b->requests[b->count++] = r;
         }
         b->dtype = (enum halay_dtype)dtype;
@@ -139,22 +140,23 @@ static enum halay_status line_up_group(struct halay_bucket *b)
     return HALAY_OK;
 }
 
-enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_id_range *ranges, size_t count,
-                                   int absent)
+enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item)
 {
+    const struct halay_id_range *ranges = item->ranges;
     struct halay_context *ctx = set->ctx;
     size_t tensors = 0;
 
-    if (absent >= set->size)
+    if (item->absent >= set->size)
         return HALAY_ERR_FORMAT;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < item->range_count; i++)
         tensors += ranges[i].count;
     struct halay_bucket *b = bucket_get(set, tensors);
     if (!b)
         return HALAY_ERR_NO_MEMORY;
-    b->absent = absent;
+    b->absent = item->absent;
+    b->chunk_shift = item->chunk_shift;
     size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < item->range_count; i++)
         for (uint32_t k = 0; k < ranges[i].count; k++) {
             struct halay_entry *entry = halay_cache_find(set, ranges[i].first + k);
             struct halay_request *request = entry ? entry->request : NULL;
@@ -292,7 +294,9 @@ static void start_first(struct halay_process_set *set)
         halay_record_started(ctx, b->requests, b->count, b->number, b->dtype, &b->record);
     if (!ctx->running_count)
         halay_tally_busy(&ctx->tally);
+    halay_group_set_chunks(set->group, b->chunk_shift);
     status = start(ctx, b);
+    halay_group_set_chunks(set->group, 0);
     if (b->coll || status == HALAY_IN_PROGRESS) {
         b->next = set->running;
         set->running = b;

@@ -633,6 +633,7 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct entry *
     }
     return emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_BUCKET,
                                                   .absent = absent,
+                                                  .chunk_shift = c->options.chunk_shift,
                                                   .ranges = c->ranges,
                                                   .range_count = ranges });
 }
@@ -763,11 +764,12 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
     return status;
 }
 
-void halay_coordinator_set_threshold(struct halay_coordinator *c, size_t threshold)
+void halay_coordinator_set_sizes(struct halay_coordinator *c, size_t threshold, int chunk_shift)
 {
     c->options.threshold = threshold;
+    c->options.chunk_shift = chunk_shift;
     for (struct halay_coordinator *child = c->children; child; child = child->next)
-        child->options.threshold = threshold;
+        halay_coordinator_set_sizes(child, threshold, chunk_shift);
 }
 
 void halay_coordinator_set_express(struct halay_coordinator *c, size_t places)
@@ -812,7 +814,7 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
         return HALAY_ERR_NO_MEMORY;
     c->options = *options;
     if (options->parent)
-        c->options.threshold = options->parent->options.threshold;
+        halay_coordinator_set_sizes(c, options->parent->options.threshold, options->parent->options.chunk_shift);
     c->left = calloc((size_t)options->size, 1);
     c->joined = calloc((size_t)options->size, 1);
     c->arrivals = options->parent ? NULL : calloc((size_t)options->size, sizeof *c->arrivals);

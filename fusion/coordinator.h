@@ -23,6 +23,7 @@ struct halay_coordinator_options {
     int number;                       /* of the process set */
     const int *ranks;                 /* the job's numbers of its ranks, ascending; borrowed until destroy */
     size_t threshold; /* bytes of a bucket */
+    int chunk_shift;  /* of a bucket's chunks */
     enum halay_deterministic deterministic;
     enum halay_join_average join_average;
     size_t ids_max;         /* how many names keep an id; those used longest ago lose theirs */
@@ -57,8 +58,8 @@ void halay_coordinator_set_express(struct halay_coordinator *c, size_t places);
 /* Rank 0 has seen that all ranks have put this round of a tensor that goes by express. now_us: the clock. */
 void halay_coordinator_round_is_over(struct halay_coordinator *c, uint32_t id, uint64_t round, int64_t now_us);
 
-/* Buckets of that size from now on, in all sets. */
-void halay_coordinator_set_threshold(struct halay_coordinator *c, size_t threshold);
+/* Buckets of that size from now on, in chunks of that size (halay_group_set_chunks), in all sets. */
+void halay_coordinator_set_sizes(struct halay_coordinator *c, size_t threshold, int chunk_shift);
 
 /* For tests: keep fewer ids. */
 void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max);

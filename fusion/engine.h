@@ -308,10 +308,8 @@ int halay_negotiate_leave(struct halay_context *ctx);
 
 /* ---- bucket.c: driver only ---- */
 
-/* The coordinator gave this out; absent: ranks that averages are not divided by. HALAY_ERR_FORMAT: an id that this rank did not
- * submit, or all are absent. */
-enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_id_range *ranges, size_t count,
-                                   int absent);
+/* The coordinator gave this BUCKET out. HALAY_ERR_FORMAT: an id that this rank did not submit, or all are absent. */
+enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item);
 /* Start what can be started, progress what runs, end what has ended. Nonzero if
  * anything got further. */
 size_t halay_buckets_progress(struct halay_context *ctx);

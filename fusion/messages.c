@@ -7,6 +7,7 @@
  */
 #include "fusion/messages.h"
 #include "base/memory.h"
+#include "collectives/group.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,9 +194,11 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
     case HALAY_ITEM_BUCKET:
         read.set = get16(p + 4);
         read.absent = get16(p + 6);
+        read.chunk_shift = (signed char)p[1];
         read.ranges = (const struct halay_id_range *)(const void *)(p + 8);
         read.range_count = tail.words / 8;
-        ok = ranges_are_valid(read.ranges, read.range_count);
+        ok = ranges_are_valid(read.ranges, read.range_count) && read.chunk_shift <= HALAY_CHUNK_SHIFT_MOST &&
+             read.chunk_shift >= -HALAY_CHUNK_SHIFT_MOST;
         break;
     case HALAY_ITEM_ERROR:
         read.status = (enum halay_status)get16(p + 4);
@@ -303,6 +306,7 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
         put16(p + 2, item->range_count);
         put16(p + 4, (size_t)item->set);
         put16(p + 6, (size_t)item->absent);
+        p[1] = (unsigned char)item->chunk_shift;
         break;
     case HALAY_ITEM_ERROR:
         p[1] = (unsigned char)item->name_length;

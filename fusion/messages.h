@@ -20,7 +20,7 @@
  *       WAITED                                                               the program waits (deterministic modes)
  *       FLUSH     2 set u16                                                  somebody waits: don't accumulate
  *       AGREE     as ANNOUNCE, 12 id u32                                     all ranks have announced it; its id from now on
- *       BUCKET    2 ranges u16 | 4 set u16 | 6 absent u16 | 8 first u32, count u32 each
+ *       BUCKET    1 chunks i8 | 2 ranges u16 | 4 set u16 | 6 absent u16 | 8 first u32, count u32 each
  *                                                              run these together, after all before it
  *       ERROR     1 name length | 2 text length u16 | 4 status u16 | 6 set u16 | name | text, padded
  *                                                                            the ranks disagree about it
@@ -101,6 +101,7 @@ struct halay_item {
     const struct halay_id_range *ranges; /* BUCKET */
     size_t range_count;
     int absent; /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
+    int chunk_shift; /* BUCKET: of its chunks, halay_group_set_chunks */
 };
 
 struct halay_message_header {

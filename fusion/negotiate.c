@@ -65,10 +65,10 @@ static void tune(struct halay_context *ctx, const struct halay_request *r)
     else
         changed = halay_autotune_submitted(tune, &r->entry->tuned_step, r->bytes, ctx->now_us);
     if (changed)
-        halay_coordinator_set_threshold(ctx->coordinator, tune->threshold);
+        halay_coordinator_set_sizes(ctx->coordinator, tune->threshold, tune->chunk_shift);
     if (tune->phase == HALAY_AUTOTUNE_DONE && (tune->phase != before || tune->bytes != bytes))
-        halay_info(ctx->log, "autotune: fusion threshold %zu for %d ranks and %llu bytes a step, %s", tune->threshold,
-                   ctx->size, (unsigned long long)tune->bytes,
+        halay_info(ctx->log, "autotune: fusion threshold %zu for %d ranks and %llu bytes a step, chunks times 2^%d, %s",
+                   tune->threshold, ctx->size, (unsigned long long)tune->bytes, tune->chunk_shift,
                    tune->is_measured ? "measured" : tune->is_stopped ? "as configured" : "found earlier");
 }
 
@@ -232,7 +232,7 @@ static enum halay_status apply_to(struct halay_process_set *set, const struct ha
     case HALAY_ITEM_AGREE:
         return halay_cache_agree(set, item);
     case HALAY_ITEM_BUCKET:
-        return halay_bucket_add(set, item->ranges, item->range_count, item->absent);
+        return halay_bucket_add(set, item);
     case HALAY_ITEM_ERROR:
         end_mismatched(set, item);
         return HALAY_OK;

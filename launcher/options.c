@@ -55,7 +55,7 @@ static const struct option table[] = {
     { "--transport", "NAME", SETS, "HALAY_TRANSPORT", 0, "auto, shm, mpi, ucx" },
     { "--fusion-threshold", "SIZE", SETS, "HALAY_FUSION_THRESHOLD", 0, "largest fused bucket, like 64M; 0: no fusion" },
     { "--fusion-threshold-mb", "N", SETS_MB, "HALAY_FUSION_THRESHOLD", 0, "the same in MiB" },
-    { "--autotune", "off|on", SETS, "HALAY_AUTOTUNE", 0, "find the best fusion threshold while it runs" },
+    { "--autotune", "off|on", SETS, "HALAY_AUTOTUNE", 0, "find the best sizes of buckets and chunks while it runs" },
     { "--autotune-file", "FILE", SETS, "HALAY_AUTOTUNE_FILE", 0, "keep what was found there" },
     { "--deterministic", "MODE", SETS, "HALAY_DETERMINISTIC", 0, "off, run, ranks" },
     { "--process-sets", "SETS", SETS, "HALAY_PROCESS_SETS", 0, "process sets made at the start, like 0,1;2-5" },

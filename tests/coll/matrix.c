@@ -812,7 +812,7 @@ static void pieces_case(struct run *run, const struct halay_algorithm *a, enum h
  * so that the sums stay what they are. */
 struct lists_case {
     enum halay_dtype memory, dtype;
-    int in_place, has_factors;
+    int in_place, has_factors, chunk_shift;
     size_t longer;
 };
 
@@ -868,7 +868,9 @@ static void lists_case(struct run *run, const struct halay_algorithm *a, const s
                                        .in_count = make_list(run, l, in, 0, in_list),
                                        .out_count = make_list(run, l, out, 1, out_list),
                                        .dtype = l->memory };
+    halay_group_set_chunks(run->group, l->chunk_shift);
     enum halay_status status = halay_group_allreduce_lists_start(run->group, &lists, l->dtype, HALAY_SUM, &c);
+    halay_group_set_chunks(run->group, 0);
     if (status == HALAY_OK)
         status = halay_coll_wait(c, -1);
     halay_coll_end(c);
@@ -900,8 +902,9 @@ static void lists_case(struct run *run, const struct halay_algorithm *a, const s
 static void lists_all(struct run *run, const struct halay_algorithm *a)
 {
     const struct lists_case cases[] = {
-        { HALAY_F32, HALAY_F32, 0, 0, 4001 }, { HALAY_I32, HALAY_I32, 0, 0, 0 },    { HALAY_F32, HALAY_BF16, 0, 0, 9001 },
-        { HALAY_F32, HALAY_F16, 1, 1, 4001 }, { HALAY_F64, HALAY_F64, 1, 1, 4001 }, { HALAY_F32, HALAY_F32, 0, 1, 40001 },
+        { HALAY_F32, HALAY_F32, 0, 0, 0, 4001 },   { HALAY_I32, HALAY_I32, 0, 0, 0, 0 },
+        { HALAY_F32, HALAY_BF16, 0, 0, -3, 9001 }, { HALAY_F32, HALAY_F16, 1, 1, 0, 4001 },
+        { HALAY_F64, HALAY_F64, 1, 1, 3, 4001 },   { HALAY_F32, HALAY_F32, 0, 1, -1, 40001 },
     };
 
     for (int w = 0; w < wheres(run); w++)

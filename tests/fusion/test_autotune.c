@@ -6,6 +6,7 @@
 #include "fusion/autotune.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +14,9 @@ enum { TENSORS = 20, STEPS_MAX = 2000 };
 #define TENSOR_BYTES ((size_t)1 << 20)
 
 static char path[] = "/tmp/halay-autotune.XXXXXX";
+
+/* How large chunks are best. */
+static int best_shift;
 
 /* Microseconds of a step: each bucket costs, and what is fused too long is not overlapped. */
 static double step_us(size_t threshold, size_t best)
@@ -30,7 +34,8 @@ static int run_steps(struct halay_autotune *tune, struct random *random, size_t 
     int steps = 0, changes = 0;
 
     for (; steps < most && tune->phase != HALAY_AUTOTUNE_DONE; steps++) {
-        double us = (best ? step_us(tune->threshold, best) : 10000) * (1 + (double)random_below(random, 100) / 10000);
+        double slower = 1 + 0.1 * abs(tune->chunk_shift - best_shift);
+        double us = (best ? step_us(tune->threshold, best) * slower : 10000) * (1 + (double)random_below(random, 100) / 10000);
         if (random_below(random, 50) == 0)
             us *= 3; /* now and then something else has the machine */
         for (int t = 0; t < TENSORS; t++) {
@@ -38,7 +43,7 @@ static int run_steps(struct halay_autotune *tune, struct random *random, size_t 
             now_us += (int64_t)(us / TENSORS);
         }
     }
-    CHECK(changes <= 1 + HALAY_AUTOTUNE_ROUNDS * (HALAY_AUTOTUNE_CANDIDATES + 3));
+    CHECK(changes <= 1 + HALAY_AUTOTUNE_ROUNDS * (HALAY_AUTOTUNE_CANDIDATES + 3 + 4));
     return steps;
 }
 
@@ -49,15 +54,17 @@ static void check_search(struct random *random)
     struct halay_autotune tune;
 
     for (size_t i = 0; i < sizeof bests / sizeof *bests; i++) {
+        best_shift = (int)(i % 4) - 1;
         halay_autotune_init(&tune, (size_t)64 << 20, 4);
         int steps = run_steps(&tune, random, bests[i], STEPS_MAX);
-        CHECK(tune.phase == HALAY_AUTOTUNE_DONE && steps < 400, "%d steps", steps);
+        CHECK(tune.phase == HALAY_AUTOTUNE_DONE && steps < 500, "%d steps", steps);
+        CHECK(tune.chunk_shift == best_shift, "chunks by %d instead of %d", tune.chunk_shift, best_shift);
         CHECK(tune.threshold == bests[i] && tune.is_measured && tune.bytes == TENSORS * TENSOR_BYTES,
               "%zu instead of %zu", tune.threshold, bests[i]);
     }
     halay_autotune_init(&tune, 12345678, 4);
     run_steps(&tune, random, 0, STEPS_MAX);
-    CHECK(tune.phase == HALAY_AUTOTUNE_DONE && tune.threshold == 12345678, "%zu", tune.threshold);
+    CHECK(tune.phase == HALAY_AUTOTUNE_DONE && tune.threshold == 12345678 && !tune.chunk_shift, "%zu", tune.threshold);
     halay_autotune_init(&tune, 0, 4); /* no fusion is a threshold too */
     run_steps(&tune, random, (size_t)4 << 20, STEPS_MAX);
     CHECK(tune.phase == HALAY_AUTOTUNE_DONE && tune.threshold == (size_t)4 << 20, "%zu", tune.threshold);
@@ -110,6 +117,7 @@ static void check_file(struct random *random)
     halay_autotune_init(&tune, (size_t)64 << 20, 4);
     CHECK(halay_autotune_load(NULL, path, &tune) == HALAY_OK && !tune.known_count, "an empty file");
     CHECK(halay_autotune_save(NULL, path, &tune) == HALAY_OK, "nothing to save");
+    best_shift = 2;
     for (int ranks = 2; ranks <= 4; ranks += 2) {
         halay_autotune_init(&tune, (size_t)64 << 20, ranks);
         CHECK(halay_autotune_load(NULL, path, &tune) == HALAY_OK && tune.known_count == ranks / 2 - 1);
@@ -120,16 +128,31 @@ static void check_file(struct random *random)
     halay_autotune_init(&tune, (size_t)64 << 20, 4);
     CHECK(halay_autotune_load(NULL, path, &tune) == HALAY_OK && tune.known_count == 2);
     CHECK(run_steps(&tune, random, (size_t)1 << 20, STEPS_MAX) == 5 && tune.threshold == (size_t)4 << 20 &&
-          !tune.is_measured);
+          tune.chunk_shift == 2 && !tune.is_measured);
     halay_autotune_init(&tune, (size_t)64 << 20, 3);
     CHECK(halay_autotune_load(NULL, path, &tune) == HALAY_OK);
     CHECK(run_steps(&tune, random, (size_t)1 << 20, STEPS_MAX) > 5 && tune.is_measured);
 
-    FILE *file = fopen(path, "we");
-    REQUIRE(file && fputs("# comment\n\n4 100 much\n", file) >= 0 && !fclose(file));
+}
+
+static void check_lines(void)
+{
+    static const char *const lines[] = { "4 100 much", "4 100", "4 100 200 x", "4 100 200 1 x", "4 100 200 -4", "4 100 200 4" };
+    struct halay_autotune tune;
     struct halay_log log;
+
     halay_log_init(&log, HALAY_LOG_ERROR);
-    CHECK(halay_autotune_load(&log, path, &tune) == HALAY_ERR_FORMAT);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        FILE *file = fopen(path, "we");
+        REQUIRE(file && fprintf(file, "# comment\n\n%s\n", lines[i]) > 0 && !fclose(file));
+        halay_autotune_init(&tune, (size_t)64 << 20, 4);
+        CHECK(halay_autotune_load(&log, path, &tune) == HALAY_ERR_FORMAT, "'%s'", lines[i]);
+    }
+    FILE *file = fopen(path, "we");
+    REQUIRE(file && fputs("2 100 200\n4 100 200 -3", file) >= 0 && !fclose(file)); /* the first: as it was once */
+    halay_autotune_init(&tune, (size_t)64 << 20, 4);
+    CHECK(halay_autotune_load(&log, path, &tune) == HALAY_OK && tune.known_count == 2);
+    CHECK(tune.known[0].chunk_shift == 0 && tune.known[1].chunk_shift == -3 && tune.known[1].threshold == 200);
     halay_log_fini(&log);
 }
 
@@ -143,6 +166,7 @@ int main(void)
     check_stop(&random);
     check_phases();
     check_file(&random);
+    check_lines();
     REQUIRE(!unlink(path));
     return test_end();
 }
