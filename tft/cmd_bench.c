@@ -14,7 +14,7 @@
 #include "tft/adam.h"
 #include "tft/arithmetic.h"
 #include "tft/exchange.h"
-#include "tft/gemm.h"
+#include "tft/gemm_bf16.h"
 #include "tft/gradients.h"
 #include "tft/synthetic.h"
 #include <getopt.h>
@@ -235,28 +235,28 @@ static enum halay_status measure_rate(struct bench *bench)
 {
     enum { RUNS = 20, PRODUCTS = 20, ROWS = 96 };
     size_t H = (size_t)bench->options.hidden;
-    tft_gemm16 gemm16 = bench->options.bf16 ? tft_gemm_bf16() : NULL;
+    enum tft_bf16 means = bench->options.bf16 ? tft_bf16_here() : TFT_BF16_NONE;
     real *x = calloc((2 * ROWS + H) * H, sizeof *x);
-    uint16_t *half = calloc((ROWS + H) * H, sizeof *half);
+    uint16_t *room = halay_aligned_alloc(HALAY_CACHE_LINE, TFT_BF16_ROOM * sizeof *room);
     double best = 1e9;
 
     tft_gemm_this_thread_only();
-    for (int run = 0; x && half && run < RUNS; run++) {
+    for (int run = 0; x && room && run < RUNS; run++) {
         double begin = now();
 
         for (int i = 0; i < PRODUCTS; i++)
-            if (!gemm16 || gemm16((struct matrix16){ half, H, 0 }, (struct matrix16){ half + ROWS * H, H, 0 }, ROWS, H,
-                                  H, 0, x, H))
+            if (means == TFT_BF16_NONE)
                 tft_gemm(matrix_of(x + ROWS * H, H), matrix_of(x + 2 * ROWS * H, H), ROWS, H, H, 0, x, H);
+            else
+                tft_gemm_bf16(means, matrix_of(x + ROWS * H, H), matrix_of(x + 2 * ROWS * H, H), ROWS, H, H, 0, x, H,
+                              room);
         best = now() - begin < best ? now() - begin : best;
     }
     bench->rate = 2.0 * PRODUCTS * ROWS * (double)H * (double)H / best;
-    free(half);
-    if (x) {
-        free(x);
-        return HALAY_OK;
-    }
-    return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = x && room ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    free(room);
+    free(x);
+    return status;
 }
 
 /* parts: seconds of all threads in each layer over the measured steps. */

@@ -12,7 +12,6 @@
 
 #include "tft/real.h"
 #include <stddef.h>
-#include <stdint.h>
 
 struct matrix {
     const real *data;
@@ -22,17 +21,6 @@ struct matrix {
 
 void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add, real *c, size_t ldc);
 void tft_gemm_plain(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add, real *c, size_t ldc);
-
-/* The same with factors of bf16, added in f32 (C is f32). Nonzero: not done, C is untouched. */
-struct matrix16 {
-    const uint16_t *data;
-    size_t ld;
-    int transposed;
-};
-typedef int (*tft_gemm16)(struct matrix16 a, struct matrix16 b, size_t M, size_t N, size_t K, int add, real *c,
-                          size_t ldc);
-/* NULL where the library or the processor (AVX-512 BF16 or AMX) has none. */
-tft_gemm16 tft_gemm_bf16(void);
 
 /* "onednn 2.6.3", "cblas", "plain": for reports and checkpoints. */
 const char *tft_gemm_name(void);

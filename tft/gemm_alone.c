@@ -9,11 +9,6 @@ void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, in
     tft_gemm_plain(a, b, M, N, K, add, c, ldc);
 }
 
-tft_gemm16 tft_gemm_bf16(void)
-{
-    return NULL;
-}
-
 const char *tft_gemm_name(void)
 {
     return "plain";

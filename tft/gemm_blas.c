@@ -21,11 +21,6 @@ void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, in
                 (int)M, (int)N, (int)K, 1.0f, a.data, (int)a.ld, b.data, (int)b.ld, add ? 1.0f : 0.0f, c, (int)ldc);
 }
 
-tft_gemm16 tft_gemm_bf16(void)
-{
-    return NULL;
-}
-
 const char *tft_gemm_name(void)
 {
     return "cblas";

@@ -49,7 +49,6 @@ struct tft_workers {
     real **blocks;        /* (granules), owned: where a granule's gradient lies; set by who takes the granule */
     double *losses;       /* (granules), owned: each written by who took it */
     real *memory;         /* owned: the spare blocks */
-    uint16_t *halves;     /* owned: with bf16, the parameters rounded; written before the threads begin */
     real **spare;         /* owned; a stack, guarded by lock: spare[0 .. spares) */
     size_t spares, spares_made;
     pthread_mutex_t lock;
@@ -211,7 +210,6 @@ static void step_granules(void *arg, int thread)
     while (!atomic_load(&workers->failure) && (g = atomic_fetch_add(&workers->next, 1)) < step->count) {
         struct arrival arrival = { workers, g };
         const struct tft_pass pass = { .params = step->params,
-                                       .params_half = workers->halves,
                                        .seed = step->seed,
                                        .step = step->step,
                                        .loss_scale = step->loss_scale,
@@ -278,8 +276,6 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
         atomic_store(&workers->added[g], 0);
     gather_blocks(workers);
     workers->step = step;
-    if (workers->halves)
-        tft_round_params(step->params, table->reals, workers->halves);
     atomic_store(&workers->next, 0);
     atomic_store(&workers->failure, HALAY_OK);
     tft_pool_run(workers->pool, step_granules, workers);
@@ -294,7 +290,7 @@ static void evaluate_granules(void *arg, int thread)
 {
     struct tft_workers *workers = arg;
     const struct tft_evaluation *evaluation = workers->evaluation;
-    const struct tft_pass pass = { .params = evaluation->params, .params_half = workers->halves, .loss_scale = 1 };
+    const struct tft_pass pass = { .params = evaluation->params, .loss_scale = 1 };
     struct tft_workspace *workspace = workers->workspaces[thread];
     size_t g;
 
@@ -320,8 +316,6 @@ static void evaluate_granules(void *arg, int thread)
 enum halay_status tft_evaluate_run(struct tft_workers *workers, const struct tft_evaluation *evaluation)
 {
     workers->evaluation = evaluation;
-    if (workers->halves)
-        tft_round_params(evaluation->params, tft_model_params(workers->model)->reals, workers->halves);
     atomic_store(&workers->next, 0);
     atomic_store(&workers->failure, HALAY_OK);
     tft_pool_run(workers->pool, evaluate_granules, workers);
@@ -368,11 +362,6 @@ enum halay_status tft_workers_create(struct halay_log *log, const struct tft_mod
     workers->losses = calloc(n, sizeof *workers->losses);
     workers->spare = calloc(spares + 1, sizeof *workers->spare);
     workers->memory = arena_memory(bytes);
-    if (tft_model_config(model)->dtype == TFT_BF16) {
-        workers->halves = calloc(table->reals, sizeof *workers->halves);
-        if (!workers->halves)
-            goto no_memory;
-    }
     workers->spares_made = spares;
     if (!workers->workspaces || !workers->nodes || !workers->arrived || !workers->added || !workers->blocks ||
         !workers->losses || !workers->spare || !workers->memory)
@@ -406,7 +395,6 @@ void tft_workers_destroy(struct tft_workers *workers)
     free(workers->losses);
     free(workers->spare);
     free(workers->memory);
-    free(workers->halves);
     pthread_mutex_destroy(&workers->lock);
     free(workers);
 }

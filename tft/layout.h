@@ -83,8 +83,7 @@ struct tft_workspace {
     real *d_tail, *d_tail_in;              /* (N B, H) */
     real *d_output;                        /* (D B, Q O) */
     real *derived, *d_derived;
-    struct halves halves;  /* with bf16 */
-    uint16_t *params_half; /* the parameters, if the caller has not rounded them */
+    struct halves halves; /* with bf16 */
     real *scratch;
     size_t padding[TFT_GRANULE_MAX]; /* encoder steps that a sample lacks */
     int padded;                      /* whether one lacks any */

@@ -66,6 +66,17 @@ static void zero_padded(const size_t *padding, size_t t, size_t B, size_t W, rea
             reals_zero(rows + b * W, W);
 }
 
+/* to (C, R) is the transpose of from (R, C), a few rows at a time: what is written then stays in the cache. */
+static void transpose(const real *from, size_t R, size_t C, real *to)
+{
+    enum { ROWS = 16 };
+
+    for (size_t r = 0; r < R; r += ROWS)
+        for (size_t c = 0; c < C; c++)
+            for (size_t i = r; i < R && i < r + ROWS; i++)
+                to[c * R + i] = from[i * C + c];
+}
+
 void lstm_forward(const struct pass *pass, const struct lstm *lstm, const real *x, const size_t *padding, size_t S,
                   real *gates, real *h, real *c)
 {
@@ -74,6 +85,7 @@ void lstm_forward(const struct pass *pass, const struct lstm *lstm, const real *
     linear_forward(pass, &lstm->input, x, S * B, gates);
     if (lstm->recurrent.b != TFT_NONE)
         rows_add(gates, pass->p + lstm->recurrent.b, S * B, 4 * H);
+    product_keep(pass, matrix_of(pass->p + lstm->recurrent.w, 4 * H), H, 4 * H);
     for (size_t t = 0; t < S; t++) {
         size_t before = t * B * H, after = before + B * H;
 
@@ -84,6 +96,7 @@ void lstm_forward(const struct pass *pass, const struct lstm *lstm, const real *
             pass_state(padding, t, B, H, c + before, c + after);
         }
     }
+    product_forget(pass);
 }
 
 void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real *x, const size_t *padding, size_t S,
@@ -95,10 +108,8 @@ void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real 
     real *u_t = scratch;                                      /* (4 H, H) */
     real *kept_h = u_t + 4 * H * H, *kept_c = kept_h + B * H; /* (B, H) */
 
-    for (size_t i = 0; i < H; i++)
-        for (size_t j = 0; j < 4 * H; j++)
-            u_t[j * H + i] = u[i * 4 * H + j];
-    product_keep(pass, u_t, 4 * H * H);
+    transpose(u, H, 4 * H, u_t);
+    product_keep(pass, matrix_of(u_t, H), 4 * H, H);
     for (size_t t = S; t-- > 0;) {
         size_t before = t * B * H, after = before + B * H;
 

@@ -75,18 +75,14 @@ const char *tft_part_name(enum tft_part part);
 
 /* What a forward or backward pass needs besides the samples. */
 struct tft_pass {
-    const real *params;          /* the block */
-    const uint16_t *params_half; /* with bf16: the block rounded (tft_round_params), or NULL: done by each pass */
-    uint32_t seed, step;         /* of dropout: the run's seed, the optimizer's step */
-    double loss_scale; /* the loss is the sum over unmasked targets and quantiles times this: 1 / (number of unmasked
+    const real *params;  /* the block */
+    uint32_t seed, step; /* of dropout: the run's seed, the optimizer's step */
+    double loss_scale;   /* the loss is the sum over unmasked targets and quantiles times this: 1 / (number of unmasked
                             targets in the global batch) */
     /* Called once for each living parameter, last layers first, when this granule's gradient of it is complete. */
     void (*final)(void *arg, size_t param);
     void *arg;
 };
-
-/* The block rounded to bf16: n reals. */
-void tft_round_params(const real *params, size_t n, uint16_t *half);
 
 enum halay_status tft_workspace_create(struct halay_log *log, const struct tft_model *model,
                                        struct tft_workspace **out);

@@ -87,19 +87,14 @@ static void layout_layers(struct arena *arena, const struct tft_model *model, st
     glu_layout(arena, &model->output_gate, N * most, &w->output_gate);
 }
 
-/* Room for the rounded factors of the largest product, and for parameters. */
 static void layout_halves(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
 {
-    size_t H = model->config.H, T = model->T, V = model->config.variable_count;
-    size_t most = larger(T * w->most * 4 * H, model->config.heads * model->queries * T);
+    size_t H = model->config.H;
 
-    most = larger(most, larger(4 * H, larger(V, model->output.out)) * larger(H, block_rows_most(w->most)));
-    w->halves.a = arena_bytes(arena, most, sizeof *w->halves.a);
-    w->halves.b = arena_bytes(arena, most, sizeof *w->halves.b);
-    w->halves.kept_half = arena_bytes(arena, 4 * H * H, sizeof *w->halves.kept_half);
-    w->params_half = arena_bytes(arena, model->table.reals, sizeof *w->params_half);
-    w->halves.gemm = tft_gemm_bf16();
-    w->halves.reals = model->table.reals;
+    w->halves.means = tft_bf16_here();
+    w->halves.room = arena_bytes(arena, TFT_BF16_ROOM, sizeof *w->halves.room);
+    w->halves.packed =
+        arena_bytes(arena, larger(tft_bf16_packed(H, 4 * H), tft_bf16_packed(4 * H, H)), sizeof *w->halves.packed);
 }
 
 static void layout(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
@@ -264,20 +259,11 @@ enum halay_status tft_workspace_check(struct tft_workspace *workspace)
     return HALAY_OK;
 }
 
-void tft_round_params(const real *params, size_t n, uint16_t *half)
-{
-    halves_of(params, n, half);
-}
-
 /* What the layers need to know of the batch besides its samples. */
 static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from, real *gradients)
 {
     const struct tft_batch *batch = &w->batch;
-    int half = w->model->config.dtype == TFT_BF16;
 
-    if (half && !from->params_half)
-        tft_round_params(from->params, w->model->table.reals, w->params_half);
-    w->halves.params = from->params_half ? from->params_half : w->params_half;
     w->padded = 0;
     for (size_t b = 0; b < batch->B; b++) {
         w->padding[b] = w->model->config.E - batch->lengths[b];
@@ -287,7 +273,7 @@ static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from,
                           .g = gradients,
                           .derived = w->derived,
                           .d_derived = w->d_derived,
-                          .halves = half ? &w->halves : NULL,
+                          .halves = w->model->config.dtype == TFT_BF16 ? &w->halves : NULL,
                           .B = batch->B };
 }
 

@@ -4,9 +4,10 @@
  * long row distances, the trainer's shapes; what C held is not read when it is written.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/gemm.h"
+#include "tft/gemm_bf16.h"
 
 static real a[1 << 20], b[1 << 20], c[1 << 20], before[1 << 20];
+static uint16_t room[TFT_BF16_ROOM] __attribute__((aligned(64))), packed[1 << 20] __attribute__((aligned(64)));
 
 typedef void product(struct matrix, struct matrix, size_t, size_t, size_t, int, real *, size_t);
 
@@ -35,12 +36,35 @@ static void check(const char *name, product *gemm, size_t M, size_t N, size_t K,
           touched);
 }
 
+static void by_tiles(struct matrix x, struct matrix y, size_t M, size_t N, size_t K, int add, real *z, size_t ldz)
+{
+    tft_gemm_bf16(TFT_BF16_TILES, x, y, M, N, K, add, z, ldz, room);
+}
+
+static void by_pairs(struct matrix x, struct matrix y, size_t M, size_t N, size_t K, int add, real *z, size_t ldz)
+{
+    tft_gemm_bf16(TFT_BF16_DOT, x, y, M, N, K, add, z, ldz, room);
+}
+
+static void by_packed(struct matrix x, struct matrix y, size_t M, size_t N, size_t K, int add, real *z, size_t ldz)
+{
+    tft_bf16_pack(y, K, N, packed);
+    tft_gemm_bf16_packed(tft_bf16_here(), x, packed, M, N, K, add, z, ldz, room);
+}
+
+/* Eight bits of a factor, as the products round it: with such factors they are as good as exact. */
+static void round_values(real *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = (real)ldexp(rint(ldexp((double)x[i], 7)), -7);
+}
+
 int main(void)
 {
     static const size_t shapes[][3] = { { 1, 1, 1 },      { 2, 3, 160 },   { 8, 640, 160 }, { 8, 160, 640 },
                                         { 96, 160, 160 }, { 160, 4, 96 },  { 7, 5, 3 },     { 24, 192, 40 },
                                         { 96, 40, 192 },  { 160, 160, 2 }, { 3, 0, 4 },     { 0, 3, 4 },
-                                        { 3, 4, 0 },      { 17, 33, 65 } };
+                                        { 3, 4, 0 },      { 17, 33, 65 },  { 70, 337, 300 } };
 
     fill_values(a, 1 << 20, 1);
     fill_values(b, 1 << 20, 2);
@@ -53,6 +77,18 @@ int main(void)
 
                 check("library", tft_gemm, n[0], n[1], n[2], how & 1, how >> 1 & 1, how >> 2, gap);
                 check("plain", tft_gemm_plain, n[0], n[1], n[2], how & 1, how >> 1 & 1, how >> 2, gap);
+            }
+    round_values(a, 1 << 20);
+    round_values(b, 1 << 20);
+    for (size_t s = 0; tft_bf16_here() != TFT_BF16_NONE && s < sizeof shapes / sizeof *shapes; s++)
+        for (int how = 0; how < 8; how++)
+            for (size_t gap = 0; gap < 20; gap += 13) {
+                const size_t *n = shapes[s];
+
+                check("pairs", by_pairs, n[0], n[1], n[2], how & 1, how >> 1 & 1, how >> 2, gap);
+                check("packed", by_packed, n[0], n[1], n[2], how & 1, how >> 1 & 1, how >> 2, gap);
+                if (tft_bf16_here() == TFT_BF16_TILES)
+                    check("tiles", by_tiles, n[0], n[1], n[2], how & 1, how >> 1 & 1, how >> 2, gap);
             }
     return test_end();
 }

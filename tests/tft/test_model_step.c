@@ -7,7 +7,7 @@
 #include "tests/tft/model_helpers.h"
 #include "tft/adam.h"
 #include "tft/arithmetic.h"
-#include "tft/gemm.h"
+#include "tft/gemm_bf16.h"
 #include "tft/synthetic.h"
 #include <pthread.h>
 
@@ -309,7 +309,7 @@ static void check_bf16(void)
     double losses[3], difference = 0, norm = 0;
     real *gradients[3];
 
-    if (!tft_gemm_bf16()) {
+    if (tft_bf16_here() == TFT_BF16_NONE) {
         printf("no bf16 products here: not tested\n");
         return;
     }
