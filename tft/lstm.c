@@ -85,7 +85,6 @@ void lstm_forward(const struct pass *pass, const struct lstm *lstm, const real *
     linear_forward(pass, &lstm->input, x, S * B, gates);
     if (lstm->recurrent.b != TFT_NONE)
         rows_add(gates, pass->p + lstm->recurrent.b, S * B, 4 * H);
-    product_keep(pass, matrix_of(pass->p + lstm->recurrent.w, 4 * H), H, 4 * H);
     for (size_t t = 0; t < S; t++) {
         size_t before = t * B * H, after = before + B * H;
 
@@ -96,7 +95,6 @@ void lstm_forward(const struct pass *pass, const struct lstm *lstm, const real *
             pass_state(padding, t, B, H, c + before, c + after);
         }
     }
-    product_forget(pass);
 }
 
 void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real *x, const size_t *padding, size_t S,

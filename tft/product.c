@@ -1,17 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/product.h"
+#include <string.h>
 
-enum { EXACT_ROWS = 2 };
+enum { EXACT_ROWS = 2, PROBES = 16 };
+
+void product_begin(struct halves *halves)
+{
+    memset(halves->cached, 0, PRODUCT_CACHED * sizeof *halves->cached);
+    halves->cache_used = 0;
+}
+
+static int is_param(const struct pass *pass, const real *x)
+{
+    uintptr_t at = (uintptr_t)x, from = (uintptr_t)pass->p;
+
+    return at >= from && at < from + pass->halves->params * sizeof *x;
+}
+
+/* The rounded copy of a parameter, made if there is none yet; NULL without a place for it. */
+static const uint16_t *cached(struct halves *halves, struct matrix b, size_t K, size_t N)
+{
+    size_t size = tft_bf16_packed(K, N), place = ((uintptr_t)b.data / sizeof(real) * 2654435761u) >> 7;
+
+    for (size_t i = 0; i < PROBES; i++) {
+        struct product_cached *entry = &halves->cached[(place + i) % PRODUCT_CACHED];
+
+        if (!entry->data) {
+            uint16_t *packed = halves->cache + halves->cache_used;
+
+            if (size > halves->cache_size - halves->cache_used)
+                return NULL;
+            tft_bf16_pack(b, K, N, packed);
+            halves->cache_used += size;
+            *entry = (struct product_cached){ b.data, b.transposed, K, N, packed };
+            return packed;
+        }
+        if (entry->data == b.data && entry->transposed == b.transposed && entry->K == K && entry->N == N)
+            return entry->packed;
+    }
+    return NULL;
+}
 
 void product(const struct pass *pass, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add, real *c,
              size_t ldc)
 {
-    const struct halves *halves = pass->halves;
+    struct halves *halves = pass->halves;
+    const uint16_t *packed = NULL;
 
     if (!halves || M <= EXACT_ROWS || K <= EXACT_ROWS)
         tft_gemm(a, b, M, N, K, add, c, ldc);
     else if (b.data == halves->kept)
         tft_gemm_bf16_packed(halves->means, a, halves->packed, M, N, K, add, c, ldc, halves->room);
+    else if (is_param(pass, b.data) && (packed = cached(halves, b, K, N)))
+        tft_gemm_bf16_packed(halves->means, a, packed, M, N, K, add, c, ldc, halves->room);
     else
         tft_gemm_bf16(halves->means, a, b, M, N, K, add, c, ldc, halves->room);
 }

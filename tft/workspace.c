@@ -87,14 +87,27 @@ static void layout_layers(struct arena *arena, const struct tft_model *model, st
     glu_layout(arena, &model->output_gate, N * most, &w->output_gate);
 }
 
+/* Twice (once as they are, once transposed) the parameters but for embeddings, which are not multiplied by. */
+static size_t cache_size(const struct tft_model *model)
+{
+    size_t reals = model->table.reals;
+
+    for (size_t i = 0; i < model->config.variable_count; i++)
+        reals -= model->variables[i].embedding.categories * model->variables[i].embedding.W;
+    return 2 * reals;
+}
+
 static void layout_halves(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
 {
     size_t H = model->config.H;
 
     w->halves.means = tft_bf16_here();
     w->halves.room = arena_bytes(arena, TFT_BF16_ROOM, sizeof *w->halves.room);
-    w->halves.packed =
-        arena_bytes(arena, larger(tft_bf16_packed(H, 4 * H), tft_bf16_packed(4 * H, H)), sizeof *w->halves.packed);
+    w->halves.packed = arena_bytes(arena, tft_bf16_packed(4 * H, H), sizeof *w->halves.packed);
+    w->halves.cached = arena_bytes(arena, PRODUCT_CACHED, sizeof *w->halves.cached);
+    w->halves.params = model->table.reals;
+    w->halves.cache_size = cache_size(model);
+    w->halves.cache = arena_bytes(arena, w->halves.cache_size, sizeof *w->halves.cache);
 }
 
 static void layout(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
@@ -264,6 +277,8 @@ static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from,
 {
     const struct tft_batch *batch = &w->batch;
 
+    if (w->model->config.dtype == TFT_BF16)
+        product_begin(&w->halves);
     w->padded = 0;
     for (size_t b = 0; b < batch->B; b++) {
         w->padding[b] = w->model->config.E - batch->lengths[b];
