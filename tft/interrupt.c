@@ -5,13 +5,14 @@
  */
 #include "tft/interrupt.h"
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
-static volatile sig_atomic_t seen;
+static atomic_int seen; /* without a lock, so that a handler may write it; relaxed: it says nothing of other memory */
 
 static void note(int number)
 {
-    seen = number;
+    atomic_store_explicit(&seen, number, memory_order_relaxed);
 }
 
 void tft_interrupt_watch(void)
@@ -27,5 +28,5 @@ void tft_interrupt_watch(void)
 
 int tft_interrupt_seen(void)
 {
-    return seen;
+    return atomic_load_explicit(&seen, memory_order_relaxed);
 }
