@@ -6,7 +6,7 @@
 #ifndef HALAY_TFT_INTERRUPT_H
 #define HALAY_TFT_INTERRUPT_H
 
-/* From now on. A signal that the process was started with as ignored stays so. */
+/* From now on; call it on the main thread. A signal that the process was started with as ignored stays so. */
 void tft_interrupt_watch(void);
 /* From any thread: the number of the signal that came, 0 if none has. */
 int tft_interrupt_seen(void);
