@@ -8,7 +8,7 @@
 #include "tests/coll/allocations.h"
 #include "collectives/channel.h"
 #include "collectives/select.h"
-#include "tests/coll/counting.h"
+#include "tests/counting.h"
 #include "tests/test.h"
 #include <string.h>
 

@@ -18,7 +18,7 @@
 #include "collectives/coll.h"
 #include "tests/coll/allocations.h"
 #include "tests/coll/checking.h"
-#include "tests/coll/counting.h"
+#include "tests/counting.h"
 #include "tests/coll/losses.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"

@@ -4,6 +4,7 @@
  * emulated ranks whose parts are added in the tree's order; a last granule that is not full; each living parameter
  * final once; a failing fill; training that learns; wrong configurations and codes.
  */
+#include "tests/counting.h"
 #include "tests/tft/model_helpers.h"
 #include "tft/adam.h"
 #include "tft/arithmetic.h"
@@ -337,7 +338,8 @@ static void check_bf16(void)
     trainer_fini(&threads);
 }
 
-/* It learns; an evaluation sees each sample once and its loss falls; an error ends a step and the next one works. */
+/* It learns, and asks the allocator for nothing once it has made its first steps; an evaluation sees each sample once and its loss
+ * falls; an error ends a step and the next one works. */
 static void check_training(void)
 {
     struct tft_model_config config;
@@ -368,6 +370,8 @@ static void check_training(void)
                                 .fill = tft_synthetic_fill,
                                 .fill_arg = t.model };
 
+        if (step == 10)
+            counting_start();
         if (step == 5) {
             one.fill = failing_fill;
             CHECK(tft_step_run(t.workers, &one, &loss) == HALAY_ERR_FORMAT);
@@ -380,6 +384,9 @@ static void check_training(void)
         REQUIRE(tft_adam_step(&adam, t.pool, tft_model_params(t.model), t.params, gradients, NULL, NULL, NULL) ==
                 HALAY_OK);
     }
+    long calls = counting_stop();
+    if (!CHECK(calls == 0 || !counting_is_possible(), "50 steps asked for memory %ld times", calls))
+        counting_show(0);
     CHECK(loss < 0.5 * first, "the loss went from %g to %g", first, loss);
 
     struct tft_evaluation evaluation = { .params = t.params,

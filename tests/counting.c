@@ -4,7 +4,7 @@
  * call counts if its return address lies in this program or in one of halay's modules. mmap and munmap are replaced at link
  * time (--wrap), so for what is linked into this program only: UCX patches the C library's for itself.
  */
-#include "tests/coll/counting.h"
+#include "tests/counting.h"
 #include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
