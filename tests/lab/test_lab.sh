@@ -25,6 +25,7 @@ run() {
 
 # lose WHAT COMMAND... : in the middle of it
 lose() {
+    : >"$scratch/out" # the one before was under way, too
     timeout 120 "$start" $lab 1,2 "$top_builddir/tests/fusion/job" $1 >"$scratch/out" 2>&1 &
     pid=$!
     shift
