@@ -164,6 +164,7 @@ DOT static void pack_b(struct matrix b, size_t n, size_t k, size_t columns, size
 struct block {
     const uint16_t *a, *b;
     size_t M, N, depth, stride;
+    size_t height; /* rows that the tiles of C are set to */
     int add;
     real *c;
     size_t ldc;
@@ -237,13 +238,11 @@ struct square {
 
 static INLINE void square_begin(struct square *square, const struct block *block, size_t m, size_t n)
 {
-    size_t height = least(block->M, SIDE);
-
     square->inside = square->data = block->c + m * block->ldc + n;
     square->ld = square->ldc = block->ldc;
-    square->rows = least(block->M - m, height);
+    square->rows = least(block->M - m, SIDE);
     square->columns = least(block->N - n, SIDE);
-    if (square->rows == height && square->columns == SIDE)
+    if (square->rows == block->height && square->columns == SIDE)
         return;
     square->data = square->edge;
     square->ld = SIDE;
@@ -404,6 +403,7 @@ static void multiply(enum tft_bf16 means, struct matrix a, const struct matrix *
             size_t deep = least(K - k, DEEP);
             struct block block = { .b = packed + k * SIDE,
                                    .stride = tiles_of(K, DEPTH),
+                                   .height = least(M, SIDE), /* as amx_begin says */
                                    .N = least(N - n, wide),
                                    .add = add || k,
                                    .c = c + n,

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Matrix products of the library and the plain ones against sums in double: all transpositions, writing and adding,
- * long row distances, the trainer's shapes; what C held is not read when it is written.
+ * long row distances, the trainer's shapes; what C held is not read when it is written, and nothing beside or behind it is.
  */
 #include "tests/tft/model_helpers.h"
 #include "tft/gemm_bf16.h"
 
 static real a[1 << 20], b[1 << 20], c[1 << 20], before[1 << 20];
 static uint16_t room[TFT_BF16_ROOM] __attribute__((aligned(64))), packed[1 << 20] __attribute__((aligned(64)));
+
+enum { BEHIND = 16 }; /* rows */
 
 typedef void product(struct matrix, struct matrix, size_t, size_t, size_t, int, real *, size_t);
 
@@ -17,8 +19,8 @@ static void check(const char *name, product *gemm, size_t M, size_t N, size_t K,
     double worst = 0;
     size_t touched = 0;
 
-    for (size_t i = 0; i < M * ldc; i++)
-        c[i] = before[i] = add || i % ldc >= N ? (real)((double)(i % 17) / 17) : (real)NAN;
+    for (size_t i = 0; i < (M + BEHIND) * ldc; i++)
+        c[i] = before[i] = add || i % ldc >= N || i / ldc >= M ? (real)((double)(i % 17) / 17) : (real)NAN;
     gemm(ta ? matrix_t(a, lda) : matrix_of(a, lda), tb ? matrix_t(b, ldb) : matrix_of(b, ldb), M, N, K, add, c, ldc);
     for (size_t m = 0; m < M; m++) {
         for (size_t n = 0; n < N; n++) {
@@ -31,6 +33,8 @@ static void check(const char *name, product *gemm, size_t M, size_t N, size_t K,
         for (size_t n = N; n < ldc; n++)
             touched += c[m * ldc + n] != before[m * ldc + n];
     }
+    for (size_t i = M * ldc; i < (M + BEHIND) * ldc; i++)
+        touched += c[i] != before[i];
     CHECK(worst < 1e-5 * (double)(K + 1) && !touched,
           "%s %zux%zux%zu ta %d tb %d add %d gap %zu: off by %g, %zu outside", name, M, N, K, ta, tb, add, gap, worst,
           touched);
@@ -64,7 +68,8 @@ int main(void)
     static const size_t shapes[][3] = { { 1, 1, 1 },      { 2, 3, 160 },   { 8, 640, 160 }, { 8, 160, 640 },
                                         { 96, 160, 160 }, { 160, 4, 96 },  { 7, 5, 3 },     { 24, 192, 40 },
                                         { 96, 40, 192 },  { 160, 160, 2 }, { 3, 0, 4 },     { 0, 3, 4 },
-                                        { 3, 4, 0 },      { 17, 33, 65 },  { 70, 337, 300 } };
+                                        { 3, 4, 0 },      { 17, 33, 65 },  { 70, 337, 300 },
+                                        { 65, 48, 40 },   { 79, 16, 16 },  { 72, 64, 300 } };
 
     fill_values(a, 1 << 20, 1);
     fill_values(b, 1 << 20, 2);
