@@ -405,7 +405,7 @@ enum halay_status tft_model_create(struct halay_log *log, const struct tft_model
     if (status)
         return status;
     if (config->dtype == TFT_BF16 && tft_bf16_here() == TFT_BF16_NONE) {
-        halay_error(log, "no matrix products in bf16 here: they need a processor with AVX-512 BF16 or AMX");
+        halay_error(log, "no matrix products in bf16 here: they need a processor with AVX-512 BF16");
         return HALAY_ERR_UNSUPPORTED;
     }
     made = calloc(1, sizeof *made);

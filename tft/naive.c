@@ -55,7 +55,8 @@ static void fit_entity(struct tft_naive *naive, size_t entity, const double *qua
         size_t n = 0;
         for (size_t i = naive->lag; i < end; i++) {
             size_t row = e->first + i;
-            if (!d->present[row * O + naive->target] || hour_of(d, entity, row) != hour)
+            if (!d->present[row * O + naive->target] || hour_of(d, entity, row) != hour ||
+                isnan(value_at(naive, row - naive->lag))) /* a row that `fill: drop` leaves out */
                 continue;
             scratch[n] = value_at(naive, row) - value_at(naive, row - naive->lag);
             sum += fabs(scratch[n++]);
@@ -107,8 +108,10 @@ int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t row,
 
     if (row < d->entities[entity].first + naive->lag)
         return 0;
-    hour = (size_t)hour_of(d, entity, row);
     *plain = value_at(naive, row - naive->lag);
+    if (isnan(*plain)) /* a row that `fill: drop` leaves out */
+        return 0;
+    hour = (size_t)hour_of(d, entity, row);
     for (size_t q = 0; q < naive->quantile_count; q++)
         p[q] = *plain + naive->residuals[(entity * TFT_NAIVE_HOURS + hour) * naive->quantile_count + q];
     return 1;

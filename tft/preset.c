@@ -158,7 +158,8 @@ static enum halay_status find_step(struct scan *s)
     static const struct tft_period month = { TFT_PERIOD_MONTHS, 1 };
     int64_t least, months;
 
-    qsort(s->moments, s->count, sizeof *s->moments, compare);
+    if (s->count)
+        qsort(s->moments, s->count, sizeof *s->moments, compare);
     least = shortest(s, &(struct tft_period){ TFT_PERIOD_INTEGER, 1 });
     if (!least) {
         halay_error(s->log, "no series has two rows of different 'ds', so that there is no step from row to row");

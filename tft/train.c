@@ -250,7 +250,8 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     }
     t.said_us = halay_now_us();
     t.said_samples = t.state.samples;
-    t.stop = t.state.in_vain >= config->patience || t.state.step >= t.total_steps;
+    t.stop = t.state.in_vain >= config->patience || t.state.step >= t.total_steps ||
+             (config->max_time > 0 && t.state.seconds >= config->max_time); /* it has ended already: as it was left */
     tft_interrupt_watch();
     if (!status && t.stop && t.state.pending)
         status = evaluate(&t);
