@@ -73,6 +73,7 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_operatio
                                          .operation = operation,
                                          .number = group->started,
                                          .divisor = 1,
+                                         .chunk_shift = group->chunk_shift,
                                          .tag = halay_tag(group->id, channel->index, 0) };
     *out = &channel->coll;
     return HALAY_OK;
@@ -185,8 +186,8 @@ enum halay_status halay_coll_begin(struct halay_coll *c)
         return HALAY_OK;
     }
     const struct halay_algorithm *algorithm = choice->algorithm;
-    c->slot = shifted(choice->slot, c->group->chunk_shift);
-    c->chunk = shifted(HALAY_PACKED_BYTES, c->group->chunk_shift);
+    c->slot = shifted(choice->slot, c->chunk_shift);
+    c->chunk = shifted(HALAY_PACKED_BYTES, c->chunk_shift);
     int is_packed = !(algorithm->flags & HALAY_ALGORITHM_PIECES) && c->is_list;
     return set_going(c, algorithm, is_packed ? &halay_packed : algorithm->ops);
 }
@@ -230,19 +231,9 @@ static int number_of(const struct halay_group *group, int rank)
     return halay_group_world_rank(group, rank);
 }
 
-/* HALAY_ERR_PEER and its rank if a member is known to be dead. */
-static enum halay_status check_peers(struct halay_group *group, int *rank)
+static int is_dead(const struct halay_group *group, int rank)
 {
-    int dead = -1;
-
-    enum halay_status status = halay_world_check_peers(group->world, &dead);
-    if (status == HALAY_OK)
-        return HALAY_OK;
-    *rank = halay_group_rank_of(group, dead);
-    for (int r = 0; r < group->t->size && *rank < 0; r++)
-        if (halay_world_is_dead(group->world, halay_group_world_rank(group, r)))
-            *rank = r;
-    return *rank < 0 ? HALAY_OK : status;
+    return halay_world_is_dead(group->world, halay_group_world_rank(group, rank));
 }
 
 /* Peers that are writing into our memory now finish a bounded piece and then see our flag. One that was stopped in the
@@ -250,12 +241,12 @@ static enum halay_status check_peers(struct halay_group *group, int *rank)
 static void wait_until_quiet(struct halay_group *group)
 {
     int64_t deadline = halay_now_us() + QUIET_US;
-    int dead;
+    int first; /* of the dead */
 
     for (int r = 0; r < group->t->size; r++)
         for (int k = 0; k < HALAY_CHANNELS && r != group->t->rank; k++)
             while (atomic_load_explicit(&group->channels[k].areas[r]->busy, memory_order_seq_cst)) {
-                if (check_peers(group, &dead) == HALAY_ERR_PEER && dead == r)
+                if (halay_world_check_peers(group->world, &first) == HALAY_ERR_PEER && is_dead(group, r))
                     break;
                 if (halay_deadline_passed(deadline)) {
                     halay_warning(group->world->log, "rank %d may still write into buffers of a collective given up",
@@ -415,9 +406,25 @@ static int has_done_its_part(const struct halay_group *group, int rank)
     return has_ended(group, rank, &words) && !is_missed(group, &words);
 }
 
+/* A member that is dead and that something under way lacks, -1: none. Of several the one that died first, if it is one. */
+static int find_dead(struct halay_group *group)
+{
+    int first = -1;
+
+    if (halay_world_check_peers(group->world, &first) == HALAY_OK)
+        return -1;
+    first = halay_group_rank_of(group, first);
+    if (first >= 0 && !has_done_its_part(group, first))
+        return first;
+    for (int r = 0; r < group->t->size; r++)
+        if (is_dead(group, r) && !has_done_its_part(group, r))
+            return r;
+    return -1;
+}
+
 static void look_at_peers(struct halay_group *group, int everybody)
 {
-    int rank = -1;
+    int rank;
 
     if (group->status != HALAY_OK)
         return;
@@ -429,12 +436,9 @@ static void look_at_peers(struct halay_group *group, int everybody)
         transport_failed(group, status);
         return;
     }
-    status = check_peers(group, &rank);
-    if (status != HALAY_OK && !has_done_its_part(group, rank)) {
-        close_group(group, status, rank);
-        return;
-    }
-    rank = halay_group_find_stopped(group);
+    rank = find_dead(group);
+    if (rank < 0)
+        rank = halay_group_find_stopped(group);
     if (rank >= 0)
         close_group(group, HALAY_ERR_PEER, rank);
 }

@@ -73,6 +73,7 @@ struct halay_coll {
     enum halay_dtype dtype;
     enum halay_op op;
     int divisor;      /* average: the number of ranks; else 1 */
+    int chunk_shift;  /* of slot and chunk: 2^n times what the table says; as the group had it when this was taken */
     int root;
     size_t element;   /* bytes, of what is reduced; in memory it may be of another type: vector.h */
     /* All-gather: in is this rank's part, out all parts. Reduce-scatter: in all parts, out this rank's. Reduce: out is

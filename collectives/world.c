@@ -62,12 +62,15 @@ static enum halay_status configure(struct halay_world *world, const struct halay
     static const char *const bootstraps[] = { "auto", "self", "store", "mpi", NULL };
     static const char *const transports[] = { "auto", "shm", "mpi", "ucx", NULL };
 
-    enum halay_status status = halay_config_load_rest(world->log, &world->config);
+    enum halay_status status = halay_config_load_rest(world->log, &world->config), given = HALAY_OK;
     world->log->level = world->config.log_level;
-    if (options && status == HALAY_OK)
-        status = override(world->log, "bootstrap", options->bootstrap, bootstraps, &world->config.bootstrap);
-    if (options && status == HALAY_OK)
-        status = override(world->log, "transport", options->transport, transports, &world->config.transport);
+    /* Whatever else is wrong: this is how the others are met. */
+    if (options)
+        given = override(world->log, "bootstrap", options->bootstrap, bootstraps, &world->config.bootstrap);
+    if (options && given == HALAY_OK)
+        given = override(world->log, "transport", options->transport, transports, &world->config.transport);
+    if (status == HALAY_OK)
+        status = given;
     return status == HALAY_OK ? halay_topology_load(world->log, &world->topology) : status;
 }
 

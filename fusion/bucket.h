@@ -23,7 +23,7 @@ struct halay_bucket {
     int is_plain; /* all are without factors and wire type, as all have agreed: one who has joined has no factors */
     enum halay_dtype dtype;          /* of what an all-reduce reduces; of a group these members only */
     struct halay_bucket_part *parts; /* owned array: of an all-reduce, empty ones left out */
-    struct halay_piece *pieces;      /* owned array, as long as parts; of an all-reduce: what is reduced */
+    struct halay_piece *pieces;      /* owned array, as long as parts; of an all-reduce: its inputs */
     struct halay_piece *results;     /* owned array, as long as parts: where an all-reduce puts the sums */
     size_t part_count, part_capacity;
     struct halay_coll *coll; /* owned while it runs */
