@@ -62,18 +62,6 @@ enum halay_status tft_checkpoint_check_resume(struct halay_log *log, const char 
     return HALAY_OK;
 }
 
-static enum halay_status write_run(struct halay_log *log, const char *path, const json_t *run)
-{
-    struct tft_output out;
-    enum halay_status status = tft_output_open(log, path, &out);
-
-    if (status)
-        return status;
-    json_dumpf(run, out.file, JSON_INDENT(1));
-    fputc('\n', out.file);
-    return tft_output_commit(&out);
-}
-
 enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder, const json_t *run, int goes_on)
 {
     enum halay_status status = tft_make_folder(log, folder);
@@ -87,7 +75,7 @@ enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder
         halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
         status = HALAY_ERR_ARGUMENT;
     } else {
-        status = write_run(log, path, run);
+        status = tft_output_json(log, "", path, run);
     }
     free(model);
     free(path);

@@ -10,6 +10,7 @@
 #include "tft/interrupt.h"
 #include "tft/options.h"
 #include "tft/run_options.h"
+#include "tft/paths.h"
 #include "tft/score_table.h"
 #include "tft/scoring.h"
 #include <string.h>
@@ -54,7 +55,7 @@ static enum halay_status say(struct halay_log *log, const struct tft_run_config 
     if (!json || strcmp(json, "-"))
         tft_score_table_print(result, &config->quantiles);
     if (json)
-        status = tft_score_table_write(log, json, result);
+        status = tft_output_json(log, "", json, result);
     if (!status && fflush(stdout)) {
         halay_error(log, "cannot write to standard output");
         status = HALAY_ERR_SYSTEM;

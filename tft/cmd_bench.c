@@ -16,6 +16,7 @@
 #include "tft/exchange.h"
 #include "tft/gemm_bf16.h"
 #include "tft/gradients.h"
+#include "tft/paths.h"
 #include "tft/synthetic.h"
 #include <getopt.h>
 #include <jansson.h>
@@ -350,28 +351,20 @@ static json_t *result_of(const struct bench *bench, const double *parts)
                      "by_layer_ms", layers, "floor_ms", floors);
 }
 
-static int write_result(const struct bench *bench, const double *parts)
+static enum halay_status write_result(struct bench *bench, const double *parts)
 {
-    const char *file = bench->options.json;
-    int failed = 1;
-    json_t *result;
-
-    if (!file) {
+    if (!bench->options.json) {
         print_result(bench, parts);
-        return 0;
+        return HALAY_OK;
     }
-    result = result_of(bench, parts);
-    if (!result) {
-        fprintf(stderr, "halay-tft bench: no memory for the result\n");
-    } else if (!strcmp(file, "-")) {
-        failed = json_dumpf(result, stdout, JSON_INDENT(2)) || printf("\n") < 0 || fflush(stdout);
-    } else {
-        failed = json_dump_file(result, file, JSON_INDENT(2)) != 0;
-    }
-    if (failed && result)
-        fprintf(stderr, "halay-tft bench: cannot write '%s'\n", file);
+    json_t *result = result_of(bench, parts);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    if (result)
+        status = tft_output_json(&bench->log, "", bench->options.json, result);
+    else
+        halay_error(&bench->log, "no memory for the result");
     json_decref(result);
-    return failed;
+    return status;
 }
 
 int tft_cmd_bench(int argc, char **argv)
@@ -390,7 +383,8 @@ int tft_cmd_bench(int argc, char **argv)
         status = measure(&bench, parts);
     if (!status)
         status = measure_rate(&bench);
-    code = status ? 1 : bench.rank == 0 ? write_result(&bench, parts) : 0;
+    if (!status && bench.rank == 0)
+        status = write_result(&bench, parts);
     tft_exchange_fini(&bench.exchange);
     tft_adam_fini(&bench.adam);
     free(bench.seconds);
@@ -401,5 +395,5 @@ int tft_cmd_bench(int argc, char **argv)
     tft_model_destroy(bench.model);
     halay_fini(bench.ctx);
     halay_log_fini(&bench.log);
-    return code;
+    return status != HALAY_OK;
 }

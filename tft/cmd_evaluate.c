@@ -5,6 +5,7 @@
  */
 #include "tft/commands.h"
 #include "tft/options.h"
+#include "tft/paths.h"
 #include "tft/score_table.h"
 #include "tft/scoring.h"
 #include <stdio.h>
@@ -37,7 +38,7 @@ static enum halay_status evaluate(struct halay_log *log, const char *checkpoint,
         if (!json || strcmp(json, "-"))
             tft_score_table_print(result, &s.checkpoint.config.quantiles);
         if (json)
-            status = tft_score_table_write(log, json, result);
+            status = tft_output_json(log, "", json, result);
         if (!status && fflush(stdout)) {
             halay_error(log, "cannot write to standard output");
             status = HALAY_ERR_SYSTEM;

@@ -201,6 +201,22 @@ enum halay_status tft_output_commit(struct tft_output *out)
     return failed ? HALAY_ERR_SYSTEM : HALAY_OK;
 }
 
+enum halay_status tft_output_json(struct halay_log *log, const char *stage, const char *path, const json_t *document)
+{
+    struct tft_output out;
+    enum halay_status status = tft_output_open_staged(log, stage, path, &out);
+
+    if (status)
+        return status;
+    if (json_dumpf(document, out.file, JSON_INDENT(1)) && !ferror(out.file)) { /* a failed write is commit's to say */
+        halay_error(log, "no memory to write '%s'", path);
+        tft_output_abort(&out);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    fputc('\n', out.file);
+    return tft_output_commit(&out);
+}
+
 void tft_output_abort(struct tft_output *out)
 {
     if (out->file && out->path)

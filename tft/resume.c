@@ -405,7 +405,6 @@ static json_t *make_state(const struct tft_resume_state *s)
 static enum halay_status save_manifest(const struct tft_resume *resume, const json_t *run,
                                        const struct tft_resume_state *state, json_t *files)
 {
-    struct tft_output out;
     char *path = manifest_path(resume, state->step);
     json_t *manifest = json_pack("{si ss sO so sO}", "format", FORMAT_VERSION, "halay", halay_version(), "run", run,
                                  "state", make_state(state), "files", files);
@@ -417,12 +416,7 @@ static enum halay_status save_manifest(const struct tft_resume *resume, const js
     }
     if (path && manifest &&
         !json_object_set_new(manifest, "crc32", json_integer((json_int_t)crc_of_manifest(manifest))))
-        status = tft_output_open_staged(resume->log, resume->stage, path, &out);
-    if (!status) {
-        json_dumpf(manifest, out.file, JSON_INDENT(1));
-        fputc('\n', out.file);
-        status = tft_output_commit(&out);
-    }
+        status = tft_output_json(resume->log, resume->stage, path, manifest);
     json_decref(manifest);
     free(path);
     return status;

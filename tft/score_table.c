@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A table of scores for people, and the same for programs.
+ * A table of scores for people.
  */
 #include "tft/score_table.h"
-#include "tft/paths.h"
 #include "tft/scores.h"
 #include <stdio.h>
 #include <string.h>
@@ -78,16 +77,4 @@ void tft_score_table_print(const json_t *r, const struct tft_list *quantiles)
         printf("\n%s\n", name);
         print_scores(scores, median);
     }
-}
-
-enum halay_status tft_score_table_write(struct halay_log *log, const char *path, const json_t *result)
-{
-    struct tft_output out;
-    enum halay_status status = tft_output_open(log, path, &out);
-
-    if (status)
-        return status;
-    json_dumpf(result, out.file, JSON_INDENT(1));
-    fputc('\n', out.file);
-    return tft_output_commit(&out);
 }

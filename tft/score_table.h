@@ -11,7 +11,5 @@
 
 /* To standard output. */
 void tft_score_table_print(const json_t *result, const struct tft_list *quantiles);
-/* The object to a file; "-" is standard output. */
-enum halay_status tft_score_table_write(struct halay_log *log, const char *path, const json_t *result);
 
 #endif
