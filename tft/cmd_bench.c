@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `halay-tft bench`: whole training steps (forward, backward, sums, clipping, Adam) on made-up samples of the
- * Electricity configuration, by all ranks together as in
- * training. The figure is the batch divided by rank 0's median step; rank 0 alone reports.
+ * Electricity configuration, by all ranks together as in training; or forecasts and their loss, as in an evaluation. The
+ * figure is the batch divided by rank 0's median step; rank 0 alone reports.
  *
  * by_layer_ms: of one step, the time of all threads in each layer divided by the number of threads, so that the parts
  * add up to about the step. floor_ms: the layer's arithmetic at the rate of this machine's matrix products, measured here
@@ -30,7 +30,7 @@ enum { WARM_UP = 2, EXIT_USAGE = 2 };
 struct bench_options {
     long threads, batch, hidden, steps;
     double dropout;
-    int bf16;
+    int bf16, evaluate;
     const char *json; /* NULL: a line for people */
 };
 
@@ -46,6 +46,7 @@ struct bench {
     struct tft_adam adam;
     real *params, *gradients; /* owned; each with its block of moments behind it */
     double *seconds;          /* (steps), owned */
+    double *losses;           /* (granules of a batch), owned */
     double median;
     double rate; /* floating-point operations a second of a thread's matrix products */
     double adam_seconds, loss_first, loss_last;
@@ -56,6 +57,7 @@ static void print_usage(FILE *out)
     fprintf(out,
             "usage: halay-tft bench [options]\n"
             "Training steps of the Electricity configuration on made-up samples.\n"
+            "  --evaluate    forecasts and their loss instead, as in an evaluation\n"
             "  --threads N   compute threads of a rank (its share of the cores)\n"
             "  --batch N     samples of a step, of all ranks together (64)\n"
             "  --hidden N    hidden size, a multiple of 4 (160)\n"
@@ -96,6 +98,10 @@ static int take_option(struct bench_options *options, const char *name, const ch
                                                                    : 0;
     if (!strcmp(name, "dropout"))
         return halay_parse_double(text, 0, 0.99, &options->dropout) ? refuse(name, text, "a number from 0 to 0.99") : 0;
+    if (!strcmp(name, "evaluate")) {
+        options->evaluate = 1;
+        return 0;
+    }
     if (!strcmp(name, "dtype"))
         return take_dtype(options, text);
     if (!strcmp(name, "device"))
@@ -108,11 +114,17 @@ static int take_option(struct bench_options *options, const char *name, const ch
 static int parse(struct bench_options *options, int argc, char **argv, int *code)
 {
     static const struct option known[] = {
-        { "threads", required_argument, NULL, 'o' }, { "batch", required_argument, NULL, 'o' },
-        { "hidden", required_argument, NULL, 'o' },  { "dropout", required_argument, NULL, 'o' },
-        { "steps", required_argument, NULL, 'o' },   { "dtype", required_argument, NULL, 'o' },
-        { "device", required_argument, NULL, 'o' },  { "json", required_argument, NULL, 'o' },
-        { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 },
+        { "threads", required_argument, NULL, 'o' },
+        { "batch", required_argument, NULL, 'o' },
+        { "hidden", required_argument, NULL, 'o' },
+        { "dropout", required_argument, NULL, 'o' },
+        { "steps", required_argument, NULL, 'o' },
+        { "dtype", required_argument, NULL, 'o' },
+        { "device", required_argument, NULL, 'o' },
+        { "json", required_argument, NULL, 'o' },
+        { "evaluate", no_argument, NULL, 'o' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
     };
     int index = 0, c;
 
@@ -176,7 +188,8 @@ static enum halay_status prepare(struct bench *bench)
     bench->params = halay_aligned_alloc(HALAY_PAGE, 2 * reals * sizeof(real));
     bench->gradients = halay_aligned_alloc(HALAY_PAGE, 2 * reals * sizeof(real));
     bench->seconds = calloc((size_t)options->steps, sizeof *bench->seconds);
-    if (!bench->params || !bench->gradients || !bench->seconds) {
+    bench->losses = calloc(granules, sizeof *bench->losses);
+    if (!bench->params || !bench->gradients || !bench->seconds || !bench->losses) {
         halay_error(&bench->log, "no memory for %zu parameters", reals);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -188,6 +201,63 @@ static enum halay_status prepare(struct bench *bench)
     status = tft_params_init(tft_model_params(bench->model), 1, bench->params);
     if (!status && bench->ranks > 1)
         status = tft_exchange_init(&bench->log, bench->ctx, tft_model_params(bench->model), &bench->exchange);
+    return status;
+}
+
+/* This rank's part of a batch that is forecast. */
+struct part {
+    struct tft_model *model;
+    size_t first;   /* its first sample in the batch */
+    double *losses; /* (granules of the batch): sums over targets and quantiles */
+};
+
+static enum halay_status fill_part(void *arg, int thread, struct tft_batch *batch)
+{
+    const struct part *part = arg;
+    enum halay_status status;
+
+    batch->position += part->first;
+    status = tft_synthetic_fill(part->model, thread, batch);
+    batch->position -= part->first;
+    return status;
+}
+
+static enum halay_status take_loss(void *arg, int thread, const struct tft_batch *batch, const real *predictions,
+                                   double loss)
+{
+    const struct part *part = arg;
+
+    (void)thread;
+    (void)predictions;
+    part->losses[batch->position / tft_model_config(part->model)->granule] = loss;
+    return HALAY_OK;
+}
+
+/* Forecast this rank's share of a batch; *loss: its part of the mean. */
+static enum halay_status one_evaluation(struct bench *bench, double *loss)
+{
+    const struct tft_model_config *config = tft_model_config(bench->model);
+    size_t samples = (size_t)bench->options.batch, granules = (samples + config->granule - 1) / config->granule;
+    size_t first, count, end;
+    enum halay_status status = tft_granules_of_rank(granules, bench->rank, bench->ranks, 0, &first, &count);
+
+    *loss = 0;
+    if (status || !count)
+        return status;
+    end = (first + count) * config->granule;
+    struct part part = { bench->model, first * config->granule, bench->losses };
+    const struct tft_evaluation evaluation = {
+        .params = bench->params,
+        .samples = (end < samples ? end : samples) - part.first,
+        .fill = fill_part,
+        .fill_arg = &part,
+        .take = take_loss,
+        .take_arg = &part,
+        .with_loss = 1,
+    };
+    status = tft_evaluate_run(bench->workers, &evaluation);
+    for (size_t g = 0; g < count; g++)
+        *loss += bench->losses[g] / (double)(samples * config->D);
     return status;
 }
 
@@ -274,7 +344,8 @@ static enum halay_status measure(struct bench *bench, double *parts)
             bench->adam_seconds = 0;
         }
         begin = now();
-        status = one_step(bench, (uint32_t)(i + WARM_UP), &loss);
+        status =
+            bench->options.evaluate ? one_evaluation(bench, &loss) : one_step(bench, (uint32_t)(i + WARM_UP), &loss);
         if (status)
             return status;
         if (i >= 0)
@@ -303,10 +374,11 @@ static enum halay_status measure(struct bench *bench, double *parts)
 static void floors_of(const struct bench *bench, double *floor)
 {
     double samples = (double)bench->options.batch / bench->ranks;
+    double passes = bench->options.evaluate ? 1 : 3; /* backward has two products for each of forward's */
 
     tft_model_products(bench->model, floor);
     for (int part = 0; part < TFT_PART_COUNT; part++)
-        floor[part] *= 1e3 * 3 * 2 * samples / (bench->rate * (double)bench->options.threads);
+        floor[part] *= 1e3 * passes * 2 * samples / (bench->rate * (double)bench->options.threads);
 }
 
 static void print_result(const struct bench *bench, const double *parts)
@@ -314,10 +386,11 @@ static void print_result(const struct bench *bench, const double *parts)
     const struct bench_options *options = &bench->options;
     double floor[TFT_PART_COUNT];
 
-    printf("%.1f samples/s: H %ld, batch %ld, dropout %g, %s, threads %ld, ranks %d, %s; median of %ld steps %.1f ms\n",
-           (double)options->batch / bench->median, options->hidden, options->batch, options->dropout,
-           options->bf16 ? "bf16" : "f32", options->threads, bench->ranks, tft_gemm_name(), options->steps,
-           1e3 * bench->median);
+    printf(
+        "%.1f samples/s%s: H %ld, batch %ld, dropout %g, %s, threads %ld, ranks %d, %s; median of %ld steps %.1f ms\n",
+        (double)options->batch / bench->median, options->evaluate ? " forecast" : "", options->hidden, options->batch,
+        options->dropout, options->bf16 ? "bf16" : "f32", options->threads, bench->ranks, tft_gemm_name(),
+        options->steps, 1e3 * bench->median);
     floors_of(bench, floor);
     printf("%-18s %8s %8s   (ms a step; floor: its products at %.0f GFLOP/s a thread)\n", "layer", "time", "floor",
            bench->rate * 1e-9);
@@ -340,9 +413,9 @@ static json_t *result_of(const struct bench *bench, const double *parts)
         json_object_set_new(layers, tft_part_name((enum tft_part)part),
                             json_real(1e3 * parts[part] / steps / (double)options->threads));
     json_object_set_new(layers, "optimizer", json_real(1e3 * bench->adam_seconds / steps));
-    return json_pack("{s:f, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:f, s:o, s:o}",
-                     "samples_per_second", (double)options->batch / bench->median, "dtype",
-                     bench->options.bf16 ? "bf16" : "f32", "threads", (json_int_t)options->threads, "ranks",
+    return json_pack("{s:f, s:b, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:f, s:o, s:o}",
+                     "samples_per_second", (double)options->batch / bench->median, "evaluate", options->evaluate,
+                     "dtype", bench->options.bf16 ? "bf16" : "f32", "threads", (json_int_t)options->threads, "ranks",
                      bench->ranks, "batch_size", (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden,
                      "dropout", options->dropout, "steps", (json_int_t)options->steps, "step_ms", 1e3 * bench->median,
                      "fastest_step_ms", 1e3 * bench->seconds[0], "parameters",
@@ -387,6 +460,7 @@ int tft_cmd_bench(int argc, char **argv)
         status = write_result(&bench, parts);
     tft_exchange_fini(&bench.exchange);
     tft_adam_fini(&bench.adam);
+    free(bench.losses);
     free(bench.seconds);
     free(bench.gradients);
     free(bench.params);

@@ -13,6 +13,9 @@ done
 file=$(mktemp) || exit 99
 "$bench" --batch 8 --hidden 8 --steps 1 --json "$file" &&
     grep -q '"batch_size": 8' "$file" || { echo "no file"; failed=1; }
+"$bench" --evaluate --batch 9 --hidden 8 --steps 1 --json "$file" &&
+    awk '/"evaluate": true/ { seen = 1 } /"loss_first"/ { a = $2 + 0 } /"loss_last"/ { b = $2 + 0 }
+        END { exit !(seen && a > 0 && a == b) }' "$file" || { echo "no evaluation, or its loss changes"; failed=1; }
 rm -f "$file"
 
 refused() {
