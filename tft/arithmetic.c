@@ -30,14 +30,13 @@ static double grn(const struct grn *layer, double R)
     return R * (dense(&layer->dense1) + dense(&layer->skip) + tail(layer)) + dense(&layer->context);
 }
 
-static double selection(const struct tft_model *model, const struct vsn *vsn, const size_t *indices, size_t first,
-                        double R)
+static double selection(const struct tft_model *model, const struct vsn *vsn, double R)
 {
     double sum = 0;
 
     for (size_t j = 0; j < vsn->V; j++) {
         const struct grn *own = &vsn->variables[j];
-        int rank1 = model->variables[indices ? indices[j] : first + j].rank1;
+        int rank1 = model->variables[vsn->chosen[j]].rank1;
 
         sum += own->bare ? dense(&own->skip) : tail(own) + (rank1 ? 0 : dense(&own->dense1) + dense(&own->skip));
         if (!vsn->single && !rank1)
@@ -53,11 +52,11 @@ void tft_model_products(const struct tft_model *model, double *products)
 
     memset(products, 0, TFT_PART_COUNT * sizeof *products);
     if (model->statics)
-        products[TFT_PART_STATIC] = selection(model, &model->static_selection, NULL, 0, 1);
+        products[TFT_PART_STATIC] = selection(model, &model->static_selection, 1);
     for (size_t k = 0; k < CONTEXTS; k++)
         products[TFT_PART_STATIC] += grn(&model->contexts[k], 1);
-    products[TFT_PART_HISTORY] = selection(model, &model->history_selection, NULL, model->statics, E);
-    products[TFT_PART_FUTURE] = selection(model, &model->future_selection, model->future, 0, D);
+    products[TFT_PART_HISTORY] = selection(model, &model->history_selection, E);
+    products[TFT_PART_FUTURE] = selection(model, &model->future_selection, D);
     products[TFT_PART_LSTM] = T * (dense(&model->encoder.input) + dense(&model->encoder.recurrent));
     products[TFT_PART_GATE] = T * glu(&model->sequence_gate);
     products[TFT_PART_ENRICHMENT] = grn(&model->enrichment, T);

@@ -85,11 +85,11 @@ static void selections_backward(struct tft_workspace *w, const struct pass *pass
     const real *context = w->context[CONTEXT_SELECTION];
     real *d_context = w->d_context[CONTEXT_SELECTION];
 
-    selection_inputs(w, model->future, 0, model->future_count, past, inputs);
+    selection_inputs(w, &model->future_selection, past, inputs);
     vsn_backward(pass, &model->future_selection, &w->future_selection, inputs, context, coming,
                  w->d_phi + past * model->config.H, d_context, w->scratch);
     workspace_clock(w, TFT_PART_FUTURE);
-    selection_inputs(w, NULL, model->statics, model->history_count, 0, inputs);
+    selection_inputs(w, &model->history_selection, 0, inputs);
     vsn_backward(pass, &model->history_selection, &w->history_selection, inputs, context, past, w->d_phi, d_context,
                  w->scratch);
     workspace_clock(w, TFT_PART_HISTORY);
@@ -108,7 +108,7 @@ static void static_backward(struct tft_workspace *w, const struct pass *pass)
     }
     if (!model->statics)
         return;
-    selection_inputs(w, NULL, 0, model->statics, 0, inputs);
+    selection_inputs(w, &model->static_selection, 0, inputs);
     vsn_backward(pass, &model->static_selection, &w->static_selection, inputs, NULL, pass->B, w->d_static, NULL,
                  w->scratch);
 }

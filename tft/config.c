@@ -48,6 +48,38 @@ void tft_config_sort(struct tft_model_config *config, size_t *order)
         }
 }
 
+static int is_chosen(enum tft_choice choice, enum tft_role role)
+{
+    return choice == TFT_CHOICE_STATIC    ? role == TFT_STATIC
+           : choice == TFT_CHOICE_HISTORY ? role != TFT_STATIC
+                                          : role == TFT_KNOWN;
+}
+
+size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice choice, size_t *variables)
+{
+    /* As pytorch-forecasting's from_dataset has them. */
+    static const struct {
+        enum tft_role role;
+        enum tft_type type;
+    } theirs[] = { { TFT_STATIC, TFT_CATEGORY },   { TFT_STATIC, TFT_REAL }, { TFT_KNOWN, TFT_CATEGORY },
+                   { TFT_OBSERVED, TFT_CATEGORY }, { TFT_KNOWN, TFT_REAL },  { TFT_OBSERVED, TFT_REAL },
+                   { TFT_TARGET, TFT_REAL } };
+    size_t count = 0;
+
+    if (config->conformance != TFT_PYTORCH_FORECASTING) {
+        for (size_t i = 0; i < config->variable_count; i++)
+            if (is_chosen(choice, config->variables[i].role))
+                variables[count++] = i;
+        return count;
+    }
+    for (size_t k = 0; k < sizeof theirs / sizeof *theirs; k++)
+        for (size_t i = 0; i < config->variable_count; i++)
+            if (is_chosen(choice, theirs[k].role) && config->variables[i].role == theirs[k].role &&
+                config->variables[i].type == theirs[k].type)
+                variables[count++] = i;
+    return count;
+}
+
 #define REFUSE(...)                                                                                                    \
     do {                                                                                                               \
         halay_error(log, __VA_ARGS__);                                                                                 \

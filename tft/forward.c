@@ -63,13 +63,13 @@ static void inputs_forward(struct tft_workspace *w, const struct pass *pass)
     }
 }
 
-void selection_inputs(const struct tft_workspace *workspace, const size_t *variables, size_t first, size_t V,
-                      size_t row, struct vsn_input *inputs)
+void selection_inputs(const struct tft_workspace *workspace, const struct vsn *vsn, size_t row,
+                      struct vsn_input *inputs)
 {
     const struct tft_model *model = workspace->model;
 
-    for (size_t j = 0; j < V; j++) {
-        size_t i = variables ? variables[j] : first + j;
+    for (size_t j = 0; j < vsn->V; j++) {
+        size_t i = vsn->chosen[j];
         const struct variable *variable = &model->variables[i];
 
         inputs[j] = (struct vsn_input){ .w = variable->embedding.w };
@@ -100,7 +100,7 @@ static void static_forward(struct tft_workspace *w, const struct pass *pass)
 
     reals_zero(w->static_vector, B * model->config.H);
     if (model->statics) {
-        selection_inputs(w, NULL, 0, model->statics, 0, inputs);
+        selection_inputs(w, &model->static_selection, 0, inputs);
         vsn_forward(pass, &model->static_selection, &w->static_selection, 0, inputs, NULL, B, w->static_vector,
                     w->scratch);
     }
@@ -115,11 +115,11 @@ static void selections_forward(struct tft_workspace *w, const struct pass *pass)
     size_t past = model->config.E * pass->B, coming = model->config.D * pass->B;
     const real *context = w->context[CONTEXT_SELECTION];
 
-    selection_inputs(w, NULL, model->statics, model->history_count, 0, inputs);
+    selection_inputs(w, &model->history_selection, 0, inputs);
     vsn_forward(pass, &model->history_selection, &w->history_selection, 0, inputs, context, past, w->selected,
                 w->scratch);
     workspace_clock(w, TFT_PART_HISTORY);
-    selection_inputs(w, model->future, 0, model->future_count, past, inputs);
+    selection_inputs(w, &model->future_selection, past, inputs);
     vsn_forward(pass, &model->future_selection, &w->future_selection, past, inputs, context, coming,
                 w->selected + past * model->config.H, w->scratch);
     workspace_clock(w, TFT_PART_FUTURE);

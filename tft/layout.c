@@ -120,6 +120,14 @@ static void add_resample(struct builder *builder, const char *layer, struct grn 
     model->derived += grn->in * grn->out;
 }
 
+/* A joint network whose skip connection is its input: selection wants weights there, so the identity is made of them. */
+static void add_identity(struct builder *builder, struct grn *grn)
+{
+    grn->skip =
+        (struct linear){ .in = grn->in, .out = grn->out, .w = TFT_DERIVED + builder->model->derived, .b = TFT_NONE };
+    builder->model->derived += grn->in * grn->out;
+}
+
 /* A network of `in` to `out` numbers with an inner width; a joint network's skip connection has weights. site NULL: no
  * dropout. */
 static struct grn add_grn(struct builder *builder, const char *layer, size_t in, size_t inner, size_t out, int joint,
@@ -132,6 +140,8 @@ static struct grn add_grn(struct builder *builder, const char *layer, size_t in,
 
     if (builder->model->config.conformance == TFT_PYTORCH_FORECASTING && in != out)
         add_resample(builder, layer, &grn);
+    else if (builder->model->config.conformance == TFT_PYTORCH_FORECASTING && joint)
+        add_identity(builder, &grn);
     else if (joint)
         grn.skip = add_linear(builder, layer, "skip", DENSE, in, out, 1);
     grn.dense1 = add_linear(builder, layer, "dense1", DENSE, in, inner, 1);
@@ -213,14 +223,12 @@ static void add_inputs(struct builder *builder)
         variable->column = (*columns)++;
         add_embedding(builder, from, &variable->embedding);
         variable->params = span_from(builder, first);
-        if (is_static)
-            model->statics++;
-        if (from->role == TFT_KNOWN)
-            model->future[model->future_count++] = i;
         if (from->role == TFT_TARGET)
             model->columns.targets++;
     }
-    model->history_count = config->variable_count - model->statics;
+    model->statics = tft_config_choice(config, TFT_CHOICE_STATIC, model->chosen[TFT_CHOICE_STATIC]);
+    model->history_count = tft_config_choice(config, TFT_CHOICE_HISTORY, model->chosen[TFT_CHOICE_HISTORY]);
+    model->future_count = tft_config_choice(config, TFT_CHOICE_FUTURE, model->chosen[TFT_CHOICE_FUTURE]);
 }
 
 /* A category's of pytorch-forecasting: resampling and norm. */
@@ -246,9 +254,8 @@ static struct grn add_joint(struct builder *builder, const char *layer, size_t V
                    builder->model->config.conformance == TFT_NVIDIA ? NULL : &site);
 }
 
-/* The k-th of a selection is variables[indices[k]], or [first + k] without indices. */
-static void add_selection(struct builder *builder, const char *name, size_t V, const size_t *indices, size_t first,
-                          int context, struct grn *networks, struct vsn *vsn)
+static void add_selection(struct builder *builder, const char *name, size_t V, const size_t *chosen, int context,
+                          struct grn *networks, struct vsn *vsn)
 {
     struct tft_model *model = builder->model;
     enum tft_conformance whose = model->config.conformance;
@@ -256,11 +263,13 @@ static void add_selection(struct builder *builder, const char *name, size_t V, c
     char layer[TFT_NAME_MAX + 32];
     int alone = V == 1 && whose != TFT_PUBLISHED; /* published: its weight is 1 for the layer norm of one value */
 
-    *vsn = (struct vsn){
-        .V = V, .H = H, .variables = networks, .single = alone || (V == 1 && !context && !model->config.plain)
-    };
+    *vsn = (struct vsn){ .V = V,
+                         .H = H,
+                         .chosen = chosen,
+                         .variables = networks,
+                         .single = alone || (V == 1 && !context && !model->config.plain) };
     for (size_t j = 0; j < V; j++)
-        width += model->variables[indices ? indices[j] : first + j].embedding.W;
+        width += model->variables[chosen[j]].embedding.W;
     snprintf(layer, sizeof layer, "%s.joint", name);
     if (!alone || whose == TFT_NVIDIA)
         vsn->joint = add_joint(builder, layer, V, width, context);
@@ -269,7 +278,7 @@ static void add_selection(struct builder *builder, const char *name, size_t V, c
     snprintf(layer, sizeof layer, "%s.variables", name);
     width = 0;
     for (size_t j = 0; j < V; j++) {
-        size_t index = indices ? indices[j] : first + j, W = model->variables[index].embedding.W;
+        size_t index = chosen[j], W = model->variables[index].embedding.W;
         struct site site = { .name = fnv1a(layer), .stride = V * H, .first = j * H };
         char own[2 * TFT_NAME_MAX];
 
@@ -369,16 +378,18 @@ static void add_layers(struct builder *builder)
     struct site site;
 
     if (model->statics)
-        add_selection(builder, "static", model->statics, NULL, 0, 0, networks, &model->static_selection);
+        add_selection(builder, "static", model->statics, model->chosen[TFT_CHOICE_STATIC], 0, networks,
+                      &model->static_selection);
     networks += model->statics;
     for (size_t k = 0; k < CONTEXTS; k++) {
         site = site_of(contexts[k], H);
         model->contexts[k] = add_grn(builder, contexts[k], H, H, H, 0, 0, &site);
     }
-    add_selection(builder, "history", model->history_count, NULL, model->statics, 1, networks,
+    add_selection(builder, "history", model->history_count, model->chosen[TFT_CHOICE_HISTORY], 1, networks,
                   &model->history_selection);
     networks += model->history_count;
-    add_selection(builder, "future", model->future_count, model->future, 0, 1, networks, &model->future_selection);
+    add_selection(builder, "future", model->future_count, model->chosen[TFT_CHOICE_FUTURE], 1, networks,
+                  &model->future_selection);
     model->encoder = add_lstm(builder, "encoder", &model->encoder_params);
     model->decoder = add_lstm(builder, "decoder", &model->decoder_params);
     model->sequence_gate = add_gate(builder, "sequence_gate", gates_dropped, &model->sequence_gate_params);

@@ -33,7 +33,7 @@ struct tft_model {
     size_t derived;     /* weights that a granule makes of parameters */
     double loss_factor; /* pytorch-forecasting's loss is a multiple of the published one */
     size_t statics, history_count, future_count;
-    size_t future[TFT_VARIABLES_MAX]; /* the known variables; history is variables[statics ..] */
+    size_t chosen[TFT_CHOICES][TFT_VARIABLES_MAX]; /* the selections' variables */
     struct variable variables[TFT_VARIABLES_MAX];
 
     struct vsn static_selection, history_selection, future_selection;
@@ -100,9 +100,9 @@ static inline const size_t *padding_of(const struct tft_workspace *workspace)
 /* Adds the time since the last call to a part (less what the final callback took, which is the part SUM's). */
 void workspace_clock(struct tft_workspace *workspace, enum tft_part part);
 
-/* Selection's inputs: V of them, from the row on. */
-void selection_inputs(const struct tft_workspace *workspace, const size_t *variables, size_t first, size_t V,
-                      size_t row, struct vsn_input *inputs);
+/* Selection's inputs, from the row on. */
+void selection_inputs(const struct tft_workspace *workspace, const struct vsn *vsn, size_t row,
+                      struct vsn_input *inputs);
 
 void model_forward(struct tft_workspace *workspace, const struct pass *pass);
 void model_backward(struct tft_workspace *workspace, const struct pass *pass);

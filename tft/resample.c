@@ -29,7 +29,7 @@ void resample_matrix(const struct pass *pass, const struct resample *resample, c
     reals_zero(s, in * out);
     for (size_t o = 0; o < out; o++) {
         struct between at = between(o, in, out);
-        real scale = 2 * real_sigmoid(pass->p[resample->mask + o]);
+        real scale = resample->mask == TFT_NONE ? 1 : 2 * real_sigmoid(pass->p[resample->mask + o]);
 
         s[at.left * out + o] += scale * (1 - at.share);
         s[at.right * out + o] += scale * at.share;

@@ -17,7 +17,7 @@
 #include "tft/linear.h"
 
 struct resample {
-    size_t mask; /* place of (out); TFT_NONE: there is no resampling */
+    size_t mask; /* place of (out); TFT_NONE: there is no resampling, and S, where it is wanted, is the identity */
 };
 
 /* Writes S, the weights of `layer` (in, out; without bias), from the mask. */

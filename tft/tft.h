@@ -44,7 +44,8 @@ struct tft_variable {
  * pytorch-forecasting's: a real is embedded in hidden_continuous numbers, a category in as many as its number of
  * categories suggests; where a width changes, the skip connection is an interpolation with learned scales and layer
  * norm, and a category's own network is nothing else; the joint network's hidden size is at most the number of
- * variables, and there is none for one variable; queries, keys and values have biases; a step does not attend to itself;
+ * variables, and there is none for one variable; selections have categories before reals (tft_config_choice); queries,
+ * keys and values have biases; a step does not attend to itself;
  * layer norm's epsilon is 1e-5; the LSTMs have a second bias; the loss is twice the mean over the quantiles, not their
  * sum.
  */
@@ -85,5 +86,11 @@ void tft_config_defaults(struct tft_model_config *config);
 /* Brings the variables into the model's order; stable. order (may be NULL, variable_count entries): order[i] is the
  * former index of the variable now at i. */
 void tft_config_sort(struct tft_model_config *config, size_t *order);
+
+/* A selection's variables, in its order: the model's; pytorch-forecasting's has categories before reals and what is known
+ * first, which its resampled skip connections can tell from another. variables: room for TFT_VARIABLES_MAX numbers.
+ * Returns how many they are. */
+enum tft_choice { TFT_CHOICE_STATIC, TFT_CHOICE_HISTORY, TFT_CHOICE_FUTURE, TFT_CHOICES };
+size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice choice, size_t *variables);
 
 #endif

@@ -126,7 +126,7 @@ static void joint_base(const struct pass *pass, const struct vsn *vsn, struct vs
 {
     size_t V = vsn->V, J = vsn->joint.H, B = pass->B;
 
-    if (vsn->joint.resample.mask != TFT_NONE)
+    if (vsn->joint.skip.w >= TFT_DERIVED)
         resample_matrix(pass, &vsn->joint.resample, &vsn->joint.skip);
     if (context)
         linear_product(pass, &vsn->joint.context, context, B, 0, state->base, J);

@@ -25,6 +25,7 @@
 
 struct vsn {
     size_t V, H;
+    const size_t *chosen; /* (V) numbers of its variables, borrowed from the model */
     int single;
     struct grn joint;
     struct grn *variables; /* (V), owned by the model */

@@ -179,6 +179,9 @@ class Model:
         targets = [(name, self.embed(name, n, batch[name])) for name, n in self.targets]
         history = past + [(name, xi[:, :E]) for name, xi in known] + targets
         future = [(name, xi[:, E:]) for name, xi in known]
+        if self.ptf:  # categories before reals, what is known before what is observed
+            history = history[len(past):-len(targets)] + past + targets
+            statics, history, future = (sorted(inputs, key=lambda i: CATEGORIES[i[0]] == 0) for inputs in (statics, history, future))
 
         static = self.select("static", statics)
         selection, enrichment, state_h, state_c = (self.grn(static, "context." + use, "context." + use)

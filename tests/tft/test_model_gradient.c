@@ -27,13 +27,18 @@ static unsigned char finals[1024];
 
 /* Of the models that are made next. */
 static enum tft_conformance conformance;
-static int shorter, ascending;
+static int shorter, ascending, narrow;
 
 static void variant(struct tft_model_config *config)
 {
     config->conformance = conformance;
     config->hidden_continuous = 4;
     config->ascending = ascending;
+    if (narrow) /* every embedding of one number: joint networks are as wide as their inputs */
+        config->hidden_continuous = 1;
+    for (size_t i = 0; narrow && i < config->variable_count; i++)
+        if (config->variables[i].type == TFT_CATEGORY)
+            config->variables[i].categories = 2;
 }
 
 static void load(struct fixture *f)
@@ -229,5 +234,8 @@ int main(void)
         check_savings(1, 0.25);
         check_savings(3, 0);
     }
+    narrow = 1;
+    check_differences(3, 1, 0, 0.25, 2);
+    check_savings(3, 0);
     return test_end();
 }
