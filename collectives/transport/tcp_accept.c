@@ -3,9 +3,9 @@
  * Rank 0's side of the start: a port that is open until everybody has come.
  *
  * Strangers, as in the store: a connection has a place in a fixed table and HELLO_MS to say a right hello, then until the
- * start's end for its proof: it counts as connected once it has sent that, and does not try again. When the table is full the
- * oldest that has not said hello goes. A rank that was dropped so tries again. A rank that comes
- * twice takes the place of its first connection, which it has given up.
+ * start's end for its proof. When the table is full the oldest that has not said hello goes, and if all have, the oldest.
+ * A rank that was dropped tries again: it counts itself as connected only when it has the byte that answers its proof. A rank
+ * that comes twice takes the place of its first connection, which it has given up.
  */
 #include "base/clock.h"
 #include "collectives/transport/tcp_start.h"
@@ -145,6 +145,10 @@ static void take_proof(struct reception *r, int i)
     }
     if (store_version(s->handshake.hello) != HALAY_TCP_VERSION || rank < 1 || rank >= (uint32_t)r->size) {
         drop(r, i, "no rank of this job, or of another version");
+        return;
+    }
+    if (send(s->fd, &(char){ 0 }, 1, MSG_NOSIGNAL) != 1) {
+        drop(r, i, "it takes no answer");
         return;
     }
     struct halay_tcp_stream *stream = &r->streams[rank];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The others' side of the start: all of rank 0's addresses at once; the first that proves to be rank 0 is taken.
+ * The others' side of the start: all of rank 0's addresses at once; the first that proves to be rank 0 is taken, and gets the
+ * only proof: a second one would make rank 0 take that connection instead.
  *
  * An address may belong to somebody else here (every host has a 127.0.0.1, many a 172.17.0.1): whoever answers there does
  * not know the key and is passed over. Refused everywhere is the end; closed in the middle is tried again, since a port
- * under a flood of strangers drops those that it has not come to know yet.
+ * under a flood of strangers, or of ranks, drops those that came first.
  */
 #include "base/clock.h"
 #include "collectives/transport/tcp_start.h"
@@ -21,7 +22,8 @@ enum { PAUSE_MS = 50 };
 struct attempt {
     int fd; /* owned; -1: over */
     int is_connected;
-    size_t have; /* of the challenge */
+    int has_proved; /* what comes next is the byte that says that it was taken */
+    size_t have;    /* of the challenge */
     struct store_handshake handshake;
 };
 
@@ -83,10 +85,37 @@ static void greet(struct search *s, struct attempt *a)
         give_up(s, a, 0);
 }
 
-/* Nonzero once it has proved to be rank 0 and has been sent our proof. */
+/* It is rank 0. */
+static void prove(struct search *s, struct attempt *a)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->attempts[i].fd >= 0 && &s->attempts[i] != a)
+            give_up(s, &s->attempts[i], EALREADY);
+    store_make_proof(&a->handshake, s->key);
+    if (send(a->fd, a->handshake.proof, STORE_MAC_BYTES, MSG_NOSIGNAL) == STORE_MAC_BYTES)
+        a->has_proved = 1;
+    else
+        give_up(s, a, 0);
+}
+
+static void take_challenge(struct search *s, struct attempt *a)
+{
+    if (!store_is_challenge(&a->handshake, s->key)) {
+        give_up(s, a, ECONNREFUSED); /* somebody else's port */
+    } else if (store_version(a->handshake.challenge) != HALAY_TCP_VERSION) {
+        s->version = store_version(a->handshake.challenge);
+        give_up(s, a, EPROTO);
+    } else {
+        prove(s, a);
+    }
+}
+
+/* Nonzero once rank 0 has taken our proof. Not a byte more is read than its phase needs. */
 static int hear(struct search *s, struct attempt *a)
 {
-    ssize_t n = recv(a->fd, a->handshake.challenge + a->have, STORE_HELLO_BYTES - a->have, 0);
+    char taken;
+    ssize_t n = a->has_proved ? recv(a->fd, &taken, 1, 0)
+                              : recv(a->fd, a->handshake.challenge + a->have, STORE_HELLO_BYTES - a->have, 0);
 
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return 0;
@@ -94,22 +123,11 @@ static int hear(struct search *s, struct attempt *a)
         give_up(s, a, 0);
         return 0;
     }
-    a->have += (size_t)n;
-    if (a->have < STORE_HELLO_BYTES)
-        return 0;
-    if (!store_is_challenge(&a->handshake, s->key)) {
-        give_up(s, a, ECONNREFUSED); /* somebody else's port */
-        return 0;
-    }
-    if (store_version(a->handshake.challenge) != HALAY_TCP_VERSION) {
-        s->version = store_version(a->handshake.challenge);
-        give_up(s, a, EPROTO);
-        return 0;
-    }
-    store_make_proof(&a->handshake, s->key);
-    if (send(a->fd, a->handshake.proof, STORE_MAC_BYTES, MSG_NOSIGNAL) == STORE_MAC_BYTES)
+    if (a->has_proved)
         return 1;
-    give_up(s, a, 0);
+    a->have += (size_t)n;
+    if (a->have == STORE_HELLO_BYTES)
+        take_challenge(s, a);
     return 0;
 }
 

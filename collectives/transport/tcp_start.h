@@ -7,7 +7,8 @@
  *        ---- bootstrap: where, and a salt ---->
  *        <--- hello (rank) ---------------------   to all of rank 0's addresses at once
  *        ---- challenge ----------------------->   the first that answers is the one; the others are closed
- *        <--- proof ----------------------------
+ *        <--- proof ----------------------------   to that one only
+ *        ---- one byte ------------------------>   who was closed instead begins again
  *     closes the port when all have come
  *
  * The key of the handshake comes from the job's secret and the salt, so a connection of another world of the same job does
@@ -19,7 +20,7 @@
 #include "collectives/transport/tcp_stream.h"
 #include <netinet/in.h>
 
-enum { HALAY_TCP_VERSION = 1, HALAY_TCP_ADDRESSES = 16 };
+enum { HALAY_TCP_VERSION = 2, HALAY_TCP_ADDRESSES = 16 };
 
 struct halay_tcp_address {
     uint16_t family; /* AF_INET or AF_INET6; 0: none */

@@ -2,7 +2,7 @@
  *
  * The tcp transport, with ranks as processes: it conforms (two ranks: it joins all with rank 0 only); rank 0 and several:
  * messages, one that is killed while all sleep, one that leaves; strangers at the port while it is open, and none
- * afterwards; a job with another secret; messages that were changed on their way.
+ * afterwards; a rank that is dropped behind its proof; a job with another secret; messages that were changed on their way.
  */
 #include "../test.h"
 #include "base/clock.h"
@@ -12,6 +12,7 @@
 #include "shared_boot.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -295,9 +296,57 @@ static void check_stream(void)
     halay_tcp_stream_fini(&b);
 }
 
+/* ---- a rank 0 that drops who has sent its proof, once ---- */
+
+static void serve_one(int listener, const unsigned char *key, int is_taken)
+{
+    struct store_handshake h;
+    struct pollfd p = { .fd = listener, .events = POLLIN };
+
+    REQUIRE(poll(&p, 1, TIMEOUT_MS) == 1);
+    int fd = accept(listener, NULL, NULL);
+    REQUIRE(fd >= 0 && recv(fd, h.hello, STORE_HELLO_BYTES, MSG_WAITALL) == STORE_HELLO_BYTES);
+    CHECK(store_is_hello(&h, key));
+    store_make_challenge(&h, key, HALAY_TCP_VERSION);
+    REQUIRE(send(fd, h.challenge, STORE_HELLO_BYTES, MSG_NOSIGNAL) == STORE_HELLO_BYTES);
+    REQUIRE(recv(fd, h.proof, STORE_MAC_BYTES, MSG_WAITALL) == STORE_MAC_BYTES);
+    CHECK(store_is_proof(&h, key));
+    if (is_taken)
+        CHECK(send(fd, "", 1, MSG_NOSIGNAL) == 1);
+    close(fd);
+}
+
+static void check_dropped(void)
+{
+    const unsigned char key[HALAY_SECRET_BYTES] = { 5 };
+    struct halay_tcp_place place = { .addresses = { { .family = AF_INET, .bytes = { 127, 0, 0, 1 } } } };
+    struct halay_tcp_stream stream = { .fd = -1 };
+    struct halay_log log;
+    int listener, port, status;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_listen(&log, &listener, &port) == HALAY_OK);
+    place.addresses[0].port = (uint16_t)port;
+    fflush(stdout);
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (!pid) {
+        int64_t deadline = halay_deadline_us(TIMEOUT_MS);
+        CHECK(halay_tcp_connect(&log, &place, key, 1, "here", deadline, &stream) == HALAY_OK && stream.fd >= 0);
+        _exit(test_failed != 0);
+    }
+    serve_one(listener, key, 0);
+    serve_one(listener, key, 1);
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%#x", status);
+    close(listener);
+    halay_log_fini(&log);
+}
+
 int main(void)
 {
     check_stream();
+    check_dropped();
     run(&(struct job){ .run = conformance_run, .size = 2, .killed = -1 });
     run(&(struct job){ .run = job_star, .size = 5, .killed = -1 });
     for (int i = 0; i < 2; i++)
