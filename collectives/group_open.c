@@ -13,17 +13,16 @@ static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, co
     struct halay_world *world;
     enum halay_status status = HALAY_OK;
 
-    if (!group) {
-        halay_error_somewhere(NULL, "halay_group_open: no place for the group");
-        return HALAY_ERR_ARGUMENT;
-    }
     if (options)
         status = halay_struct_read(NULL, "halay_group_options", options, FIRST_VERSION, sizeof how, &how);
-    if (status != HALAY_OK)
-        return status;
+    if (!group) {
+        halay_error_somewhere(NULL, "halay_group_open: no place for the group");
+        status = HALAY_ERR_ARGUMENT;
+    }
+    /* Whatever is wrong, the others are met: they are not to wait for this rank. */
     status = halay_world_open(
         &(struct halay_world_options){
-            .bootstrap = how.bootstrap, .comm = comm, .comm_abi = abi, .transport = how.transport },
+            .bootstrap = how.bootstrap, .comm = comm, .comm_abi = abi, .transport = how.transport, .status = status },
         &world);
     if (status != HALAY_OK)
         return status;

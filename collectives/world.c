@@ -22,39 +22,69 @@
 #include "collectives/transport/shm.h"
 #include "collectives/transport/tcp.h"
 #include "collectives/tuning_share.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Places in world->module. */
 enum { MODULE_MPI, MODULE_UCX };
+static const char *const module_names[] = { [MODULE_MPI] = "mpi", [MODULE_UCX] = "ucx" };
 
 /* A goodbye by message may be later than the end of the process that sent it. Shorter than the grace of the modules
  * (parts.c): who died is to be known before those who left because of it are missed. */
 enum { GOODBYE_GRACE_US = 200000 };
 
+enum { TRANSPORT_BYTES = 8 };                   /* for the longest name of one */
 #define SEGMENT_BYTES_DEFAULT ((size_t)4 << 30) /* where the machine's memory is not known */
 
 /* ---- configuration ---- */
 
-static enum halay_status override(struct halay_log *log, const char *what, const char *value, const char *const *words,
-                                  char **field)
+/* The place of the program's word among words. */
+static enum halay_status find_word(struct halay_log *log, const char *what, const char *value, const char *const *words,
+                                   int *place)
 {
-    if (!value)
-        return HALAY_OK;
-    for (int i = 0; words[i]; i++) {
-        if (strcmp(value, words[i]) != 0)
-            continue;
-        char *copy = strdup(value);
-        if (!copy)
-            return HALAY_ERR_NO_MEMORY;
-        free(*field);
-        *field = copy;
-        return HALAY_OK;
-    }
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(value, words[i])) {
+            *place = i;
+            return HALAY_OK;
+        }
     const char *near = halay_nearest_word(value, words);
     halay_error(log, "no %s '%s'%s%s%s", what, value, near ? ", did you mean '" : "", near ? near : "",
                 near ? "'?" : "");
     return HALAY_ERR_CONFIG;
+}
+
+static enum halay_status override(struct halay_log *log, const char *what, const char *value, const char *const *words,
+                                  char **field)
+{
+    int place;
+
+    if (!value)
+        return HALAY_OK;
+    enum halay_status status = find_word(log, what, value, words, &place);
+    if (status != HALAY_OK)
+        return status;
+    char *copy = strdup(value);
+    if (!copy)
+        return HALAY_ERR_NO_MEMORY;
+    free(*field);
+    *field = copy;
+    return HALAY_OK;
+}
+
+static enum halay_status override_average(struct halay_log *log, const char *value, enum halay_join_average *field)
+{
+    static const char *const words[] = {
+        [HALAY_JOIN_AVERAGE_ALL] = "all", [HALAY_JOIN_AVERAGE_PRESENT] = "present", NULL
+    };
+    int place;
+
+    if (!value)
+        return HALAY_OK;
+    enum halay_status status = find_word(log, "join_average", value, words, &place);
+    if (status == HALAY_OK)
+        *field = (enum halay_join_average)place;
+    return status;
 }
 
 static enum halay_status configure(struct halay_world *world, const struct halay_world_options *options)
@@ -69,6 +99,10 @@ static enum halay_status configure(struct halay_world *world, const struct halay
         given = override(world->log, "bootstrap", options->bootstrap, bootstraps, &world->config.bootstrap);
     if (options && given == HALAY_OK)
         given = override(world->log, "transport", options->transport, transports, &world->config.transport);
+    if (options && given == HALAY_OK)
+        given = override_average(world->log, options->join_average, &world->config.join_average);
+    if (options && given == HALAY_OK)
+        given = options->status;
     if (status == HALAY_OK)
         status = given;
     return status == HALAY_OK ? halay_topology_load(world->log, &world->topology) : status;
@@ -147,11 +181,10 @@ static const char *variant(const struct halay_world *world, int place)
 static enum halay_status module_get(struct halay_world *world, int place, enum halay_log_level level,
                                     const struct halay_module_api **api)
 {
-    static const char *const names[] = { [MODULE_MPI] = "mpi", [MODULE_UCX] = "ucx" };
     void *handle;
 
     enum halay_status status =
-        halay_module_open(world->log, level, &world->config, names[place], variant(world, place), &handle, api);
+        halay_module_open(world->log, level, &world->config, module_names[place], variant(world, place), &handle, api);
     if (status != HALAY_OK)
         return status;
     halay_module_close(world->module[place]); /* counted: it stays */
@@ -219,14 +252,19 @@ static enum halay_status boot_open(struct halay_world *world, const struct halay
 
 /* ---- together ---- */
 
-enum halay_status halay_world_agree(struct halay_world *world, enum halay_status mine, int *wanted)
+/* level: of the line that says whose HALAY_ERR_UNSUPPORTED it is: where another transport is tried then, no error.
+ * what: the transport that this is about, or NULL. */
+static enum halay_status agree_at(struct halay_world *world, enum halay_status mine, enum halay_log_level level,
+                                  const char *what, int *wanted)
 {
     struct said {
         int32_t status, wants;
-    } said = { (int32_t)mine, *wanted != 0 }, *all = calloc((size_t)world->size, sizeof *all);
+        char transport[TRANSPORT_BYTES]; /* ranks that try different ones would lose step */
+    } said = { .status = (int32_t)mine, .wants = *wanted != 0 }, *all = calloc((size_t)world->size, sizeof *all);
 
     if (!all)
         return HALAY_ERR_NO_MEMORY;
+    snprintf(said.transport, sizeof said.transport, "%s", world->config.transport ? world->config.transport : "auto");
     enum halay_status result =
         world->boot->ops->allgather(world->boot, &said, sizeof said, all, world->config.start_timeout_ms);
     if (mine != HALAY_OK)
@@ -236,12 +274,23 @@ enum halay_status halay_world_agree(struct halay_world *world, enum halay_status
         if (all[r].status == HALAY_OK)
             continue;
         result = (enum halay_status)all[r].status;
-        /* Where a transport is not to be had another is tried; other errors end the start. */
-        halay_log_write(world->log, result == HALAY_ERR_UNSUPPORTED ? HALAY_LOG_INFO : HALAY_LOG_ERROR,
-                        "rank %d cannot go on: %s", r, halay_status_string(result));
+        halay_log_write(world->log, result == HALAY_ERR_UNSUPPORTED ? level : HALAY_LOG_ERROR,
+                        "rank %d cannot go on%s%s: %s", r, what ? " over " : "", what ? what : "",
+                        halay_status_string(result));
     }
+    for (int r = 1; r < world->size && result == HALAY_OK; r++)
+        if (strncmp(all[r].transport, all[0].transport, TRANSPORT_BYTES) != 0) {
+            halay_error(world->log, "starts that differ: rank %d has HALAY_TRANSPORT '%.*s', rank 0 has '%.*s'", r,
+                        TRANSPORT_BYTES, all[r].transport, TRANSPORT_BYTES, all[0].transport);
+            result = HALAY_ERR_MISMATCH;
+        }
     free(all);
     return result;
+}
+
+enum halay_status halay_world_agree(struct halay_world *world, enum halay_status mine, int *wanted)
+{
+    return agree_at(world, mine, HALAY_LOG_ERROR, NULL, wanted);
 }
 
 static enum halay_status agree(struct halay_world *world, enum halay_status mine)
@@ -249,6 +298,15 @@ static enum halay_status agree(struct halay_world *world, enum halay_status mine
     int wanted = 0;
 
     return halay_world_agree(world, mine, &wanted);
+}
+
+/* On a transport of that name. */
+static enum halay_status agree_on(struct halay_world *world, enum halay_status mine, enum halay_log_level level,
+                                  const char *name)
+{
+    int wanted = 0;
+
+    return agree_at(world, mine, level, name, &wanted);
 }
 
 /* Nobody can be told that somebody is missing: those who are there find out by themselves. */
@@ -342,6 +400,7 @@ static int choose_node(struct halay_world *world)
 /* Shared memory among the ranks of each host, into *out. All ranks know alike whether to try. */
 static enum halay_status open_shm(struct halay_world *world, struct halay_transport **out)
 {
+    enum halay_log_level level = is_set_to(world->config.transport, "shm") ? HALAY_LOG_ERROR : HALAY_LOG_INFO;
     struct halay_shm_options options = {
         .segment_bytes = world->config.segment_bytes,
         .timeout_ms = world->config.start_timeout_ms,
@@ -354,7 +413,7 @@ static enum halay_status open_shm(struct halay_world *world, struct halay_transp
     if (world->cross_size == world->size && world->size > 1)
         return HALAY_ERR_UNSUPPORTED;
     enum halay_status status = halay_shm_open(world->log, &options, world->boot, world->peers, out);
-    return is_broken_boot(status) ? status : agree(world, status);
+    return is_broken_boot(status) ? status : agree_on(world, status, level, "shm");
 }
 
 /* A module's transport among all ranks, as world->data. */
@@ -366,12 +425,12 @@ static enum halay_status open_module(struct halay_world *world, int place, enum 
     enum halay_status status = module_get(world, place, level, &api);
     if (status == HALAY_OK && !api->transport_create)
         status = HALAY_ERR_UNSUPPORTED;
-    status = agree(world, status);
+    status = agree_on(world, status, level, module_names[place]);
     if (status != HALAY_OK)
         return status;
     status = api->transport_create(world->host, world->boot, &t);
     if (!is_broken_boot(status))
-        status = agree(world, status);
+        status = agree_on(world, status, level, module_names[place]);
     if (status != HALAY_OK && t)
         t->ops->close(t);
     if (status == HALAY_OK)
@@ -402,8 +461,11 @@ static enum halay_status open_transports(struct halay_world *world)
     if (status != HALAY_OK && status != HALAY_ERR_UNSUPPORTED)
         return status;
     if (is_set_to(which, "shm") && !world->control) {
-        halay_error(world->log, "transport 'shm' takes all ranks on one host: %d of %d are on this one",
-                    world->local_size, world->size);
+        if (world->cross_size == 1)
+            halay_error(world->log, "transport 'shm': the ranks cannot share memory (HALAY_LOG=info says why)");
+        else
+            halay_error(world->log, "transport 'shm' takes all ranks on one host: %d of %d are on this one",
+                        world->local_size, world->size);
         return HALAY_ERR_UNSUPPORTED;
     }
     if (world->control && (is_auto(which) || is_set_to(which, "shm"))) {

@@ -55,11 +55,16 @@ struct halay_world_options {
         *comm; /* an MPI_Comm whose ranks these are, instead of a bootstrap's; NULL: none. Borrowed for the call */
     enum halay_mpi_abi comm_abi;
     const char *transport;
+    const char *join_average; /* "all", "present"; NULL: the configuration's */
     void (*log_write)(void *arg, enum halay_log_level level, const char *line); /* NULL: standard error */
     void *log_arg;
+    /* What the caller has found wrong with what it was given, and logged; HALAY_OK: nothing. The others are met all the same,
+     * and told. */
+    enum halay_status status;
 };
 
-/* Blocks until all ranks have come. With a communicator HALAY_ERR_ARGUMENT too. */
+/* Blocks until all ranks have come. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is
+ * an error. */
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
 
 /* One rank of a fake hub (transport/fake.h), for tests: one call a thread. config is loaded from the environment. */

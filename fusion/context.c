@@ -158,19 +158,6 @@ err_free_left:
     return status;
 }
 
-/* *average stays what it is where the program says nothing. */
-static enum halay_status read_join_average(const char *word, enum halay_join_average *average)
-{
-    if (!word)
-        return HALAY_OK;
-    if (strcmp(word, "all") && strcmp(word, "present")) {
-        halay_error_somewhere(NULL, "join_average '%s' is none of all, present", word);
-        return HALAY_ERR_CONFIG;
-    }
-    *average = strcmp(word, "all") ? HALAY_JOIN_AVERAGE_PRESENT : HALAY_JOIN_AVERAGE_ALL;
-    return HALAY_OK;
-}
-
 /* A rank that cannot go on after all says so: the others do not wait for it. Owns world. */
 static enum halay_status start(struct halay_world *world, const struct halay_options *how, struct halay_context **out)
 {
@@ -193,37 +180,39 @@ static enum halay_status start(struct halay_world *world, const struct halay_opt
     return status;
 }
 
+/* What the program gives, as far as it can be read. */
+static enum halay_status read_options(const struct halay_options *options, struct halay_context *const *out,
+                                      struct halay_options *how)
+{
+    enum { FIRST_VERSION = offsetof(struct halay_options, process_sets) };
+    enum halay_status status = HALAY_OK;
+
+    if (options)
+        status = halay_struct_read(NULL, "halay_options", options, FIRST_VERSION, sizeof *how, how);
+    if (out)
+        return status;
+    halay_error_somewhere(NULL, "halay_init: no place for the context");
+    return HALAY_ERR_ARGUMENT;
+}
+
+/* The others are met whatever is wrong with the options: they are not to wait for this rank. */
 static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
                               struct halay_context **out)
 {
-    enum { FIRST_VERSION = offsetof(struct halay_options, process_sets) };
     struct halay_options how = { 0 };
     struct halay_world *world;
-    enum halay_status status = HALAY_OK;
 
-    if (!out) {
-        halay_error_somewhere(NULL, "halay_init: no place for the context");
-        return HALAY_ERR_ARGUMENT;
-    }
-    if (options)
-        status = halay_struct_read(NULL, "halay_options", options, FIRST_VERSION, sizeof how, &how);
-    enum halay_join_average average = HALAY_JOIN_AVERAGE_ALL;
-    if (status == HALAY_OK)
-        status = read_join_average(how.join_average, &average);
-    if (status != HALAY_OK)
-        return status;
+    enum halay_status status = read_options(options, out, &how);
     status = halay_world_open(&(struct halay_world_options){ .bootstrap = how.bootstrap,
                                                              .comm = comm,
                                                              .comm_abi = abi,
                                                              .transport = how.transport,
+                                                             .join_average = how.join_average,
                                                              .log_write = how.log,
-                                                             .log_arg = how.log_arg },
+                                                             .log_arg = how.log_arg,
+                                                             .status = status },
                               &world);
-    if (status != HALAY_OK)
-        return status;
-    if (how.join_average)
-        world->config.join_average = average;
-    return start(world, &how, out);
+    return status == HALAY_OK ? start(world, &how, out) : status;
 }
 
 enum halay_status halay_init(const struct halay_options *options, struct halay_context **out)

@@ -74,8 +74,9 @@ struct halay_options {
  * until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is initialised by
  * this call if it was not, and stays up after halay_fini. May be called again after halay_fini.
  * Process sets that are asked for are made before it returns, which all ranks must ask for alike (HALAY_ERR_MISMATCH, also if
- * others ask for none; HALAY_ERR_ARGUMENT). A rank that cannot go on, because of a setting for example, ends the start of all
- * with its error; the log of the others says which rank it is.
+ * others ask for none; HALAY_ERR_ARGUMENT). All ranks ask for the same transport (HALAY_ERR_MISMATCH). A rank that cannot go on,
+ * because of a setting or of options that it cannot read for example, ends the start of all with its error; the log of the
+ * others says which rank it is. So it blocks with wrong options too.
  * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED, HALAY_ERR_SYSTEM,
  * HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER (a rank died meanwhile).
  */

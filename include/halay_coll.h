@@ -57,7 +57,8 @@ struct halay_group_options {
  * Blocks until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is
  * initialised by this call if it was not.
  * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED (transport not built
- * in, or not possible here), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY.
+ * in, or not possible here), HALAY_ERR_MISMATCH (ranks ask for different transports), HALAY_ERR_ARGUMENT (options that cannot be
+ * read), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY. One rank's error ends the start of all, so it blocks with wrong options too.
  */
 HALAY_API enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group);
 

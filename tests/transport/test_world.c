@@ -56,11 +56,10 @@ static void check_wrong_settings(void)
     unsetenv("HALAY_START_TIMEOUT");
 }
 
-/* A file that is no module, where modules are looked for first. */
-static void check_broken_module(void)
+/* Open with a file that is no module where modules are looked for first. */
+static enum halay_status open_with_broken_module(const struct halay_world_options *options)
 {
     char folder[] = "/tmp/halay-test-XXXXXX", path[64];
-    struct halay_world_options options = { .transport = "ucx", .log_write = drop_line };
     struct halay_world *world;
 
     REQUIRE(mkdtemp(folder));
@@ -68,10 +67,18 @@ static void check_broken_module(void)
     FILE *file = fopen(path, "w");
     REQUIRE(file && fputs("no module", file) >= 0 && fclose(file) == 0);
     setenv("HALAY_MODULE_PATH", folder, 1);
-    CHECK(halay_world_open(&options, &world) == HALAY_ERR_UNSUPPORTED);
+    enum halay_status status = halay_world_open(options, &world);
     unsetenv("HALAY_MODULE_PATH");
     unlink(path);
     rmdir(folder);
+    return status;
+}
+
+static void check_broken_module(void)
+{
+    struct halay_world_options options = { .transport = "ucx", .log_write = drop_line };
+
+    CHECK(open_with_broken_module(&options) == HALAY_ERR_UNSUPPORTED);
 }
 
 /* ---- several ---- */
@@ -196,6 +203,35 @@ static int job_one_cannot(int rank)
     return 0;
 }
 
+/* The last line at the level of errors. */
+static void keep_error(void *arg, enum halay_log_level level, const char *line)
+{
+    if (level == HALAY_LOG_ERROR)
+        snprintf(arg, 1000, "%s", line);
+}
+
+/* One rank lacks the transport that all want: the others' logs say at once which, as an error. */
+static int job_one_lacks(int rank)
+{
+    char text[1000] = "", folder[1000];
+    struct halay_world_options options = { .transport = "ucx", .log_write = keep_error, .log_arg = text };
+    struct halay_world *world;
+    const char *top = getenv("top_builddir");
+
+    setenv("HALAY_START_TIMEOUT", "90", 1);
+    if (rank == 1) {
+        CHECK(open_with_broken_module(&options) == HALAY_ERR_UNSUPPORTED);
+        CHECK(strstr(text, "cannot load module"), "%s", text);
+        return 0;
+    }
+    snprintf(folder, sizeof folder, "%s/.libs", top ? top : ".");
+    setenv("HALAY_MODULE_PATH", folder, 1);
+    CHECK(halay_world_open(&options, &world) == HALAY_ERR_UNSUPPORTED);
+    /* Where UCX was not there to be built with, no rank has it. */
+    CHECK(strstr(text, "rank 1 cannot go on over ucx") || strstr(text, "module 'ucx' is not there"), "%s", text);
+    return 0;
+}
+
 /* One does not come: the others say so in time. */
 static int job_one_is_missing(int rank)
 {
@@ -236,6 +272,7 @@ int main(void)
     run(&(struct job) { job_twice, 3, -1 });
     if (!IS_SANITIZED) /* a sanitizer needs its address space */
         run(&(struct job) { job_one_cannot, 3, -1 });
+    run(&(struct job){ job_one_lacks, 2, -1 });
     run(&(struct job) { job_one_is_missing, 3, -1 });
     run(&(struct job) { job_death, 3, 2 });
     return test_end();
