@@ -251,6 +251,13 @@ static enum wake wake_locked(struct halay_context *ctx)
     return WAKE_THREAD;
 }
 
+/* A call that has told or woken somebody returns. After an idle time that takes longer than what is at once, and it is not the
+ * program's time. */
+static void note_return(struct halay_context *ctx)
+{
+    atomic_store_explicit(&ctx->called_us, halay_now_us(), memory_order_relaxed);
+}
+
 static void wake_now(struct halay_context *ctx, enum wake wake)
 {
     if (wake == WAKE_THREAD)
@@ -261,19 +268,28 @@ static void wake_now(struct halay_context *ctx, enum wake wake)
         pthread_cond_broadcast(&ctx->idle);
 }
 
-static enum wake wake_unlock(struct halay_context *ctx)
+/* What is awake may end what the program waits for, and so lead to halay_fini, before this thread is through: it keeps the
+ * context until then (leaving). returns: this is the end of a call of the program's, see note_return. */
+static void wake_unlock(struct halay_context *ctx, int returns)
 {
     enum wake wake = wake_locked(ctx);
 
+    if (wake == WAKE_NOBODY) {
+        pthread_mutex_unlock(&ctx->lock);
+        return;
+    }
+    atomic_fetch_add_explicit(&ctx->leaving, 1, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
     wake_now(ctx, wake);
-    return wake;
+    if (returns)
+        note_return(ctx);
+    atomic_fetch_sub_explicit(&ctx->leaving, 1, memory_order_release); /* halay_cycle_stop: the last touch */
 }
 
 void halay_cycle_wake(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    wake_unlock(ctx);
+    wake_unlock(ctx, 0);
 }
 
 /* ---- the role ---- */
@@ -349,7 +365,7 @@ void halay_cycle_pay(struct halay_context *ctx)
         return;
     pthread_mutex_lock(&ctx->lock);
     if (was_wrong_locked(ctx))
-        wake_unlock(ctx);
+        wake_unlock(ctx, 0);
     else
         pthread_mutex_unlock(&ctx->lock);
 }
@@ -378,13 +394,6 @@ static int note_call_locked(struct halay_context *ctx, int is_wait)
     return is_at_once || !was_wrong_locked(ctx);
 }
 
-/* A call that has told or woken somebody returns. After an idle time that takes longer than what is at once, and it is not the
- * program's time. */
-static void note_return(struct halay_context *ctx)
-{
-    atomic_store_explicit(&ctx->called_us, halay_now_us(), memory_order_relaxed);
-}
-
 /* ---- submitting ---- */
 
 /* Does the thread sleep, and has nobody called it yet? */
@@ -399,19 +408,18 @@ static void tell_unlock(struct halay_context *ctx)
     int64_t called_us = atomic_load_explicit(&ctx->called_us, memory_order_relaxed);
 
     if (!ctx->control || !may_take_locked(ctx) || (!thread_sleeps_locked(ctx) && called_us - ctx->now_us < TELL_US)) {
-        if (wake_unlock(ctx) != WAKE_NOBODY)
-            note_return(ctx);
+        wake_unlock(ctx, 1);
         return;
     }
     take_role_unlock(ctx, HALAY_DRIVER_WAITER);
     halay_engine_tell(ctx); /* no callbacks: who submits may hold the program's locks */
     pthread_mutex_lock(&ctx->lock);
     give_role_locked(ctx);
+    note_return(ctx);
     if (pass_on_locked(ctx))
-        wake_unlock(ctx);
+        wake_unlock(ctx, 1);
     else
         pthread_mutex_unlock(&ctx->lock);
-    note_return(ctx);
 }
 
 void halay_cycle_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, enum halay_attendance attendance)
@@ -465,13 +473,13 @@ int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *ar
         return is_done;
     }
     ctx->has_left_some = 1;
+    note_return(ctx);
     if (is_done && ctx->waits_followed >= AT_ONCE_TIMES && !ctx->listens) {
         owe_locked(ctx);
         pthread_mutex_unlock(&ctx->lock);
     } else {
-        wake_unlock(ctx);
+        wake_unlock(ctx, 1);
     }
-    note_return(ctx);
     return is_done;
 }
 
@@ -553,6 +561,8 @@ void halay_cycle_stop(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
     atomic_store_explicit(&ctx->is_stopping, 1, memory_order_relaxed);
-    wake_unlock(ctx);
+    wake_unlock(ctx, 0);
     pthread_join(ctx->thread, NULL);
+    while (atomic_load_explicit(&ctx->leaving, memory_order_acquire)) /* no longer than a wake takes */
+        sched_yield();
 }

@@ -191,6 +191,9 @@ struct halay_context {
     _Atomic int waiters; /* threads in halay_wait that don't drive; written under lock, the driver reads it to hand over
                             (relaxed: whoever becomes a waiter leaves news) */
     _Atomic int is_stopping; /* the thread is to end; written under lock, the driver reads it (relaxed) */
+    /* Threads that have unlocked and wake somebody: the context stays until they are through. Added to under lock (relaxed);
+     * subtracted with release, for the acquire in halay_cycle_stop. */
+    _Atomic int leaving;
     pthread_cond_t thread_wakes; /* the background thread: the role is free and there is work, or it is to end */
     pthread_cond_t waiter_wakes; /* waiters: something ended, or the role is free */
     pthread_cond_t idle;         /* a driver without a control transport */

@@ -22,7 +22,7 @@
  * writes them. Strings and structs passed in are copied. Completion happens exactly once for each submission.
  *
  * Errors. See halay_types.h. Threads: every function may be called from any thread, except that halay_fini must be the
- * last call on a context; callbacks run on the thread that drives the engine (the background thread or one in halay_wait),
+ * last call on a context (a submission whose callback has been called counts as returned); callbacks run on the thread that drives the engine (the background thread or one in halay_wait),
  * with no lock held; they may submit, and must neither wait nor call halay_fini. A process may have several contexts.
  *
  * Fork. A child of fork has no context: calls on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_fini and

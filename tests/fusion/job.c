@@ -260,6 +260,43 @@ static void run_unlike(void)
         start_unlike(rank, &cases[i]);
 }
 
+/* A thread submits something that calls back: what it calls may lead to halay_fini before the submission has returned. */
+struct last {
+    struct halay_context *ctx;
+    float x;
+    _Atomic int has_ended;
+};
+
+static void end_last(void *arg, enum halay_status status, const char *text)
+{
+    CHECK(status == HALAY_OK, "%s", text);
+    ((struct last *)arg)->has_ended = 1;
+}
+
+static void *submit_last(void *arg)
+{
+    struct last *last = arg;
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "last", .dimensions = 1, .shape = { 1 }, .out = &last->x, .op = HALAY_SUM
+    };
+
+    if (!CHECK(halay_submit_named(last->ctx, &info, end_last, last, NULL) == HALAY_OK))
+        last->has_ended = 1;
+    return NULL;
+}
+
+static void leave_at_last(struct halay_context *ctx)
+{
+    struct last last = { .ctx = ctx };
+    pthread_t thread;
+
+    REQUIRE(!pthread_create(&thread, NULL, submit_last, &last));
+    while (!last.has_ended)
+        poll(NULL, 0, 1);
+    halay_fini(ctx);
+    pthread_join(thread, NULL);
+}
+
 static void run_again(uint64_t seed)
 {
     for (int i = 0; i < 3; i++) {
@@ -267,7 +304,7 @@ static void run_again(uint64_t seed)
         if (!CHECK(join(&ctx) == HALAY_OK, "round %d", i))
             return;
         CHECK(schedule_run(ctx, seed + (uint64_t)i, 2, 1) == 0);
-        halay_fini(ctx);
+        leave_at_last(ctx);
     }
 }
 
