@@ -11,6 +11,7 @@
 #include "launcher/front.h"
 #include "launcher/options.h"
 #include "launcher/say.h"
+#include "launcher/settings.h"
 #include "launcher/start.h"
 #include <ctype.h>
 #include <errno.h>
@@ -192,6 +193,8 @@ static int run(struct halay_log *log, const struct options *options)
     struct binding_map map = { 0 };
     struct job_setting setting = { .options = options, .map = &map, .log = log };
 
+    if (options->dry_run && options->verbose)
+        settings_print(options, stdout);
     int code = set_environment(log, options, &config);
     if (!code)
         code = start_check_program(options->command[0]);

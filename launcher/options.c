@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halayrun's command line. Options come before the program; the first word that is none begins the command. An option's
- * value follows it or stands behind '='. Most options only name a variable of base/config.c and check their value with its
- * row, so that a flag and its variable cannot differ in what they accept.
+ * halayrun's command line and its file of settings. Options come before the program; the first word that is none begins the
+ * command. An option's value follows it or stands behind '='. Most options only name a variable of base/config.c and check
+ * their value with its row, so that a flag and its variable cannot differ in what they accept.
+ *
+ * The command line beats the environment, which beats the file, wherever on the line the file is named: the file is read
+ * when the line has been. What was given is kept with its place, for complaints and for --dry-run --verbose.
  */
-#include "launcher/options.h"
+#include "launcher/options_impl.h"
 #include "base/config.h"
 #include "launcher/say.h"
 #include <stdint.h>
@@ -12,30 +15,8 @@
 #include <string.h>
 
 enum {
-    EXIT_USAGE = 2,
     RANKS_MAX = 65536,
     GRACE_MAX = 24 * 60 * 60,
-};
-
-enum kind {
-    SETS,     /* a variable */
-    SETS_MB,  /* a variable, in MiB */
-    SETS_OFF, /* a variable to 0, without a value */
-    RANKS, /* an int of struct options */
-    EXPORT,
-    BINDING,
-    SECONDS, /* an int of struct options, in milliseconds */
-    FOLDER,
-    FLAG, /* an int of struct options to 1, without a value */
-};
-
-struct option {
-    const char *name;
-    const char *value; /* what help calls it; NULL: takes none */
-    enum kind kind;
-    const char *variable;
-    size_t member; /* offset of the int */
-    const char *help;
 };
 
 #define OF(kind, member) kind, NULL, offsetof(struct options, member)
@@ -46,12 +27,12 @@ static const struct option table[] = {
     { "-n", "N", OF(RANKS, ranks), NULL },
     { "--np", "N", OF(RANKS, ranks), NULL },
     { "-x", "NAME[=VALUE]", EXPORT, NULL, 0, "set a variable for the ranks; without =VALUE, say that it must be there" },
-    { "--bind", "WHAT", BINDING, NULL, 0, "auto: ranks on cores of their own if there are enough (default); cores; none" },
+    { "--bind", "WHAT", OF(BINDING, binding), "auto: ranks on cores of their own if there are enough (default); cores; none" },
     { "--grace", "SECONDS", OF(SECONDS, grace_ms), "between SIGTERM and SIGKILL after a rank has failed (default 5)" },
     { "--stop-grace", "SECONDS", OF(SECONDS, stop_grace_ms), "the same after halayrun was told to stop (default 30)" },
     { "--no-prefix", NULL, FLAG_OF(no_prefix), "pass the ranks' lines on as they are, without [rank]" },
     { "--timestamp", NULL, FLAG_OF(timestamp), "begin each line with the time" },
-    { "--output-filename", "DIR", FOLDER, NULL, 0, "also write DIR/rank.N/stdout and DIR/rank.N/stderr" },
+    { "--output-filename", "DIR", OF(TEXT, output_folder), "also write DIR/rank.N/stdout and DIR/rank.N/stderr" },
     { "--transport", "NAME", SETS, "HALAY_TRANSPORT", 0, "auto, shm, mpi, ucx" },
     { "--fusion-threshold", "SIZE", SETS, "HALAY_FUSION_THRESHOLD", 0, "largest fused bucket, like 64M; 0: no fusion" },
     { "--fusion-threshold-mb", "N", SETS_MB, "HALAY_FUSION_THRESHOLD", 0, "the same in MiB" },
@@ -87,15 +68,29 @@ static const struct option table[] = {
     { "--spin-us", "N", SETS, "HALAY_SPIN_US", 0, "microseconds that a wait spins; -1: by the cores there are" },
     { "--ucx-endpoints", "N", SETS, "HALAY_UCX_ENDPOINTS", 0, "connections of UCX to each peer" },
     { "--module-path", "DIR", SETS, "HALAY_MODULE_PATH", 0, "where transport modules are looked for first" },
+    { "--config-file", "FILE", OF(TEXT, config_file), "settings in YAML, for what neither is given here nor in the environment" },
     { "--dry-run", NULL, FLAG_OF(dry_run), "print what would be started, and start nothing" },
     { "--check-build", NULL, FLAG_OF(check_build), "print what is built in" },
-    { "--verbose", NULL, FLAG_OF(verbose), "say which rank runs where" },
+    { "--verbose", NULL, FLAG_OF(verbose), "say which rank runs where; with --dry-run, where each setting comes from" },
     { "--version", NULL, FLAG_OF(version), "print the version" },
     { "--help", NULL, FLAG_OF(help), "print this (also -h)" },
     { "-h", NULL, FLAG_OF(help), NULL },
 };
 
 enum { OPTIONS = sizeof table / sizeof *table };
+
+const struct option *options_row(size_t index)
+{
+    return index < OPTIONS ? &table[index] : NULL;
+}
+
+const struct option *options_find(const char *name, size_t length)
+{
+    for (const struct option *o = table; o < table + OPTIONS; o++)
+        if (strlen(o->name) == length && !strncmp(o->name, name, length))
+            return o;
+    return NULL;
+}
 
 const char *options_flag_of(const char *variable)
 {
@@ -137,21 +132,21 @@ static int add_assignment(struct options *options, const char *name, size_t name
     return 0;
 }
 
-static int set_variable(struct options *options, const struct option *o, const char *value)
+static int set_variable(struct options *options, const struct option *o, const char *who, const char *value)
 {
     char why[256], bytes[64];
     size_t megabytes;
 
     if (o->kind == SETS_MB) {
         if (halay_parse_size(value, &megabytes) != HALAY_OK || value[strspn(value, "0123456789")] || megabytes > SIZE_MAX >> 20) {
-            say("option %s: '%s' is no whole number of MiB", o->name, value);
+            say("%s: '%s' is no whole number of MiB", who, value);
             return EXIT_USAGE;
         }
         snprintf(bytes, sizeof bytes, "%zu", megabytes << 20);
         value = bytes;
     }
     if (halay_config_check(o->variable, value, why, sizeof why) != HALAY_OK) {
-        say("option %s: '%s' %s", o->name, value, why);
+        say("%s: '%s' %s", who, value, why);
         return EXIT_USAGE;
     }
     return add_assignment(options, o->variable, strlen(o->variable), value, o->name);
@@ -167,54 +162,54 @@ static int is_launchers(const char *name)
     return 0;
 }
 
-static int export_variable(struct options *options, const char *text)
+static int export_variable(struct options *options, const char *who, const char *text)
 {
     size_t length = strcspn(text, "=");
     char name[256];
 
     if (length == 0 || length >= sizeof name) {
-        say("option -x: '%s' is no variable; write -x NAME or -x NAME=VALUE", text);
+        say("%s: '%s' is no variable; write NAME or NAME=VALUE", who, text);
         return EXIT_USAGE;
     }
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     if (is_launchers(name)) {
-        say("option -x: %s differs from rank to rank and is set by halayrun", name);
+        say("%s: %s differs from rank to rank and is set by halayrun", who, name);
         return EXIT_USAGE;
     }
     if (text[length] == '=')
         return add_assignment(options, name, length, text + length + 1, "-x");
     if (!halay_environment_get(name)) {
-        say("option -x: %s is not in the environment; write -x %s=VALUE", name, name);
+        say("%s: %s is not in the environment; write %s=VALUE", who, name, name);
         return EXIT_USAGE;
     }
     return 0; /* the ranks inherit it */
 }
 
-static int parse_ranks(const char *name, const char *value, int *ranks)
+static int parse_ranks(const char *who, const char *value, int *ranks)
 {
     long number;
 
     if (halay_parse_long(value, 1, RANKS_MAX, &number) != HALAY_OK) {
-        say("option %s: '%s' is no number of ranks from 1 to %d", name, value, RANKS_MAX);
+        say("%s: '%s' is no number of ranks from 1 to %d", who, value, RANKS_MAX);
         return EXIT_USAGE;
     }
     *ranks = (int)number;
     return 0;
 }
 
-static int parse_seconds(const char *name, const char *value, int *ms)
+static int parse_seconds(const char *who, const char *value, int *ms)
 {
     double seconds;
 
     if (halay_parse_double(value, 0, GRACE_MAX, &seconds) != HALAY_OK) {
-        say("option %s: '%s' is no number of seconds from 0 to %d", name, value, GRACE_MAX);
+        say("%s: '%s' is no number of seconds from 0 to %d", who, value, GRACE_MAX);
         return EXIT_USAGE;
     }
     *ms = (int)(seconds * 1000 + 0.5);
     return 0;
 }
 
-static int parse_binding(const char *name, const char *value, enum binding *binding)
+static int parse_binding(const char *who, const char *value, enum binding *binding)
 {
     static const char *const words[] = { "auto", "cores", "none" };
 
@@ -223,49 +218,63 @@ static int parse_binding(const char *name, const char *value, enum binding *bind
             *binding = (enum binding)i;
             return 0;
         }
-    say("option %s: '%s' is none of auto, cores, none", name, value);
+    say("%s: '%s' is none of auto, cores, none", who, value);
     return EXIT_USAGE;
 }
 
-static int apply(struct options *options, const struct option *o, const char *value)
+static int parse_text(const char *who, const char *value, const char **text)
 {
-    int *member = (int *)(void *)((char *)options + o->member);
+    if (!*value) {
+        say("%s: an empty name", who);
+        return EXIT_USAGE;
+    }
+    *text = value;
+    return 0;
+}
+
+int options_apply(struct options *options, const struct option *o, const char *who, const char *value)
+{
+    void *member = (char *)options + o->member;
 
     switch (o->kind) {
     case SETS:
     case SETS_MB:
-        return set_variable(options, o, value);
+        return set_variable(options, o, who, value);
     case SETS_OFF:
-        return set_variable(options, o, "0");
+        return set_variable(options, o, who, "0");
     case RANKS:
-        return parse_ranks(o->name, value, member);
+        return parse_ranks(who, value, member);
     case EXPORT:
-        return export_variable(options, value);
+        return export_variable(options, who, value);
     case BINDING:
-        return parse_binding(o->name, value, &options->binding);
+        return parse_binding(who, value, member);
     case SECONDS:
-        return parse_seconds(o->name, value, member);
-    case FOLDER:
-        if (!*value) {
-            say("option %s: the folder's name is empty", o->name);
-            return EXIT_USAGE;
-        }
-        options->output_folder = value;
-        return 0;
+        return parse_seconds(who, value, member);
+    case TEXT:
+        return parse_text(who, value, member);
     case FLAG:
-        *member = 1;
+        *(int *)member = 1;
         return 0;
     }
     return EXIT_USAGE;
 }
 
-static const struct option *find(const char *name, size_t length)
+struct given *options_add_given(struct options *options, const struct option *o, const char *value, int line)
 {
-    for (const struct option *o = table; o < table + OPTIONS; o++)
-        if (strlen(o->name) == length && !strncmp(o->name, name, length))
-            return o;
-    return NULL;
+    struct given *grown = realloc(options->given, (options->given_count + 1) * sizeof *grown);
+
+    if (grown)
+        options->given = grown;
+    char *copy = grown ? strdup(value ? value : "") : NULL;
+    if (!copy) {
+        say_no_memory();
+        return NULL;
+    }
+    grown[options->given_count] = (struct given){ .option = o->name, .value = copy, .line = line };
+    return &grown[options->given_count++];
 }
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
 
 static int complain_unknown(const char *name)
 {
@@ -303,8 +312,9 @@ static int parse_one(struct options *options, char ***next)
 {
     char *word = *(*next)++, *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
-    const struct option *o = find(word, length);
+    const struct option *o = options_find(word, length);
     const char *value = equals ? equals + 1 : NULL;
+    char who[64];
 
     if (!o) {
         if (equals)
@@ -319,7 +329,11 @@ static int parse_one(struct options *options, char ***next)
         say("option %s wants a value: %s %s", o->name, o->name, o->value);
         return EXIT_USAGE;
     }
-    return apply(options, o, value);
+    struct given *given = options_add_given(options, o, value, 0);
+    if (!given)
+        return 1;
+    snprintf(who, sizeof who, "option %s", o->name);
+    return options_apply(options, o, who, given->value);
 }
 
 int options_parse(int argc, char **argv, struct options *options)
@@ -337,6 +351,9 @@ int options_parse(int argc, char **argv, struct options *options)
     options->command = next;
     if (options->help || options->version || options->check_build)
         return 0;
+    int code = options_apply_file(options);
+    if (code)
+        return code;
     if (!options->ranks) {
         say("how many ranks? give -np N");
         options_print_help(stderr);
@@ -353,6 +370,9 @@ void options_fini(struct options *options)
 {
     for (size_t i = 0; i < options->assignment_count; i++)
         free(options->assignments[i].name);
+    for (size_t i = 0; i < options->given_count; i++)
+        free(options->given[i].value);
     free(options->assignments);
+    free(options->given);
     *options = (struct options){ 0 };
 }

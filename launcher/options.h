@@ -17,6 +17,14 @@ struct assignment {
     const char *from;  /* the option that said so; static */
 };
 
+/* An option as it was given. */
+struct given {
+    const char *option;    /* its name; static */
+    char *value;           /* owned; "" if it takes none */
+    int line;              /* of --config-file; 0: on the command line */
+    const char *beaten_by; /* static: "the command line", "the environment" if that goes over it; NULL: it counts */
+};
+
 struct options {
     int ranks;
     enum binding binding;
@@ -24,13 +32,16 @@ struct options {
     int stop_grace_ms;      /* after SIGINT, SIGTERM, SIGHUP, SIGQUIT */
     int no_prefix, timestamp, verbose;
     int dry_run, check_build, version, help; /* say something and end */
-    const char *output_folder;               /* borrowed from argv; NULL if not asked for */
+    const char *output_folder;               /* borrowed from given; NULL if not asked for */
+    const char *config_file;                 /* likewise */
+    struct given *given;                     /* owned; the command line's first, in order, then the file's */
+    size_t given_count;
     struct assignment *assignments;          /* owned; in the order in which they are to be set: -x first, flags last */
     size_t assignment_count;
     char **command; /* borrowed: the rest of argv, NULL at the end */
 };
 
-/* Parse argv into *options (zeroed or not). 0, or the exit code of a complaint that has been written to standard error. */
+/* Parse argv, and the file that --config-file names, into *options (zeroed or not). 0, or the exit code of a complaint that has been written to standard error. */
 int options_parse(int argc, char **argv, struct options *options);
 void options_fini(struct options *options);
 

@@ -37,7 +37,7 @@ ucs/*       collectives/transport/ucx*
 hwloc*      base/topology*
 sodium*     base/*
 jansson.h   tft/* perf/*
-yaml.h      tft/*
+yaml.h      tft/* launcher/settings_file*
 zlib.h      tft/*
 dnnl*       tft/gemm*
 oneapi/*    tft/gemm*

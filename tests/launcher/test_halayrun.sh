@@ -160,6 +160,69 @@ check "dry run, to the letter" cmp "$dir/out" "$dir/want"
 sh "$dir/out"
 check "and it runs" test $? = 7
 
+# --- a file of settings ----------------------------------------------------------------------------------------------
+cat >"$dir/job.yaml" <<'END'
+np: 1
+grace: 2.50
+verbose: false
+x: [A=1, "B=two words", C=3]
+params:
+  fusion_threshold_mb: 32
+autotune:
+  enabled: true
+stall_check:
+  enabled: true
+  warning-time-seconds: 7
+timeline:
+logging:
+  level: info
+END
+C=5 HOROVOD_LOG_LEVEL=debug run 0 --bind none -x B=x --stall-check-time 9 --dry-run --verbose --config-file "$dir/job.yaml" true
+sed "s|$dir/||" "$dir/out" >"$dir/said"
+cat >"$dir/want" <<'END'
+# settings, each with its place; all others have their defaults
+#   --bind none  (command line)
+#   -x B=x  (command line)
+#   --stall-check-time 9  (command line)
+#   --dry-run  (command line)
+#   --verbose  (command line)
+#   --config-file job.yaml  (command line)
+#   HOROVOD_LOG_LEVEL=debug  (environment)
+#   --np 1  ('job.yaml', line 1)
+#   --grace 2.50  ('job.yaml', line 2)
+#   -x A=1  ('job.yaml', line 4)
+#   -x B=two words  ('job.yaml', line 4; not used, the command line goes over it)
+#   -x C=3  ('job.yaml', line 4; not used, the environment goes over it)
+#   --fusion-threshold-mb 32  ('job.yaml', line 6)
+#   --autotune on  ('job.yaml', line 8)
+#   --stall-check-time 7  ('job.yaml', line 11; not used, the command line goes over it)
+#   --log-level info  ('job.yaml', line 14; not used, the environment goes over it)
+# 1 rank on this machine, each in a process group of its own
+# not bound to cores: --bind none
+# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD
+env HALAY_RANK=0 HALAY_SIZE=1 HALAY_LOCAL_RANK=0 HALAY_LOCAL_SIZE=1 B=x A=1 HALAY_STALL_CHECK_TIME=9 HALAY_FUSION_THRESHOLD=33554432 HALAY_AUTOTUNE=on true
+END
+check "what counts and where it comes from" diff "$dir/said" "$dir/want"
+run 0 --config-file "$dir/job.yaml" -np 2 sh -c 'echo $A,$HALAY_FUSION_THRESHOLD'
+check "the line goes over the file, wherever it names it" test "$(grep -c '1,33554432' "$dir/out")" = 2
+bad_file() { # bad_file TEXT COMPLAINT
+    printf '%b\n' "$1" >"$dir/bad.yaml"
+    run 2 -np 1 --config-file "$dir/bad.yaml" true
+    check "file '$1'" err_has "halayrun: '$dir/bad.yaml', $2"
+}
+bad_file 'np: 1\ngracee: 3' "line 2: unknown key 'gracee'; did you mean 'grace'?"
+bad_file 'stal_check: {enabled: 1}' "line 1: unknown section 'stal-check'; did you mean 'stall-check'?"
+bad_file 'autotune:\n  enabld: 1' "line 2: unknown key 'enabld'; did you mean 'enabled'?"
+bad_file 'grace: x' "line 1: grace: 'x' is no number of seconds from 0 to 86400"
+bad_file 'help: true' "line 1: help belongs on the command line"
+bad_file 'np: [1, 2]' "line 1: np takes one value, no list"
+bad_file 'np: 1\nnp: 2' "line 2: key 'np' is given twice"
+bad_file 'np: &a 1\ngrace: *a' "line 2: anchors and aliases are not read"
+bad_file 'verbose: 3' "line 1: verbose: '3' is neither true nor false"
+bad_file 'grace: [' 'line 2, column 1: not YAML'
+run 2 --config-file "$dir/nothing" -np 1 true
+check "no file of settings" err_has "cannot open '$dir/nothing'"
+
 # --- binding ---------------------------------------------------------------------------------------------------------
 cores=$(nproc)
 run 0 -np $((cores + 1)) --verbose true
