@@ -6,11 +6,8 @@
 #include "tft/backtest.h"
 #include "tft/commands.h"
 #include "tft/forecast_file.h"
-#include "tft/htd.h"
 #include "tft/interrupt.h"
-#include "tft/options.h"
 #include "tft/run_options.h"
-#include "tft/paths.h"
 #include "tft/score_table.h"
 #include "tft/scoring.h"
 #include <string.h>
@@ -41,52 +38,22 @@ static const char help[] =
     "Keys of the configuration as for train. Defaults in the second column:\n"
     "\n";
 
-static void print_keys(void)
-{
-    tft_run_config_help(stdout);
-}
-
-/* Scores are printed and written by rank 0. */
-static enum halay_status say(struct halay_log *log, const struct tft_run_config *config, const char *json,
-                             const json_t *result)
-{
-    enum halay_status status = HALAY_OK;
-
-    if (!json || strcmp(json, "-"))
-        tft_score_table_print(result, &config->quantiles);
-    if (json)
-        status = tft_output_json(log, "", json, result);
-    if (!status && fflush(stdout)) {
-        halay_error(log, "cannot write to standard output");
-        status = HALAY_ERR_SYSTEM;
-    }
-    return status;
-}
-
 static enum halay_status backtest(struct halay_log *log, const struct tft_run_config *config, const char *data_path,
                                   const char *json, const struct tft_backtest_options *options)
 {
-    struct halay_context *ctx = NULL;
-    struct tft_data data = { 0 };
+    struct tft_job job = { 0 };
     json_t *result = NULL;
-    enum halay_status status = tft_run_config_export(log, config);
+    enum halay_status status = tft_job_init(log, config, data_path, &job);
 
     if (!status)
-        status = tft_htd_open(log, data_path, &data);
-    if (!status)
-        status = halay_init(NULL, &ctx);
-    if (!status) {
-        if (halay_size(ctx) > 1)
-            log->rank = halay_rank(ctx);
-        status = tft_backtest(log, ctx, config, &data, options, &result);
-        if (status == HALAY_ERR_CANCELED && halay_rank(ctx) == 0)
-            halay_error(log, "interrupted by a signal; '--resume' goes on");
-        if (!status && halay_rank(ctx) == 0)
-            status = say(log, config, json, result);
-    }
+        status = tft_backtest(log, job.ctx, config, &job.data, options, &result);
+    int says = job.ctx && halay_rank(job.ctx) == 0;
+    if (status == HALAY_ERR_CANCELED && says)
+        halay_error(log, "interrupted by a signal; '--resume' goes on");
+    if (!status && says)
+        status = tft_scores_say(log, &config->quantiles, json, result);
     json_decref(result);
-    halay_fini(ctx);
-    tft_data_fini(&data);
+    tft_job_fini(&job);
     return status;
 }
 
@@ -94,7 +61,6 @@ int tft_cmd_backtest(struct halay_log *log, int argc, char **argv)
 {
     const char *data = NULL, *split = "test", *stride = NULL, *refit = NULL, *format = NULL, *json = NULL, *file = NULL;
     struct tft_backtest_options how = { 0 };
-    struct tft_run_options given = { 0 };
     struct tft_selection windows;
     struct tft_run_config config;
     long every = 0;
@@ -104,20 +70,11 @@ int tft_cmd_backtest(struct halay_log *log, int argc, char **argv)
                                        { "resume", 0, NULL, &how.resume }, { "forecasts", 0, &how.forecasts, NULL },
                                        { "format", 0, &format, NULL },     { "json", 0, &json, NULL },
                                        { "config", 0, &file, NULL },       { NULL, 0, NULL, NULL } };
-    const struct tft_options options = { .log = log,
-                                         .command = "halay-tft backtest",
-                                         .help = help,
-                                         .list = list,
-                                         .other = tft_run_options_keep,
-                                         .arg = &given,
-                                         .more_help = print_keys };
-    int status = tft_options_parse(&options, argc, argv, NULL);
+    struct tft_options options = { .log = log, .command = "halay-tft backtest", .help = help, .list = list };
+    int status = tft_run_options_parse(&options, &file, argc, argv, &config);
 
     if (status >= 0)
         return status;
-    enum halay_status resolved = tft_run_options_resolve(log, file, &given, &config);
-    if (resolved)
-        return tft_exit_status(resolved);
     if (!data)
         return tft_options_missing(&options, "--data");
     if (!how.folder)

@@ -5,11 +5,8 @@
  */
 #include "tft/commands.h"
 #include "tft/options.h"
-#include "tft/paths.h"
 #include "tft/score_table.h"
 #include "tft/scoring.h"
-#include <stdio.h>
-#include <string.h>
 
 static const char help[] =
     "usage: halay-tft evaluate --checkpoint RUN --data DATA.htd [--split test] [--stride N] [--json FILE]\n"
@@ -34,16 +31,8 @@ static enum halay_status evaluate(struct halay_log *log, const char *checkpoint,
     if (!status)
         status =
             tft_scoring_evaluate(&s, windows->split, windows->stride ? windows->stride : s.data.schema.stride, &result);
-    if (!status && s.rank == 0) {
-        if (!json || strcmp(json, "-"))
-            tft_score_table_print(result, &s.checkpoint.config.quantiles);
-        if (json)
-            status = tft_output_json(log, "", json, result);
-        if (!status && fflush(stdout)) {
-            halay_error(log, "cannot write to standard output");
-            status = HALAY_ERR_SYSTEM;
-        }
-    }
+    if (!status && s.rank == 0)
+        status = tft_scores_say(log, &s.checkpoint.config.quantiles, json, result);
     json_decref(result);
     tft_scoring_fini(&s);
     return status;

@@ -3,10 +3,7 @@
  * halay-tft train: the configuration from its three sources, then the training. Ends the program's part in the job
  * whatever happens, so that other ranks hear of a failure.
  */
-#include "halay.h"
 #include "tft/commands.h"
-#include "tft/htd.h"
-#include "tft/options.h"
 #include "tft/paths.h"
 #include "tft/run_options.h"
 #include "tft/train.h"
@@ -36,56 +33,32 @@ static const char help[] =
     "over the file. Defaults in the second column:\n"
     "\n";
 
-static void print_keys(void)
-{
-    tft_run_config_help(stdout);
-}
-
 static enum halay_status train(struct halay_log *log, const struct tft_run_config *config, const char *data_path,
                                const struct tft_train_options *options)
 {
-    struct halay_context *ctx = NULL;
-    struct tft_data data = { 0 };
-    enum halay_status status = tft_run_config_export(log, config);
+    struct tft_job job = { 0 };
+    enum halay_status status = tft_job_init(log, config, data_path, &job);
 
     if (!status)
-        status = tft_htd_open(log, data_path, &data);
-    if (!status)
-        status = halay_init(NULL, &ctx);
-    if (!status) {
-        if (halay_size(ctx) > 1)
-            log->rank = halay_rank(ctx);
-        status = tft_train(log, ctx, config, &data, options);
-    }
-    halay_fini(ctx);
-    tft_data_fini(&data);
+        status = tft_train(log, job.ctx, config, &job.data, options);
+    tft_job_fini(&job);
     return status;
 }
 
 int tft_cmd_train(struct halay_log *log, int argc, char **argv)
 {
     const char *data = NULL, *out = NULL, *file = NULL, *checkpoints = NULL;
-    struct tft_run_options given = { 0 };
     struct tft_run_config config;
     int resume = 0, finds_rate = 0;
     const struct tft_option list[] = { { "data", 0, &data, NULL },     { "out", 'o', &out, NULL },
                                        { "config", 0, &file, NULL },   { "checkpoint-dir", 0, &checkpoints, NULL },
                                        { "resume", 0, NULL, &resume }, { "find-learning-rate", 0, NULL, &finds_rate },
                                        { NULL, 0, NULL, NULL } };
-    const struct tft_options options = { .log = log,
-                                         .command = "halay-tft train",
-                                         .help = help,
-                                         .list = list,
-                                         .other = tft_run_options_keep,
-                                         .arg = &given,
-                                         .more_help = print_keys };
-    int status = tft_options_parse(&options, argc, argv, NULL);
+    struct tft_options options = { .log = log, .command = "halay-tft train", .help = help, .list = list };
+    int status = tft_run_options_parse(&options, &file, argc, argv, &config);
 
     if (status >= 0)
         return status;
-    enum halay_status resolved = tft_run_options_resolve(log, file, &given, &config);
-    if (resolved)
-        return tft_exit_status(resolved);
     if (!data)
         return tft_options_missing(&options, "--data");
     if (!out && !finds_rate)

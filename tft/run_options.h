@@ -1,23 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keys of a run's configuration on a command line: kept while it is parsed, taken after the file and the environment.
+ * What the commands that train share: the keys of a run's configuration on their command lines, and the job: prepared data on
+ * the ranks that run together.
  */
 #ifndef HALAY_TFT_RUN_OPTIONS_H
 #define HALAY_TFT_RUN_OPTIONS_H
 
+#include "halay.h"
+#include "tft/data.h"
+#include "tft/options.h"
 #include "tft/run_config.h"
 
+/*
+ * Parse a command line of options and keys of the configuration; these are kept meanwhile, and taken after the file and the
+ * environment. options: log, command, help and list are set, the rest is filled in. file: where the list puts the name of the
+ * configuration's file; NULL there: none. Returns a status to exit with, or -1 to go on with *config, checked as a whole.
+ */
+int tft_run_options_parse(struct tft_options *options, const char *const *file, int argc, char **argv,
+                          struct tft_run_config *config);
+
 /* Zero-initialise. */
-struct tft_run_options {
-    size_t count;
-    const char *values[128]; /* borrowed */
-    char names[128][64];
+struct tft_job {
+    struct halay_context *ctx; /* owned */
+    struct tft_data data;      /* owned */
 };
 
-/* A struct tft_options' other; arg is a struct tft_run_options. */
-enum halay_status tft_run_options_keep(void *arg, const char *name, const char *value);
-/* Defaults, the file (NULL: none), the environment, the options; checked as a whole. */
-enum halay_status tft_run_options_resolve(struct halay_log *log, const char *path, const struct tft_run_options *given,
-                                          struct tft_run_config *config);
+/* Open the data, then join the other ranks; log gets this one's number. fini is called whatever happens, so that they hear of
+ * a failure. */
+enum halay_status tft_job_init(struct halay_log *log, const struct tft_run_config *config, const char *data_path,
+                               struct tft_job *job);
+void tft_job_fini(struct tft_job *job);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A table of scores for people.
+ * Scores: a table for people, an object for programs.
  */
 #include "tft/score_table.h"
+#include "tft/paths.h"
 #include "tft/scores.h"
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static void print_scores(const json_t *r, const char *median)
                                    !strcmp(key, "crossing")) printf("%-28s %8.4g\n", key, json_number_value(value));
 }
 
-void tft_score_table_print(const json_t *r, const struct tft_list *quantiles)
+static void print_table(const json_t *r, const struct tft_list *quantiles)
 {
     char median[32];
     const json_t *targets = json_object_get(r, "targets");
@@ -77,4 +78,20 @@ void tft_score_table_print(const json_t *r, const struct tft_list *quantiles)
         printf("\n%s\n", name);
         print_scores(scores, median);
     }
+}
+
+enum halay_status tft_scores_say(struct halay_log *log, const struct tft_list *quantiles, const char *json,
+                                 const json_t *result)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (!json || strcmp(json, "-"))
+        print_table(result, quantiles);
+    if (json)
+        status = tft_output_json(log, "", json, result);
+    if (!status && fflush(stdout)) {
+        halay_error(log, "cannot write to standard output");
+        status = HALAY_ERR_SYSTEM;
+    }
+    return status;
 }

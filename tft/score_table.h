@@ -9,7 +9,8 @@
 #include "tft/run_config.h"
 #include <jansson.h>
 
-/* To standard output. */
-void tft_score_table_print(const json_t *result, const struct tft_list *quantiles);
+/* To standard output, and to the JSON file if there is one (NULL: none; "-": that is standard output, without a table). */
+enum halay_status tft_scores_say(struct halay_log *log, const struct tft_list *quantiles, const char *json,
+                                 const json_t *result);
 
 #endif
