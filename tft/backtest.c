@@ -144,13 +144,22 @@ static enum halay_status check_interrupt(struct backtest *b)
     return !status && seen ? HALAY_ERR_CANCELED : status;
 }
 
+struct fit_name {
+    char text[32];
+};
+
+static struct fit_name name_of_fit(size_t fit)
+{
+    struct fit_name name;
+
+    snprintf(name.text, sizeof name.text, "fit-%04zu", fit + 1);
+    return name;
+}
+
 /* folder/fit-0001, owned by the caller; NULL: no memory (logged). */
 static char *fit_folder(const struct backtest *b, size_t fit)
 {
-    char name[32];
-
-    snprintf(name, sizeof name, "fit-%04zu", fit + 1);
-    return tft_path_join(b->log, b->options->folder, name);
+    return tft_path_join(b->log, b->options->folder, name_of_fit(fit).text);
 }
 
 static enum halay_status train_fit(struct backtest *b, size_t fit, const char *folder)
@@ -195,14 +204,14 @@ static json_t *fit_q_risk(const struct backtest *b, const struct tft_sums *befor
 static enum halay_status describe_fit(struct backtest *b, size_t fit, long long step, size_t windows,
                                       const struct tft_sums *before)
 {
-    char first[32], last[32], name[32];
+    char first[32], last[32];
     size_t from = fit * b->per_fit;
 
-    snprintf(name, sizeof name, "fit-%04zu", fit + 1);
     tft_schema_print_time(&b->before, moment(b, from * b->stride), first, sizeof first);
     tft_schema_print_time(&b->before, moment(b, (from + origins_of(b, fit) - 1) * b->stride), last, sizeof last);
-    json_t *object = json_pack("{ss ss ss sI sI so}", "run", name, "first", first, "last", last, "windows",
-                               (json_int_t)windows, "step", (json_int_t)step, "q_risk", fit_q_risk(b, before));
+    json_t *object =
+        json_pack("{ss ss ss sI sI so}", "run", name_of_fit(fit).text, "first", first, "last", last, "windows",
+                  (json_int_t)windows, "step", (json_int_t)step, "q_risk", fit_q_risk(b, before));
     if (!json_array_append_new(b->described, object))
         return HALAY_OK;
     halay_error(b->log, "no memory for the result");
