@@ -13,7 +13,9 @@
 #define WINDOW "window: {encoder: 2, horizon: 1}\n"
 #define STEPS "  steps: {calendar: steps, role: known, scale: none}\n"
 
-static enum halay_status prepare_files(const char *schema_text, const char *const *paths, size_t count, struct tft_data *data)
+/* future: NULL, or rows of a file that knows something of the two steps behind the table's end, by which it is then longer. */
+static enum halay_status prepare_files(const char *schema_text, const char *const *paths, size_t count,
+                                       const char *future, struct tft_data *data)
 {
     struct tft_schema schema = { 0 };
     struct tft_table table = { 0 };
@@ -26,6 +28,10 @@ static enum halay_status prepare_files(const char *schema_text, const char *cons
         tft_encoding_drop_untrained(&test_log, &schema, &table);
     if (!status)
         status = tft_encoding_fit(&test_log, &schema, &table, &encoding);
+    if (!status && future)
+        status = tft_table_extend(&test_log, 2, &table);
+    if (!status && future)
+        status = tft_future_take(&test_log, &schema, write_text("future.csv", future), 2, &table);
     if (!status)
         status = tft_data_init(&test_log, &schema, &encoding, &table, data);
     tft_encoding_fini(&encoding);
@@ -34,11 +40,17 @@ static enum halay_status prepare_files(const char *schema_text, const char *cons
     return status;
 }
 
-static enum halay_status prepare(const char *schema_text, const char *csv, struct tft_data *data)
+static enum halay_status prepare_future(const char *schema_text, const char *csv, const char *future,
+                                        struct tft_data *data)
 {
     const char *path = write_text("rows.csv", csv);
 
-    return prepare_files(schema_text, &path, 1, data);
+    return prepare_files(schema_text, &path, 1, future, data);
+}
+
+static enum halay_status prepare(const char *schema_text, const char *csv, struct tft_data *data)
+{
+    return prepare_future(schema_text, csv, NULL, data);
 }
 
 /* The target of an entity, as text: "1 2 3*", a star where it was not measured. */
@@ -397,31 +409,6 @@ static void unseen(void)
 }
 
 /* ---- the future ---- */
-
-/* Data of a table that goes on for two rows, of which a file knows something. */
-static enum halay_status prepare_future(const char *schema_text, const char *csv, const char *future, struct tft_data *data)
-{
-    struct tft_schema schema = { 0 };
-    struct tft_table table = { 0 };
-    struct tft_encoding encoding = { 0 };
-    const char *path = write_text("rows.csv", csv);
-    enum halay_status status = tft_schema_load(&test_log, write_text("s.yaml", schema_text), &schema);
-
-    if (!status)
-        status = tft_table_read(&test_log, &schema, &path, 1, &table);
-    if (!status)
-        status = tft_encoding_fit(&test_log, &schema, &table, &encoding);
-    if (!status)
-        status = tft_table_extend(&test_log, 2, &table);
-    if (!status)
-        status = tft_future_take(&test_log, &schema, write_text("future.csv", future), 2, &table);
-    if (!status)
-        status = tft_data_init(&test_log, &schema, &encoding, &table, data);
-    tft_encoding_fini(&encoding);
-    tft_table_fini(&table);
-    tft_schema_fini(&schema);
-    return status;
-}
 
 static void future(void)
 {
