@@ -2,8 +2,9 @@
 """Matplotlib for perf/plot and perf/simulate, from whichever python3 of the machine has it."""
 
 import os
-import subprocess
 import sys
+
+from processes import can_import
 
 
 def pythons():
@@ -22,8 +23,7 @@ def need_matplotlib():
         pass
     sys.stdout.flush()
     for python in pythons():
-        asked = subprocess.run([python, "-c", "import matplotlib"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        if asked.returncode == 0:
+        if can_import(python, "matplotlib"):
             os.execv(python, [python] + sys.argv)
     return ("needs Python's matplotlib (Debian: python3-matplotlib), which is not installed: asked were "
             + ", ".join(pythons()))

@@ -24,6 +24,9 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
+from processes import can_import, output_of  # noqa: E402 (beside this file)
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODULES = {"horovod": "horovod.torch", "gloo": "torch.distributed"}
 WARMUP = 3
@@ -154,20 +157,12 @@ def be_rank(which, name, seconds):
 # ---- the run ------------------------------------------------------------------------------------------------------------
 
 
-def output_of(command, environment=None):
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=LIMIT_S, check=False)
-    if done.returncode or not done.stdout.strip():
-        raise RuntimeError("%s: exit status %d\n%s" % (" ".join(command), done.returncode, done.stderr[-2000:]))
-    return done.stdout
-
-
 def run_halay(options, name, buffers):
     command = [os.path.join(options.build, "launcher", "halayrun"), "-np", str(options.ranks), "--no-prefix",
                os.path.join(options.build, "perf", "halay-perf"), "engine", "--buffers", buffers, "--idle", "0", "--json", "-"]
     if name != "one":
         command += ["--model", name, "-n", "1"]
-    report = json.loads(output_of(command))
+    report = json.loads(output_of(command, LIMIT_S))
     version = "halay " + report["versions"]["halay"]
     if name == "one":
         return {"step_ms": report["driven_latency_us"]["p50"] / 1e3, "version": version}
@@ -179,7 +174,7 @@ def run_horovod(options, name):
                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     command = [options.mpirun, "-np", str(options.ranks), options.horovod, os.path.abspath(__file__), "--rank-of", "horovod",
                "--models", name, "--seconds", str(options.seconds)]
-    return json.loads(output_of(command, environment).strip().splitlines()[-1])
+    return json.loads(output_of(command, LIMIT_S, environment).strip().splitlines()[-1])
 
 
 def run_gloo(options, name):
@@ -199,13 +194,8 @@ def run_gloo(options, name):
 
 
 def is_installed(which, python):
-    try:
-        asked = subprocess.run([python, "-c", "import torch, " + MODULES[which]], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL, timeout=LIMIT_S, check=False)
-        if asked.returncode == 0:
-            return True
-    except OSError:
-        pass
+    if can_import(python, "torch, " + MODULES[which], LIMIT_S):
+        return True
     how = __doc__[__doc__.index("Horovod 0.28.1"):__doc__.index("gloo comes")] if which == "horovod" else \
         __doc__[__doc__.index("gloo comes"):]
     print("versus_horovod.py: %s is left out: '%s' has no %s\n%s(--%s names another Python)\n"

@@ -29,6 +29,9 @@ import time
 import types
 import warnings
 
+sys.dont_write_bytecode = True
+from processes import can_import, output_of  # noqa: E402 (beside this file)
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 NVIDIA_FILES = ("modeling.py", "configuration.py")
 ENCODER, HORIZON, BATCH, WARMUP, LIMIT_S = 168, 24, 64, 2, 600
@@ -130,17 +133,10 @@ def be_peer(options):
 # ---- the run ------------------------------------------------------------------------------------------------------------
 
 
-def output_of(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False)
-    if done.returncode or not done.stdout.strip():
-        raise RuntimeError("%s: exit status %d\n%s" % (" ".join(command), done.returncode, done.stderr[-2000:]))
-    return done.stdout
-
-
 def run_halay(options, hidden, dtype):
-    report = json.loads(output_of([os.path.join(options.build, "halay-tft"), "bench", "--threads", str(options.threads),
-                                   "--hidden", str(hidden), "--batch", str(BATCH), "--dtype", dtype, "--steps",
-                                   str(options.steps), "--json", "-"]))
+    command = [os.path.join(options.build, "halay-tft"), "bench", "--threads", str(options.threads), "--hidden", str(hidden),
+               "--batch", str(BATCH), "--dtype", dtype, "--steps", str(options.steps), "--json", "-"]
+    report = json.loads(output_of(command, LIMIT_S))
     return {"samples_per_second": BATCH / report["step_ms"] * 1e3, "version": "halay, " + report["matrix_products"]}
 
 
@@ -149,16 +145,7 @@ def run_peer(options, which, hidden, dtype):
                "--threads", str(options.threads), "--steps", str(options.steps)]
     if options.nvidia:
         command += ["--nvidia", options.nvidia]
-    return json.loads(output_of(command).strip().splitlines()[-1])
-
-
-def can_import(python, modules):
-    try:
-        asked = subprocess.run([python, "-c", "import " + modules], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               timeout=LIMIT_S, check=False)
-        return asked.returncode == 0
-    except OSError:
-        return False
+    return json.loads(output_of(command, LIMIT_S).strip().splitlines()[-1])
 
 
 def peers_of(options):
@@ -167,11 +154,11 @@ def peers_of(options):
         print("versus_pytorch.py: nvidia is left out: --nvidia names no folder with its files", file=sys.stderr)
     elif not all(os.path.exists(os.path.join(options.nvidia, name)) for name in NVIDIA_FILES):
         raise RuntimeError("'%s' has no %s" % (options.nvidia, " and ".join(NVIDIA_FILES)))
-    elif not can_import(options.torch, "torch"):
+    elif not can_import(options.torch, "torch", LIMIT_S):
         print("versus_pytorch.py: nvidia is left out: '%s' has no torch" % options.torch, file=sys.stderr)
     else:
         peers.append("nvidia")
-    if can_import(options.torch, "pytorch_forecasting"):
+    if can_import(options.torch, "pytorch_forecasting", LIMIT_S):
         peers.append("pytorch-forecasting")
     else:
         print("versus_pytorch.py: '%s' has no pytorch_forecasting: left out" % options.torch, file=sys.stderr)
