@@ -72,19 +72,26 @@ killed "$@"
 check "killed $tries times" cmp "$scratch/expected" "$scratch/got"
 diff "$scratch/expected" "$scratch/got" | head -n 20
 
-# Interrupted by SIGTERM: a checkpoint, no error, and no evaluation that was not due.
+# Interrupted by SIGTERM as soon as a file is there: no error.
+#   terminated FILE COMMAND...
+terminated() {
+    file=$1
+    shift
+    "$@" >"$scratch/said" 2>&1 &
+    pid=$!
+    until [ -e "$file" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    [ $status -eq 0 ] || wrong "SIGTERM: ended with $status: $(tail -n 3 "$scratch/said")"
+}
+# In training: a checkpoint, and no evaluation that was not due.
 #   interrupted RUN COMMAND...   its checkpoints are in $kept, or in RUN/checkpoints
 kept=
 interrupted() {
     out=$1
     shift
-    "$@" --out "$out" >"$scratch/said" 2>&1 &
-    pid=$!
-    until [ -e "${kept:-$out/checkpoints}/manifest-0000000005.json" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
-    kill -TERM $pid
-    status=0
-    wait $pid || status=$?
-    [ $status -eq 0 ] || wrong "SIGTERM: ended with $status: $(tail -n 3 "$scratch/said")"
+    terminated "${kept:-$out/checkpoints}/manifest-0000000005.json" "$@" --out "$out"
     grep -q "interrupted by a signal after [0-9]* steps and .*'--resume' goes on" "$scratch/said" || wrong "SIGTERM: $(tail -n 3 "$scratch/said")"
 }
 interrupted "$scratch/term" "$@"
@@ -127,13 +134,8 @@ fi
 # Interrupted in an evaluation that would take long: it is broken off, and is still due.
 broken_off() {
     rm -rf "$scratch/long"
-    "$@" --hidden-size 64 --eval-every 2 --valid-samples 0 --out "$scratch/long" >"$scratch/said" 2>&1 &
-    pid=$!
-    until [ -e "$scratch/long/checkpoints/manifest-0000000002.json" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
-    kill -TERM $pid
-    status=0
-    wait $pid || status=$?
-    [ $status -eq 0 ] || wrong "SIGTERM in an evaluation: ended with $status: $(tail -n 3 "$scratch/said")"
+    terminated "$scratch/long/checkpoints/manifest-0000000002.json" \
+        "$@" --hidden-size 64 --eval-every 2 --valid-samples 0 --out "$scratch/long"
     check "no evaluation" [ ! -s "$scratch/long/metrics.jsonl" ]
     check "it is due" grep -q '"pending": true' "$scratch/long/checkpoints/manifest-0000000002.json"
 }
