@@ -9,6 +9,7 @@
  */
 #include "launcher/options_impl.h"
 #include "base/config.h"
+#include "launcher/horovod.h"
 #include "launcher/say.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static const struct option table[] = {
     { "--transport", "NAME", SETS, "HALAY_TRANSPORT", 0, "auto, shm, mpi, ucx" },
     { "--fusion-threshold", "SIZE", SETS, "HALAY_FUSION_THRESHOLD", 0, "largest fused bucket, like 64M; 0: no fusion" },
     { "--fusion-threshold-mb", "N", SETS_MB, "HALAY_FUSION_THRESHOLD", 0, "the same in MiB" },
-    { "--autotune", "off|on", SETS, "HALAY_AUTOTUNE", 0, "find the best sizes of buckets and chunks while it runs" },
+    { "--autotune", "[off|on]", SETS, "HALAY_AUTOTUNE", 0, "find the best sizes of buckets and chunks while it runs" },
     { "--autotune-file", "FILE", SETS, "HALAY_AUTOTUNE_FILE", 0, "keep what was found there" },
     { "--deterministic", "MODE", SETS, "HALAY_DETERMINISTIC", 0, "off, run, ranks" },
     { "--process-sets", "SETS", SETS, "HALAY_PROCESS_SETS", 0, "process sets made at the start, like 0,1;2-5" },
@@ -111,7 +112,8 @@ void options_print_help(FILE *out)
             snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
             fprintf(out, "  %-30s %s\n", left, o->help);
         }
-    fprintf(out, "\nExit code: that of the first rank that failed, 128 + n if signal n ended it; 126 and 127 if the program\n"
+    fprintf(out, "\nOptions of horovodrun are understood: docs/from-horovod.md.\n");
+    fprintf(out, "Exit code: that of the first rank that failed, 128 + n if signal n ended it; 126 and 127 if the program\n"
                  "cannot be run or found; 2 for a wrong command line. See halayrun(1) and halay-environment(7).\n");
 }
 
@@ -308,14 +310,57 @@ static int put_flags_last(struct options *options)
     return 0;
 }
 
+/* A value that may be left out: the next word, if it can be one. */
+static const char *optional_value(const struct option *o, char ***next)
+{
+    char why[256];
+
+    if (**next && halay_config_check(o->variable, **next, why, sizeof why) == HALAY_OK)
+        return *(*next)++;
+    return "on";
+}
+
+/* A flag of horovodrun's, with its first value if it stood behind '='. *o becomes the option that it means, with *value; NULL
+ * if there is nothing to apply. */
+static int translate(const struct horovod_flag *flag, char ***next, const struct option **o, const char **value)
+{
+    *o = NULL;
+    if (flag->fate == HOROVOD_REFUSED) {
+        say("option %s: %s", flag->name, flag->text);
+        return EXIT_USAGE;
+    }
+    if (*value && !flag->values) {
+        say("option %s takes no value, but '%s' is given", flag->name, *value);
+        return EXIT_USAGE;
+    }
+    for (int i = *value ? 1 : 0; i < flag->values; i++)
+        if (!(*value = *(*next)++)) {
+            say("option %s wants a value", flag->name);
+            return EXIT_USAGE;
+        }
+    if (flag->fate == HOROVOD_IGNORED)
+        say("option %s has no effect: %s", flag->name, flag->text);
+    if (flag->fate == HOROVOD_TRANSLATED) {
+        *o = options_find(flag->option, strlen(flag->option));
+        *value = flag->value ? flag->value : *value;
+    }
+    return 0;
+}
+
 static int parse_one(struct options *options, char ***next)
 {
     char *word = *(*next)++, *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     const struct option *o = options_find(word, length);
     const char *value = equals ? equals + 1 : NULL;
+    const struct horovod_flag *flag = o ? NULL : horovod_flag_find(word, length);
     char who[64];
 
+    if (flag) {
+        int code = translate(flag, next, &o, &value);
+        if (code || !o)
+            return code;
+    }
     if (!o) {
         if (equals)
             *equals = 0;
@@ -325,6 +370,8 @@ static int parse_one(struct options *options, char ***next)
         say("option %s takes no value, but '%s' is given", o->name, value);
         return EXIT_USAGE;
     }
+    if (o->value && o->value[0] == '[' && !value)
+        value = optional_value(o, next);
     if (o->value && !value && !(value = *(*next)++)) {
         say("option %s wants a value: %s %s", o->name, o->name, o->value);
         return EXIT_USAGE;

@@ -3,6 +3,7 @@
  * The file of settings: which option each key means, and whether the command line or the environment goes over it.
  */
 #include "base/config.h"
+#include "launcher/horovod.h"
 #include "launcher/options_impl.h"
 #include "launcher/say.h"
 #include "launcher/settings_file.h"
@@ -45,6 +46,19 @@ static int is_for_the_line_only(const struct option *o)
     return 0;
 }
 
+/* The flag of horovodrun's, where it has another name or none here, that the key means; NULL if there is none. */
+static const struct horovod_flag *find_flag(const struct file_setting *s)
+{
+    const char *prefix = "";
+    char name[128];
+
+    for (int i = 0; s->section && i < SECTIONS; i++)
+        if (!strcmp(s->section, sections[i].section))
+            prefix = sections[i].prefix;
+    int n = snprintf(name, sizeof name, "--%s%s", prefix, s->key);
+    return n < (int)sizeof name ? horovod_flag_find(name, (size_t)n) : NULL;
+}
+
 static const struct option *find_prefixed(const char *dashes, const char *prefix, const char *key)
 {
     char name[128];
@@ -55,8 +69,11 @@ static const struct option *find_prefixed(const char *dashes, const char *prefix
 
 static const struct option *find_key(const struct file_setting *s)
 {
+    const struct horovod_flag *flag = find_flag(s);
     const struct option *o = NULL;
 
+    if (flag && flag->fate == HOROVOD_TRANSLATED && !flag->value)
+        return options_find(flag->option, strlen(flag->option));
     if (!s->section) {
         o = find_prefixed("--", "", s->key);
         return o ? o : find_prefixed("-", "", s->key);
@@ -167,6 +184,24 @@ static const char *translate(const struct option *o, const struct file_setting *
     return s->value;
 }
 
+/* What no option stands for: a flag of horovodrun's, or a mistake. */
+static int apply_other(const struct options *options, const struct file_setting *s)
+{
+    const struct horovod_flag *flag = find_flag(s);
+    int is_true, is_off = flag && !flag->values && halay_parse_bool(s->value, &is_true) == HALAY_OK && !is_true;
+
+    if (!flag || flag->fate == HOROVOD_TRANSLATED)
+        return complain_key(options, s);
+    if (is_off || flag->fate == HOROVOD_ALWAYS)
+        return 0;
+    if (flag->fate == HOROVOD_REFUSED) {
+        say("'%s', line %d: %s: %s", options->config_file, s->line, s->key, flag->text);
+        return EXIT_USAGE;
+    }
+    say("'%s', line %d: %s has no effect: %s", options->config_file, s->line, s->key, flag->text);
+    return 0;
+}
+
 static int apply_setting(struct options *options, const struct file_setting *s)
 {
     char who[512], name[256];
@@ -176,7 +211,7 @@ static int apply_setting(struct options *options, const struct file_setting *s)
     if (!s->section && is_section(s->key) && !*s->value)
         return 0; /* an empty one */
     if (!o)
-        return complain_key(options, s);
+        return apply_other(options, s);
     snprintf(who, sizeof who, "'%s', line %d: %s", options->config_file, s->line, s->key);
     if (is_for_the_line_only(o)) {
         say("%s belongs on the command line", who);

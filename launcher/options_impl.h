@@ -23,7 +23,7 @@ enum option_kind {
 
 struct option {
     const char *name;
-    const char *value; /* what help calls it; NULL: takes none */
+    const char *value; /* what help calls it; NULL: takes none; in brackets: may be left out, and is "on" then */
     enum option_kind kind;
     const char *variable;
     size_t member; /* offset in struct options; no two kinds share one */

@@ -223,6 +223,63 @@ bad_file 'grace: [' 'line 2, column 1: not YAML'
 run 2 --config-file "$dir/nothing" -np 1 true
 check "no file of settings" err_has "cannot open '$dir/nothing'"
 
+# --- from horovodrun -------------------------------------------------------------------------------------------------
+# Each row of the table of options: what stands there in code is tried.
+cat >"$dir/settings.yaml" <<'END'
+params:
+  fusion_threshold_mb: 32
+  cycle_time_ms: 2.5
+  hierarchical_allreduce: false
+timeline:
+  filename: t.json
+  mark_cycles: true
+logging:
+  with_timestamp: true
+END
+grep '^| `-' "$top_srcdir/docs/from-horovod.md" >"$dir/rows"
+# spans N: the pieces of code of column N of the rows, one a line.
+spans() { awk -F'|' -v n=$(($1 + 1)) '{ print $n }' | grep -oE '`-[^`]*`' | tr -d '`'; }
+# takes OPTION...: a dry run with them succeeds.
+takes() { (cd "$dir" && eval "\"$halayrun\" -np 2 --bind none --dry-run $* true") >"$dir/out" 2>"$dir/err"; }
+ending='version|^-v|check-build|^-cb'
+grep -v '| refused' "$dir/rows" | spans 1 | grep -vE -e "$ending" >"$dir/theirs"
+spans 2 <"$dir/rows" | grep -vE -e "$ending" >"$dir/ours"
+check "rows were found" test "$(wc -l <"$dir/theirs")" -ge 40
+for list in theirs ours; do
+    takes $(cat "$dir/$list") || while read -r option; do
+        check "from-horovod.md, $list: $option" takes "$option"
+    done <"$dir/$list"
+    passed=$((passed + 1))
+done
+takes $(cat "$dir/theirs")
+check "what has no effect is said once each" test "$(grep -c '^halayrun: option .* has no effect: ' "$dir/err")" = \
+    "$(grep '| no effect' "$dir/rows" | spans 1 | wc -l)"
+check "and what is translated counts" out_has 'HALAY_TIMELINE=t.json'
+grep '| refused' "$dir/rows" | spans 1 >"$dir/refused"
+while read -r option; do
+    (eval "\"$halayrun\" -np 2 --dry-run $option true") >"$dir/out" 2>"$dir/err"
+    check "refused with exit code 2: $option" test $? = 2
+    check "and why: $option" err_has "halayrun: option ${option%%[ =]*}: "
+done <"$dir/refused"
+run 0 -np 1 --bind none --dry-run --config-file "$dir/settings.yaml" sh -c true
+check "its file" out_has 'HALAY_FUSION_THRESHOLD=33554432 HALAY_TIMELINE=t.json sh'
+check "what of that has no effect" test "$(grep -cE "settings.yaml', line (3|7): .* has no effect: " "$dir/err")" = 2
+bad_file 'library_options:\n  mpi_args: -x' "line 2: mpi-args: start the program itself"
+run 0 -cb
+check "-cb" out_has '[x] shm'
+run 0 -v
+check "-v" out_has 'halayrun (halay)'
+run 0 -np 1 --bind none --dry-run --autotune --stall-check sh -c true
+check "--autotune alone" out_has 'HALAY_AUTOTUNE=on sh'
+run 0 -np 1 --bind none --dry-run --autotune off sh -c true
+check "--autotune with its value" out_has 'HALAY_AUTOTUNE=off sh'
+run 2 -np 1 --autotune=maybe true
+check "--autotune with another" err_has "option --autotune: 'maybe' is none of off, on"
+run 2 -np 1 --stall-check=3 true
+check "a flag of horovodrun's without value" err_has "option --stall-check takes no value, but '3' is given"
+run 2 -np 1 --cycle-time-ms
+check "one with a value" err_has 'option --cycle-time-ms wants a value'
+
 # --- binding ---------------------------------------------------------------------------------------------------------
 cores=$(nproc)
 run 0 -np $((cores + 1)) --verbose true

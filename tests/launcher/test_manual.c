@@ -2,22 +2,24 @@
  *
  * The manual against the code: every variable of the configuration table is in halay-environment(7) with its default and
  * its Horovod name; every one that is not set by halayrun has an option, which is in halayrun(1) and in --help; and every
- * HALAY_ word of the manual is a variable.
+ * HALAY_ word of the manual is a variable. docs/from-horovod.md has every variable of Horovod's that is read and every flag of
+ * horovodrun's that is understood, and those are no names of our own.
  */
 #include "base/config.h"
+#include "launcher/horovod.h"
 #include "launcher/options.h"
 #include "tests/test.h"
 #include <ctype.h>
 #include <string.h>
 
-static char environment[1 << 16], manual[1 << 16], help[1 << 16];
+static char environment[1 << 16], manual[1 << 16], help[1 << 16], from_horovod[1 << 16];
 
 static void read_page(const char *name, char *text, size_t size)
 {
     const char *top = halay_environment_get("top_srcdir");
     char path[512];
 
-    snprintf(path, sizeof path, "%s/docs/man/%s", top ? top : ".", name);
+    snprintf(path, sizeof path, "%s/docs/%s", top ? top : ".", name);
     FILE *file = fopen(path, "re");
     REQUIRE(file);
     size_t n = fread(text, 1, size - 1, file);
@@ -84,6 +86,27 @@ static void check_words(const char *page, const char *text)
     }
 }
 
+static void check_horovod(void)
+{
+    const struct halay_config_variable *v;
+    const struct horovod_flag *flag;
+    char wanted[128];
+
+    for (size_t i = 0; (v = halay_config_variable(i)); i++) {
+        snprintf(wanted, sizeof wanted, "`%s`", v->horovod ? v->horovod : "");
+        CHECK(!v->horovod || strstr(from_horovod, wanted), "%s", wanted);
+    }
+    for (size_t i = 0; (flag = horovod_flag(i)); i++) {
+        snprintf(wanted, sizeof wanted, "`%s", flag->name);
+        const char *at = strstr(from_horovod, wanted);
+        while (at && !strchr("` =", at[strlen(wanted)])) /* the beginning of a longer one */
+            at = strstr(at + 1, wanted);
+        CHECK(at, "%s", flag->name);
+        snprintf(wanted, sizeof wanted, "  %s ", flag->name);
+        CHECK(!strstr(help, wanted), "%s is an option of our own", flag->name);
+    }
+}
+
 int main(void)
 {
     const struct halay_config_variable *v;
@@ -92,12 +115,15 @@ int main(void)
     REQUIRE(out);
     options_print_help(out);
     fclose(out);
-    read_page("halay-environment.7", environment, sizeof environment);
-    read_page("halayrun.1", manual, sizeof manual);
+    read_page("man/halay-environment.7", environment, sizeof environment);
+    read_page("man/halayrun.1", manual, sizeof manual);
     for (size_t i = 0; (v = halay_config_variable(i)); i++)
         check_variable(v);
     check_words("halay-environment.7", environment);
     check_words("halayrun.1", manual);
+    read_page("from-horovod.md", from_horovod, sizeof from_horovod);
+    check_words("from-horovod.md", from_horovod);
+    check_horovod();
     /* Every option that help lists is in the manual. */
     for (char *line = strtok(help, "\n"); line; line = strtok(NULL, "\n")) {
         char name[64], option[128];
