@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Adam and clipping against the formula in double; the same bits for any number of threads; dead parameters untouched;
- * each living gradient waited for once, last first; initial values.
+ * each living gradient waited for once, last first; moments without gradients do not stay subnormal; initial values.
  */
 #include "tests/tft/model_helpers.h"
 #include "tft/adam.h"
@@ -139,6 +139,30 @@ static void check_threads(enum tft_clip mode)
     run_fini(&r[1]);
 }
 
+/* Rows of an embedding that are seen once: their moments reach zero and do not stay subnormal. */
+static void check_rare(struct tft_pool *pool)
+{
+    struct run r;
+    size_t subnormal = 0;
+
+    run_init(&r, TFT_CLIP_NONE, 0, 0);
+    fill_values(r.g, r.table.reals, 5);
+    for (size_t i = 0; i < r.table.reals; i++)
+        r.v[i] = (real)1e-36;
+    for (int step = 0; step < 300; step++) {
+        REQUIRE(tft_adam_step(&r.adam, pool, &r.table, r.p, r.g, NULL, NULL, NULL) == HALAY_OK);
+        memset(r.g, 0, r.table.reals * sizeof *r.g);
+        if (step == 0)
+            for (size_t i = 0; i < r.table.reals; i++)
+                r.m[i] *= (real)1e-30;
+    }
+    for (size_t i = 0; i < r.table.reals; i++)
+        subnormal += fpclassify(r.m[i]) == FP_SUBNORMAL || fpclassify(r.v[i]) == FP_SUBNORMAL;
+    CHECK(subnormal == 0, "%zu moments are subnormal", subnormal);
+    CHECK(r.m[0] == 0 && r.v[0] > 0, "moments %g, %g", (double)r.m[0], (double)r.v[0]);
+    run_fini(&r);
+}
+
 static void check_init(void)
 {
     struct tft_param_table table = { 0 };
@@ -193,6 +217,7 @@ int main(void)
     check_formula(TFT_CLIP_GLOBAL, 0.01, 0.1, pool);
     check_threads(TFT_CLIP_TENSOR);
     check_threads(TFT_CLIP_GLOBAL);
+    check_rare(pool);
     run_init(&r, TFT_CLIP_GLOBAL, 1, 0);
     CHECK(tft_adam_step(&r.adam, pool, &r.table, r.p, r.g, refuse_wait, NULL, NULL) == HALAY_ERR_PEER);
     CHECK(r.adam.step == 0, "a failed update counted");
