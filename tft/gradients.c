@@ -53,6 +53,8 @@ struct tft_workers {
     size_t spares, spares_made;
     pthread_mutex_t lock;
 
+    uint64_t version; /* of the parameters: another for each call */
+
     /* Of the current call. */
     const struct tft_step *step;
     const struct tft_evaluation *evaluation;
@@ -210,6 +212,7 @@ static void step_granules(void *arg, int thread)
     while (!atomic_load(&workers->failure) && (g = atomic_fetch_add(&workers->next, 1)) < step->count) {
         struct arrival arrival = { workers, g };
         const struct tft_pass pass = { .params = step->params,
+                                       .version = workers->version,
                                        .seed = step->seed,
                                        .step = step->step,
                                        .loss_scale = step->loss_scale,
@@ -276,6 +279,7 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
         atomic_store(&workers->added[g], 0);
     gather_blocks(workers);
     workers->step = step;
+    workers->version++;
     atomic_store(&workers->next, 0);
     atomic_store(&workers->failure, HALAY_OK);
     tft_pool_run(workers->pool, step_granules, workers);
@@ -290,7 +294,7 @@ static void evaluate_granules(void *arg, int thread)
 {
     struct tft_workers *workers = arg;
     const struct tft_evaluation *evaluation = workers->evaluation;
-    const struct tft_pass pass = { .params = evaluation->params, .loss_scale = 1 };
+    const struct tft_pass pass = { .params = evaluation->params, .version = workers->version, .loss_scale = 1 };
     struct tft_workspace *workspace = workers->workspaces[thread];
     size_t g;
 
@@ -316,6 +320,7 @@ static void evaluate_granules(void *arg, int thread)
 enum halay_status tft_evaluate_run(struct tft_workers *workers, const struct tft_evaluation *evaluation)
 {
     workers->evaluation = evaluation;
+    workers->version++;
     atomic_store(&workers->next, 0);
     atomic_store(&workers->failure, HALAY_OK);
     tft_pool_run(workers->pool, evaluate_granules, workers);

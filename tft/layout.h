@@ -84,6 +84,7 @@ struct tft_workspace {
     real *d_output;                        /* (D B, Q O) */
     real *derived, *d_derived;
     struct halves halves; /* with bf16 */
+    uint64_t version;     /* of the parameters that the halves were made of (tft/model.h) */
     real *scratch;
     size_t padding[TFT_GRANULE_MAX]; /* encoder steps that a sample lacks */
     int padded;                      /* whether one lacks any */

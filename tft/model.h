@@ -76,6 +76,8 @@ const char *tft_part_name(enum tft_part part);
 /* What a forward or backward pass needs besides the samples. */
 struct tft_pass {
     const real *params;  /* the block */
+    uint64_t version;    /* while it is the same, so are the values of params, and what a workspace made of them in an
+                            earlier pass is used again; 0: they may be others each time */
     uint32_t seed, step; /* of dropout: the run's seed, the optimizer's step */
     double loss_scale;   /* the loss is the sum over unmasked targets and quantiles times this: 1 / (number of unmasked
                             targets in the global batch) */

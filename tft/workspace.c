@@ -277,8 +277,9 @@ static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from,
 {
     const struct tft_batch *batch = &w->batch;
 
-    if (w->model->config.dtype == TFT_BF16)
+    if (w->model->config.dtype == TFT_BF16 && (from->version == 0 || from->version != w->version))
         product_begin(&w->halves);
+    w->version = from->version;
     w->padded = 0;
     for (size_t b = 0; b < batch->B; b++) {
         w->padding[b] = w->model->config.E - batch->lengths[b];
