@@ -5,6 +5,9 @@
  *
  * The tail (queries, attention's outcome, feed-forward) is made for the last N steps only, since the loss sees the last
  * D: N is D, or T in the plain graph. Nothing of the other steps is read, so the function is the same.
+ *
+ * Forecasts of windows of one entity: the contexts are made once, and the selections of rows that are equal (the same
+ * hour in several windows) once.
  */
 #include "tft/ascending.h"
 #include "tft/layout.h"
@@ -96,32 +99,46 @@ static void static_forward(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
     struct vsn_input inputs[TFT_VARIABLES_MAX];
-    size_t B = pass->B;
+    size_t H = model->config.H, B = pass->B;
 
-    reals_zero(w->static_vector, B * model->config.H);
+    reals_zero(w->static_vector, B * H);
     if (model->statics) {
         selection_inputs(w, &model->static_selection, 0, inputs);
         vsn_forward(pass, &model->static_selection, &w->static_selection, 0, inputs, NULL, B, w->static_vector,
                     w->scratch);
     }
-    for (size_t k = 0; k < CONTEXTS; k++)
+    for (size_t k = 0; k < CONTEXTS; k++) {
         grn_forward(pass, &model->contexts[k], &w->contexts[k], 0, w->static_vector, NULL, B, w->context[k]);
+        for (size_t b = B; b < w->batch.B; b++)
+            memcpy(w->context[k] + b * H, w->context[k], H * sizeof(real));
+    }
+}
+
+/* One selection, of the rows from `row` on; where the samples are alike, of those that differ. */
+static void selection_forward(struct tft_workspace *w, const struct pass *pass, const struct vsn *vsn,
+                              struct vsn_state *state, size_t row, size_t R)
+{
+    struct vsn_input inputs[TFT_VARIABLES_MAX];
+    const real *context = w->context[CONTEXT_SELECTION];
+    size_t H = vsn->H, rows = w->alike ? repeated_gather(w, vsn, row, R) : R;
+    struct pass own = *pass;
+
+    if (w->alike)
+        own.B = 1;
+    selection_inputs(w, vsn, row, inputs);
+    vsn_forward(&own, vsn, state, row, inputs, context, rows, w->selected + row * H, w->scratch);
+    if (w->alike)
+        repeated_spread(w, R, H, w->selected + row * H);
 }
 
 static void selections_forward(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
-    struct vsn_input inputs[TFT_VARIABLES_MAX];
     size_t past = model->config.E * pass->B, coming = model->config.D * pass->B;
-    const real *context = w->context[CONTEXT_SELECTION];
 
-    selection_inputs(w, &model->history_selection, 0, inputs);
-    vsn_forward(pass, &model->history_selection, &w->history_selection, 0, inputs, context, past, w->selected,
-                w->scratch);
+    selection_forward(w, pass, &model->history_selection, &w->history_selection, 0, past);
     workspace_clock(w, TFT_PART_HISTORY);
-    selection_inputs(w, &model->future_selection, past, inputs);
-    vsn_forward(pass, &model->future_selection, &w->future_selection, past, inputs, context, coming,
-                w->selected + past * model->config.H, w->scratch);
+    selection_forward(w, pass, &model->future_selection, &w->future_selection, past, coming);
     workspace_clock(w, TFT_PART_FUTURE);
 }
 
@@ -162,7 +179,10 @@ void model_forward(struct tft_workspace *w, const struct pass *pass)
 
     inputs_forward(w, pass);
     workspace_clock(w, TFT_PART_INPUT);
-    static_forward(w, pass);
+    struct pass own = *pass;
+    if (w->alike)
+        own.B = 1;
+    static_forward(w, &own);
     workspace_clock(w, TFT_PART_STATIC);
     selections_forward(w, pass);
     sequence_forward(w, pass);

@@ -69,7 +69,7 @@ void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_st
                  const real *x, const real *bias, const real *skip, size_t R, real *z)
 {
     size_t in = layer->value.in, out = layer->value.out;
-    real *u = state->u + at * in, *v = state->v + at * out, *s = state->s + at * out, *y = state->xhat + at * out;
+    real *u = state->u + at * in;
 
     if (layer->dropped && pass->dropout.threshold) {
         uint8_t *keep = state->keep + at * in;
@@ -81,9 +81,18 @@ void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_st
     } else if (u != x) {
         memcpy(u, x, R * in * sizeof *u);
     }
-    linear_product(pass, &layer->value, u, R, 0, v, out);
-    linear_product(pass, &layer->gate, u, R, 0, s, out);
-    gate(v, s, pass->p + layer->value.b, pass->p + layer->gate.b, skip, R, out, y);
+    linear_product(pass, &layer->value, u, R, 0, state->v + at * out, out);
+    linear_product(pass, &layer->gate, u, R, 0, state->s + at * out, out);
+    glu_close(pass, layer, state, at, pass->p + layer->value.b, pass->p + layer->gate.b, skip, R, z);
+}
+
+void glu_close(const struct pass *pass, const struct glu *layer, struct glu_state *state, size_t at, const real *bias_v,
+               const real *bias_g, const real *skip, size_t R, real *z)
+{
+    size_t out = layer->value.out;
+    real *y = state->xhat + at * out;
+
+    gate(state->v + at * out, state->s + at * out, bias_v, bias_g, skip, R, out, y);
     layernorm_forward(pass, &layer->norm, y, R, state->inverse + at, z);
 }
 

@@ -37,6 +37,10 @@ void glu_layout(struct arena *arena, const struct glu *layer, size_t R, struct g
 void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_state *state, size_t at, size_t row,
                  const real *x, const real *bias, const real *skip, size_t R, real *z);
 
+/* Its end: state's v and s hold the products, without bias. */
+void glu_close(const struct pass *pass, const struct glu *layer, struct glu_state *state, size_t at, const real *bias_v,
+               const real *bias_g, const real *skip, size_t R, real *z);
+
 /* d_z (R, out) becomes the gradient of skip, in place; d_x (R, in) is written. scratch: 2 R out reals. */
 void glu_backward(const struct pass *pass, const struct glu *layer, const struct glu_state *state, size_t at, size_t R,
                   int add, real *d_z, real *d_x, real *scratch);

@@ -4,6 +4,7 @@
  * s and normalised sum. The context's product is made once a sample, not once a row.
  */
 #include "tft/grn.h"
+#include "tft/product.h"
 #include "tft/vector.h"
 
 TFT_VECTOR static void elu(real *x, size_t n)
@@ -56,12 +57,48 @@ size_t grn_scratch(const struct grn *grn, size_t most)
     return block_rows_most(most) * (2 * grn->H + 2 * grn->out) + most * grn->H;
 }
 
+size_t grn_folded(const struct grn *grn)
+{
+    return grn->bare ? 0 : 2 * (grn->H + 1) * grn->out;
+}
+
+void grn_fold(const struct pass *pass, const struct grn *grn, real *folded)
+{
+    const struct linear *dense2 = &grn->dense2, *layers[] = { &grn->glu.value, &grn->glu.gate };
+    size_t H = grn->H, out = grn->out;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct matrix w = matrix_of(pass->p + layers[i]->w, out);
+        real *bias = folded + 2 * H * out + i * out;
+
+        tft_gemm(matrix_of(pass->p + dense2->w, H), w, H, out, H, 0, folded + i * H * out, out);
+        tft_gemm(matrix_of(pass->p + dense2->b, H), w, 1, out, H, 0, bias, out);
+        reals_add(bias, pass->p + layers[i]->b, out);
+    }
+}
+
+/* From e on. */
+static void folded_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at,
+                           const real *skip, size_t R, real *z)
+{
+    size_t H = grn->H, out = grn->out;
+    const real *e = state->e + at * H, *folded = pass->folded + grn->folded, *bias = folded + 2 * H * out;
+
+    product(pass, matrix_of(e, H), matrix_of(folded, out), R, out, H, 0, state->glu.v + at * out, out);
+    product(pass, matrix_of(e, H), matrix_of(folded + H * out, out), R, out, H, 0, state->glu.s + at * out, out);
+    glu_close(pass, &grn->glu, &state->glu, at, bias, bias + out, skip, R, z);
+}
+
 void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at, size_t row,
                       const real *skip, size_t R, real *z)
 {
     real *e = state->e + at * grn->H, *u = state->glu.u + at * grn->H;
 
     elu(e, R * grn->H);
+    if (pass->folded) {
+        folded_forward(pass, grn, state, at, skip, R, z);
+        return;
+    }
     linear_product(pass, &grn->dense2, e, R, 0, u, grn->H);
     glu_forward(pass, &grn->glu, &state->glu, at, row, u, pass->p + grn->dense2.b, skip, R, z);
 }

@@ -8,6 +8,9 @@
  *
  *   x (R, in)   c (B, H) context, the same for all times of a sample   h1, e, h2 (R, H)   z (R, out)
  *
+ * Without dropout nothing stands between dense2 and the gate's two products, so forecasts take e through W2 Wv and W2 Wg,
+ * which are made once for given parameters (grn_fold): exact, and a third of a tail's products less.
+ *
  * A GRN is a *head*, which makes h1 and skip, and a *tail*, the rest. Variable selection has heads of its own (rank 1)
  * and shares the tail.
  */
@@ -28,6 +31,7 @@ struct grn {
     struct linear context; /* without bias; w TFT_NONE: no context */
     struct linear dense2;
     struct glu glu;
+    size_t folded; /* place in pass.folded */
     struct span params;
 };
 
@@ -38,6 +42,11 @@ struct grn_state {
     real *c;            /* (B, H): context times its weights */
     struct glu_state glu;
 };
+
+/* Reals that grn_fold writes: W2 Wv, W2 Wg (H, out), b2 Wv + bv, b2 Wg + bg (out). */
+size_t grn_folded(const struct grn *grn);
+/* folded: to its place. Products are not rounded to bf16. */
+void grn_fold(const struct pass *pass, const struct grn *grn, real *folded);
 
 /* R rows of at most `most` samples. */
 void grn_layout(struct arena *arena, const struct grn *grn, size_t R, size_t most, struct grn_state *state);

@@ -149,6 +149,8 @@ static struct grn add_grn(struct builder *builder, const char *layer, size_t in,
         grn.context = add_linear(builder, layer, "context", CONTEXT, H, inner, 0);
     grn.dense2 = add_linear(builder, layer, "dense2", DENSE, inner, inner, 1);
     grn.glu = add_glu(builder, layer, inner, out, site);
+    grn.folded = builder->model->folded;
+    builder->model->folded += grn_folded(&grn);
     grn.params = span_from(builder, first);
     return grn;
 }

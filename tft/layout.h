@@ -31,6 +31,7 @@ struct tft_model {
     struct tft_param_table table;
     size_t T, queries;  /* E + D; steps of the tail: D, or T in the plain graph */
     size_t derived;     /* weights that a granule makes of parameters */
+    size_t folded;      /* weights that forecasts make of parameters */
     double loss_factor; /* pytorch-forecasting's loss is a multiple of the published one */
     size_t statics, history_count, future_count;
     size_t chosen[TFT_CHOICES][TFT_VARIABLES_MAX]; /* the selections' variables */
@@ -85,6 +86,12 @@ struct tft_workspace {
     real *derived, *d_derived;
     struct halves halves; /* with bf16 */
     uint64_t version;     /* of the parameters that the halves were made of (tft/model.h) */
+    real *folded;         /* NULL in the plain graph */
+    uint64_t folded_version;
+    size_t *places; /* (T B): for tft/repeated.c, as is slots; NULL in the plain graph */
+    size_t *slots;  /* (repeated_slots) */
+    int alike;      /* forecasts: the samples have the same static inputs, so what follows from them is made of the
+                             first one */
     real *scratch;
     size_t padding[TFT_GRANULE_MAX]; /* encoder steps that a sample lacks */
     int padded;                      /* whether one lacks any */
@@ -104,6 +111,15 @@ void workspace_clock(struct tft_workspace *workspace, enum tft_part part);
 /* Selection's inputs, from the row on. */
 void selection_inputs(const struct tft_workspace *workspace, const struct vsn *vsn, size_t row,
                       struct vsn_input *inputs);
+
+/* Equal rows, made once (tft/repeated.c). Slots for so many rows; whether samples have the same static inputs. */
+size_t repeated_slots(size_t rows);
+int repeated_statics(const struct tft_workspace *workspace);
+/* Of the rows [row, row + R) of a selection's inputs, brings those that differ to the front, in their order, and says how
+ * many they are; places then says where each row went. */
+size_t repeated_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R);
+/* rows (R, H): from the ones in front to all R. */
+void repeated_spread(const struct tft_workspace *workspace, size_t R, size_t H, real *rows);
 
 void model_forward(struct tft_workspace *workspace, const struct pass *pass);
 void model_backward(struct tft_workspace *workspace, const struct pass *pass);

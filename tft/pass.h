@@ -29,6 +29,7 @@ struct pass {
     const real *p;             /* parameters */
     real *g;                   /* their gradients; NULL in a forward without backward */
     real *derived, *d_derived; /* derived weights and their gradients; the workspace's */
+    const real *folded;        /* forecasts alone: what grn_fold made; otherwise NULL */
     struct halves *halves;     /* with bf16 products (tft/product.h); otherwise NULL */
     size_t B;
     struct dropout dropout;

@@ -10,11 +10,16 @@ void product_begin(struct halves *halves)
     halves->cache_used = 0;
 }
 
+static int is_among(const real *x, const real *block, size_t n)
+{
+    uintptr_t at = (uintptr_t)x, from = (uintptr_t)block;
+
+    return block && at >= from && at < from + n * sizeof *x;
+}
+
 static int is_param(const struct pass *pass, const real *x)
 {
-    uintptr_t at = (uintptr_t)x, from = (uintptr_t)pass->p;
-
-    return at >= from && at < from + pass->halves->params * sizeof *x;
+    return is_among(x, pass->p, pass->halves->params) || is_among(x, pass->folded, pass->halves->folded);
 }
 
 /* The rounded copy of a parameter, made if there is none yet; NULL without a place for it. */

@@ -34,6 +34,7 @@ struct halves {
     uint16_t *cache;               /* (cache_size): their rounded copies */
     size_t cache_size, cache_used;
     size_t params;                 /* reals of the block of parameters */
+    size_t folded;                 /* of pass.folded, which are kept like parameters */
 };
 
 /* As tft_gemm. */

@@ -94,7 +94,7 @@ static size_t cache_size(const struct tft_model *model)
 
     for (size_t i = 0; i < model->config.variable_count; i++)
         reals -= model->variables[i].embedding.categories * model->variables[i].embedding.W;
-    return 2 * reals;
+    return 2 * reals + (model->config.plain ? 0 : model->folded);
 }
 
 static void layout_halves(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
@@ -106,6 +106,7 @@ static void layout_halves(struct arena *arena, const struct tft_model *model, st
     w->halves.packed = arena_bytes(arena, tft_bf16_packed(4 * H, H), sizeof *w->halves.packed);
     w->halves.cached = arena_bytes(arena, PRODUCT_CACHED, sizeof *w->halves.cached);
     w->halves.params = model->table.reals;
+    w->halves.folded = model->folded;
     w->halves.cache_size = cache_size(model);
     w->halves.cache = arena_bytes(arena, w->halves.cache_size, sizeof *w->halves.cache);
 }
@@ -145,6 +146,11 @@ static void layout(struct arena *arena, const struct tft_model *model, struct tf
     w->d_derived = arena_reals(arena, 1, model->derived);
     if (model->config.dtype == TFT_BF16)
         layout_halves(arena, model, w);
+    if (!model->config.plain) {
+        w->folded = arena_reals(arena, 1, model->folded);
+        w->places = arena_bytes(arena, rows, sizeof *w->places);
+        w->slots = arena_bytes(arena, repeated_slots(rows), sizeof *w->slots);
+    }
     w->scratch = arena_reals(arena, 1, scratch_reals(model, most));
 }
 
@@ -280,6 +286,7 @@ static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from,
     if (w->model->config.dtype == TFT_BF16 && (from->version == 0 || from->version != w->version))
         product_begin(&w->halves);
     w->version = from->version;
+    w->alike = 0;
     w->padded = 0;
     for (size_t b = 0; b < batch->B; b++) {
         w->padding[b] = w->model->config.E - batch->lengths[b];
@@ -291,6 +298,41 @@ static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from,
                           .d_derived = w->d_derived,
                           .halves = w->model->config.dtype == TFT_BF16 ? &w->halves : NULL,
                           .B = batch->B };
+}
+
+static void fold_selection(const struct pass *pass, const struct vsn *vsn, real *folded)
+{
+    for (size_t j = 0; j < vsn->V; j++)
+        if (!vsn->variables[j].bare)
+            grn_fold(pass, &vsn->variables[j], folded + vsn->variables[j].folded);
+    if (vsn->V && !vsn->single)
+        grn_fold(pass, &vsn->joint, folded + vsn->joint.folded);
+}
+
+static void fold(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    real *folded = w->folded;
+
+    fold_selection(pass, &model->static_selection, folded);
+    fold_selection(pass, &model->history_selection, folded);
+    fold_selection(pass, &model->future_selection, folded);
+    for (size_t k = 0; k < CONTEXTS; k++)
+        grn_fold(pass, &model->contexts[k], folded + model->contexts[k].folded);
+    grn_fold(pass, &model->enrichment, folded + model->enrichment.folded);
+    grn_fold(pass, &model->feedforward, folded + model->feedforward.folded);
+}
+
+/* What forecasts alone can save. */
+static void save_forecasts(struct tft_workspace *w, uint64_t version, struct pass *pass)
+{
+    if (w->model->config.plain)
+        return;
+    if (version == 0 || version != w->folded_version)
+        fold(w, pass);
+    w->folded_version = version;
+    pass->folded = w->folded;
+    w->alike = repeated_statics(w);
 }
 
 /* The final callback, timed. */
@@ -337,6 +379,7 @@ void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *p
     size_t B = batch->B, D = config->D, O = workspace->model->columns.targets, Q = config->quantile_count;
     struct pass own = pass_of(workspace, pass, NULL);
 
+    save_forecasts(workspace, pass->version, &own);
     model_forward(workspace, &own);
     if (loss)
         *loss = quantile_loss(workspace->output, batch->targets, batch->weights, config->quantiles, Q, O, B, D,

@@ -178,6 +178,49 @@ static void check_savings(size_t statics, double dropout)
     teardown(&f[1]);
 }
 
+/* Windows that begin one step after each other, of one entity: their forecasts in the two graphs. */
+static void check_windows(size_t statics)
+{
+    struct tft_model_config config;
+    struct fixture f[2];
+    const real *forecasts[2];
+    double worst = 0;
+
+    tiny_config(&config, statics, 1);
+    variant(&config);
+    for (int plain = 0; plain < 2; plain++) {
+        struct tft_batch *batch;
+        const struct tft_columns *columns;
+        size_t T = config.E + config.D;
+
+        config.plain = plain;
+        setup(&f[plain], &config, 3);
+        columns = tft_model_columns(f[plain].model);
+        load(&f[plain]);
+        batch = tft_workspace_batch(f[plain].workspace, 3, 5);
+        for (size_t b = 1; b < 3; b++) {
+            real *reals = batch->reals + b * T * columns->reals;
+            int32_t *cats = batch->cats + b * T * columns->cats;
+
+            memcpy(batch->static_reals + b * columns->static_reals, batch->static_reals,
+                   columns->static_reals * sizeof(real));
+            memcpy(batch->static_cats + b * columns->static_cats, batch->static_cats,
+                   columns->static_cats * sizeof(int32_t));
+            memmove(reals, reals - (T - 1) * columns->reals, (T - 1) * columns->reals * sizeof(real));
+            memmove(cats, cats - (T - 1) * columns->cats, (T - 1) * columns->cats * sizeof(int32_t));
+            if (shorter)
+                batch->lengths[b] = 2;
+        }
+        tft_model_predict(f[plain].workspace, &f[plain].pass, &forecasts[plain], NULL);
+    }
+    CHECK(f[0].workspace->alike && !f[1].workspace->alike);
+    for (size_t i = 0; i < 3 * config.D * config.quantile_count; i++)
+        worst = fmax(worst, fabs((double)(forecasts[0][i] - forecasts[1][i])));
+    CHECK(worst < 1e-12, "forecasts of %zu statics differ by %g", statics, worst);
+    teardown(&f[0]);
+    teardown(&f[1]);
+}
+
 /* The targets' and observed variables' future must not be read: no forecast without it would be possible. */
 static void check_causality(void)
 {
@@ -224,6 +267,7 @@ int main(void)
     for (size_t statics = 0; statics <= 3; statics++) {
         check_savings(statics, 0.25);
         check_savings(statics, 0);
+        check_windows(statics);
     }
     check_causality();
     shorter = ascending = 1;
@@ -233,6 +277,7 @@ int main(void)
             check_differences(statics, 2, 0, 0.25, 2);
         check_savings(1, 0.25);
         check_savings(3, 0);
+        check_windows(2);
     }
     narrow = 1;
     check_differences(3, 1, 0, 0.25, 2);
