@@ -12,7 +12,7 @@ enum { B = 3, E = 6, D = 3, T = E + D };
 #ifdef TFT_DOUBLE
 static const double tolerance = 1e-8, absolute = 1e-12; /* the file has ten digits */
 #else
-static const double tolerance = 5e-5, absolute = 1e-7;
+static const double tolerance = 1e-5, absolute = 1e-7;
 #endif
 
 /* One line of the file: kind, name, values. */
