@@ -1,29 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CSV: one pass over zlib's stream (which reads plain files as they are), through one buffer that always holds a whole row.
+ * CSV: one pass over the bytes that tft/inflate.h brings, through one buffer that always holds a whole row.
  *
  * First the row's end is found, then the row is cut into fields where it lies: separators become zero bytes, quoted fields
- * are moved together. A row without a quote, the common case, is found and cut by memchr. zlib reports a truncated stream
- * only by gzerror after the last byte: check_end does, so that no table is taken for complete that is not. Cleanup: the
- * object is zeroed first and close accepts it half-built.
+ * are moved together. A row without a quote, the common case, is found and cut by memchr. Cleanup: the object is zeroed first
+ * and close accepts it half-built.
  */
 #include "tft/csv.h"
-#include <errno.h>
+#include "tft/inflate.h"
 #include <fnmatch.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 enum { COLUMNS_MAX = 4096 };
-#define CHUNK ((size_t)1 << 17)
 #define ROW_MAX ((size_t)1 << 20)
 
 struct tft_csv {
     struct halay_log *log; /* borrowed */
     const char *path;      /* borrowed until close */
-    gzFile file;           /* owned */
+    struct tft_inflate *file; /* owned */
     char separator;
     char *data;              /* owned: bytes read, those from `at` to `length` not yet taken; a byte more than size */
     size_t at, length, size; /* of them */
@@ -41,23 +38,6 @@ static enum halay_status fail(struct tft_csv *csv, const char *what)
     return HALAY_ERR_FORMAT;
 }
 
-/* After the last byte: was the stream whole? */
-static enum halay_status check_end(struct tft_csv *csv, int got)
-{
-    int error;
-    const char *text = gzerror(csv->file, &error);
-
-    if (got == 0 && (error == Z_OK || error == Z_STREAM_END))
-        return HALAY_OK;
-    if (error == Z_ERRNO)
-        halay_error(csv->log, "cannot read '%s': %s", csv->path, strerror(errno));
-    else if (error == Z_BUF_ERROR)
-        halay_error(csv->log, "file '%s' is truncated: its compressed data end too early", csv->path);
-    else
-        halay_error(csv->log, "file '%s' is damaged: %s", csv->path, text);
-    return error == Z_ERRNO ? HALAY_ERR_SYSTEM : HALAY_ERR_FORMAT;
-}
-
 /* Read more behind what there is, which is moved to the front. */
 static enum halay_status refill(struct tft_csv *csv)
 {
@@ -68,7 +48,7 @@ static enum halay_status refill(struct tft_csv *csv)
     csv->length = kept;
     if (kept >= ROW_MAX)
         return fail(csv, "longer than 1 MiB (a quote that is not closed?)");
-    if (csv->size - kept < CHUNK) {
+    if (csv->size - kept < TFT_INFLATE_BLOCK) {
         char *more = realloc(csv->data, csv->size * 2 + 1);
         if (!more) {
             halay_error(csv->log, "no memory for a row of '%s'", csv->path);
@@ -77,15 +57,11 @@ static enum halay_status refill(struct tft_csv *csv)
         csv->data = more;
         csv->size *= 2;
     }
-    int got = gzread(csv->file, csv->data + kept, CHUNK);
-    if (got < (int)CHUNK) { /* a short read is the end, or an error that must not pass for one */
-        enum halay_status status = check_end(csv, got > 0 ? 0 : got);
-        if (status)
-            return status;
-        csv->drained = got <= 0;
-    }
-    csv->length += got > 0 ? (size_t)got : 0;
-    return HALAY_OK;
+    size_t got;
+    enum halay_status status = tft_inflate_read(csv->file, csv->data + kept, &got);
+    csv->drained = !got;
+    csv->length += got;
+    return status;
 }
 
 /* How a row with quotes ends: the length of its text, SIZE_MAX if the end has not been read yet. */
@@ -232,6 +208,8 @@ static enum halay_status read_header(struct tft_csv *csv)
         return HALAY_ERR_NO_MEMORY;
     csv->column_count = csv->field_count;
     for (size_t i = 0; i < csv->field_count; i++) {
+        if (strchr(csv->fields[i], '\r'))
+            return fail(csv, "a column's name with a carriage return: lines end in LF or CRLF");
         for (size_t j = 0; j < i; j++)
             if (!strcmp(csv->names[j], csv->fields[i])) {
                 halay_error(csv->log, "file '%s': two columns have the name '%s'", csv->path, csv->names[j]);
@@ -244,18 +222,6 @@ static enum halay_status read_header(struct tft_csv *csv)
     return HALAY_OK;
 }
 
-/* zlib reads what is not compressed as it is; under a compressed file's name that is a file whose beginning is damaged.
- */
-static enum halay_status check_kind(struct tft_csv *csv)
-{
-    size_t length = strlen(csv->path);
-
-    if (length < 3 || strcmp(csv->path + length - 3, ".gz") || !gzdirect(csv->file))
-        return HALAY_OK;
-    halay_error(csv->log, "file '%s' is not gzip-compressed, as its name says, or is truncated", csv->path);
-    return HALAY_ERR_FORMAT;
-}
-
 enum halay_status tft_csv_open(struct halay_log *log, const char *path, char separator, struct tft_csv **out)
 {
     struct tft_csv *csv = calloc(1, sizeof *csv);
@@ -263,21 +229,15 @@ enum halay_status tft_csv_open(struct halay_log *log, const char *path, char sep
 
     if (!csv)
         goto err_say;
-    *csv = (struct tft_csv){ .log = log, .path = path, .separator = separator, .size = 2 * CHUNK };
+    *csv = (struct tft_csv){ .log = log, .path = path, .separator = separator, .size = 2 * TFT_INFLATE_BLOCK };
     csv->data = malloc(csv->size + 1);
     csv->fields = malloc(COLUMNS_MAX * sizeof *csv->fields);
     if (!csv->data || !csv->fields)
         goto err_say;
-    csv->file = gzopen(path, "rbe");
-    if (!csv->file) {
-        halay_error(log, "cannot open '%s': %s", path, errno ? strerror(errno) : "no memory");
-        status = HALAY_ERR_SYSTEM;
+    status = tft_inflate_open(log, path, &csv->file);
+    if (status)
         goto err_close;
-    }
-    (void)gzbuffer(csv->file, CHUNK); /* a wish */
-    status = check_kind(csv);
-    if (!status)
-        status = read_header(csv);
+    status = read_header(csv);
     if (status == HALAY_ERR_NO_MEMORY)
         goto err_say;
     if (status)
@@ -296,8 +256,7 @@ void tft_csv_close(struct tft_csv *csv)
 {
     if (!csv)
         return;
-    if (csv->file)
-        gzclose_r(csv->file);
+    tft_inflate_close(csv->file);
     for (size_t i = 0; csv->names && i < csv->column_count; i++)
         free(csv->names[i]);
     free(csv->names);

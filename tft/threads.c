@@ -6,14 +6,14 @@
  */
 #include "tft/threads.h"
 #include "tft/gemm.h"
+#include "tft/thread.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct member {
     struct tft_pool *pool;
     int number;
-    pthread_t thread;
+    struct tft_thread *thread; /* owned */
 };
 
 struct tft_pool {
@@ -28,7 +28,7 @@ struct tft_pool {
     struct member *members; /* (threads), owned */
 };
 
-static void *member_run(void *arg)
+static void member_run(void *arg)
 {
     struct member *member = arg;
     struct tft_pool *pool = member->pool;
@@ -49,7 +49,6 @@ static void *member_run(void *arg)
             pthread_cond_signal(&pool->end);
     }
     pthread_mutex_unlock(&pool->lock);
-    return NULL;
 }
 
 enum halay_status tft_pool_create(struct halay_log *log, int threads, struct tft_pool **out)
@@ -74,14 +73,12 @@ enum halay_status tft_pool_create(struct halay_log *log, int threads, struct tft
     pthread_cond_init(&pool->end, NULL);
     for (int i = 1; i < threads; i++) {
         struct member *member = &pool->members[i];
-        int error;
 
         *member = (struct member){ .pool = pool, .number = i };
-        error = pthread_create(&member->thread, NULL, member_run, member);
-        if (error) {
-            halay_error(log, "cannot start thread %d of %d: %s", i, threads, strerror(error));
+        enum halay_status status = tft_thread_start(log, member_run, member, &member->thread);
+        if (status) {
             tft_pool_destroy(pool);
-            return HALAY_ERR_SYSTEM;
+            return status;
         }
         pool->started = i;
     }
@@ -98,7 +95,7 @@ void tft_pool_destroy(struct tft_pool *pool)
     pthread_cond_broadcast(&pool->begin);
     pthread_mutex_unlock(&pool->lock);
     for (int i = 1; i <= pool->started; i++)
-        pthread_join(pool->members[i].thread, NULL);
+        tft_thread_join(pool->members[i].thread);
     pthread_cond_destroy(&pool->end);
     pthread_cond_destroy(&pool->begin);
     pthread_mutex_destroy(&pool->lock);

@@ -23,8 +23,8 @@ mkdir "$scratch/seeds"
 flags="-std=gnu11 -g -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined"
 flags="$flags -D_GNU_SOURCE -DHAVE_CONFIG_H -I$top_builddir -I$top_srcdir -I$top_srcdir/include"
 sources="tests/tft/fuzz_data.c"
-for part in calendar csv data dictionary document encoding fit grid holidays htd number paths place rows schema schema_inputs table \
-    view windows; do
+for part in calendar csv data dictionary document encoding fit grid holidays htd inflate number paths place rows schema schema_inputs table \
+    thread view windows; do
     sources="$sources tft/$part.c"
 done
 sources="$sources base/config.c base/log.c base/memory.c base/parse.c"

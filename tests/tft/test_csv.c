@@ -5,6 +5,7 @@
  */
 #include "tests/tft/files.h"
 #include "tft/csv.h"
+#include "tft/inflate.h"
 
 /* Read it all: rows, or -1 for an error. */
 static int count_rows(const char *path)
@@ -75,6 +76,8 @@ static void broken(void)
     CHECK(count_rows(write_text("e.csv", "a,b\n1,\"2\n")) < 0 && error_says("a quote is not closed"));
     CHECK(count_rows(write_text("e.csv", "a,b\n1,\"2\"x\n")) < 0 && error_says("text after a closing quote"));
     CHECK(count_rows(write_bytes("e.csv", "a,b\n1,\0\n", 8)) < 0 && error_says("zero byte"));
+    CHECK(count_rows(write_text("e.csv", "a,b\r1,2\r")) < 0 &&
+          error_says("row 1: a column's name with a carriage return"));
     CHECK(count_rows(in_scratch("absent.csv")) < 0 && error_says("cannot open"));
     CHECK(count_rows(write_text("e.csv", "a,b\n")) == 0);
 }
@@ -97,6 +100,41 @@ static void truncated(void)
     free(bytes);
 }
 
+/* More than one block, which a thread reads ahead: ends around a block's, files cut or damaged behind the first, and readers that
+ * give up. */
+static void ahead(void)
+{
+    enum { LINE = 16, LINES = 5 * (int)(TFT_INFLATE_BLOCK / LINE) };
+    static const int blocks[] = { 1, 2, 3, 5 };
+    char *text = malloc(LINES * LINE + 1), *bytes;
+    size_t length;
+
+    REQUIRE(text);
+    for (int i = 0; i < LINES; i++)
+        snprintf(text + i * LINE, LINE + 1, "%07d,%07d\n", i, i % 777 + 1);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        for (int more = -1; more <= 1; more++) {
+            int lines = blocks[i] * (LINES / 5) + more;
+            lines = lines < LINES ? lines : LINES;
+            size_t cut = (size_t)lines * LINE;
+            char kept = text[cut];
+            text[cut] = 0;
+            CHECK(count_rows(write_text("long.csv", text)) == lines - 1, "%d lines", lines);
+            CHECK(count_rows(write_gz("long.csv.gz", text)) == lines - 1, "%d lines, compressed", lines);
+            text[cut] = kept;
+        }
+    bytes = read_bytes(in_scratch("long.csv.gz"), &length);
+    for (size_t cut = length / 3; cut < length; cut += length / 7)
+        CHECK(count_rows(write_bytes("cut.csv.gz", bytes, cut)) < 0 && error_says("cut.csv.gz' is truncated"));
+    bytes[length - 5] ^= 1;
+    CHECK(count_rows(write_bytes("bad.csv.gz", bytes, length)) < 0 &&
+          error_says("bad.csv.gz' is damaged: incorrect data check"));
+    text[3 * LINES / 5 * LINE] = 0; /* a row in which a reader stops, while the thread waits for it */
+    CHECK(count_rows(write_bytes("zero.csv", text, LINES * LINE)) < 0 && error_says("zero byte"));
+    free(bytes);
+    free(text);
+}
+
 int main(void)
 {
     begin_scratch();
@@ -104,6 +142,7 @@ int main(void)
     columns();
     broken();
     truncated();
+    ahead();
     end_scratch();
     return test_end();
 }
