@@ -5,6 +5,7 @@
 #include "tft/checkpoint.h"
 #include "base/memory.h"
 #include "tft/document.h"
+#include "tft/gemm_bf16.h"
 #include "tft/paths.h"
 #include "tft/resume.h"
 #include "tft/safetensors.h"
@@ -14,6 +15,41 @@
 #include <unistd.h>
 #include <zlib.h>
 
+/* What the loops of tft/vector.h are compiled for that run here. */
+static const char *instruction_set(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                   __builtin_cpu_supports("avx512vl")
+               ? "x86-64-v4"
+           : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "x86-64-v3"
+                                                                             : "x86-64";
+#elif defined(__aarch64__)
+    return "aarch64";
+#else
+    return "generic";
+#endif
+}
+
+/* On what the bits of a training depend beside its configuration and data; NULL if there is no memory. */
+static json_t *describe_machine(const struct tft_run_config *config)
+{
+    static const char *const means[] = {
+        [TFT_BF16_NONE] = "none", [TFT_BF16_DOT] = "avx512_bf16", [TFT_BF16_TILES] = "amx_bf16"
+    };
+    char products[256];
+
+    tft_gemm_describe(products, sizeof products);
+    json_t *machine = json_pack("{ss ss}", "instruction_set", instruction_set(), "matrix_products", products);
+    if (machine && config->dtype &&
+        json_object_set_new(machine, "bf16_products", json_string(means[tft_bf16_here()]))) {
+        json_decref(machine);
+        machine = NULL;
+    }
+    return machine;
+}
+
 enum { FORMAT_VERSION = 1 };
 
 json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_config *config, const struct tft_data *data)
@@ -22,6 +58,10 @@ json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_conf
         json_pack("{si ss so sO sO}", "format", FORMAT_VERSION, "halay", halay_version(), "config",
                   tft_run_config_json(config), "schema", data->schema.document, "encoding", data->encoding.document);
 
+    if (run && json_object_set_new(run, "machine", describe_machine(config))) {
+        json_decref(run);
+        run = NULL;
+    }
     if (!run)
         halay_error(log, "no memory for the run's description");
     return run;
@@ -35,6 +75,7 @@ static uint32_t crc_of(const json_t *run)
 
     json_object_set_new(copy, "config", tft_run_config_identity(json_object_get(run, "config")));
     json_object_del(copy, "halay");
+    json_object_del(copy, "machine");
     char *text = copy ? json_dumps(copy, JSON_COMPACT) : NULL;
     json_decref(copy);
     if (text)
@@ -43,10 +84,34 @@ static uint32_t crc_of(const json_t *run)
     return (uint32_t)crc;
 }
 
+/* What is not as it was when a checkpoint was made: a warning. */
+static enum halay_status warn_of_machine(struct halay_log *log, const char *where, const json_t *before,
+                                         const struct tft_run_config *config)
+{
+    json_t *machine = describe_machine(config), *value;
+    const char *halay = json_string_value(json_object_get(before, "halay")), *key;
+
+    if (!machine) {
+        halay_error(log, "no memory for the run's description");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    if (halay && strcmp(halay, halay_version()))
+        halay_warning(log, "%s: it was written by halay %s, this is %s: the bits may differ from now on", where, halay,
+                      halay_version());
+    json_object_foreach(machine, key, value)
+    {
+        const char *was = json_string_value(json_object_get(json_object_get(before, "machine"), key));
+        if (was && strcmp(was, json_string_value(value)))
+            halay_warning(log, "%s: it was written with %s '%s', here it is '%s': the bits may differ from now on",
+                          where, key, was, json_string_value(value));
+    }
+    json_decref(machine);
+    return HALAY_OK;
+}
+
 enum halay_status tft_checkpoint_check_resume(struct halay_log *log, const char *where, const json_t *before,
                                               const struct tft_run_config *config, const struct tft_data *data)
 {
-    const char *halay = json_string_value(json_object_get(before, "halay"));
     enum halay_status status = tft_run_config_check_resume(log, where, json_object_get(before, "config"), config);
 
     if (status)
@@ -56,10 +121,7 @@ enum halay_status tft_checkpoint_check_resume(struct halay_log *log, const char 
         halay_error(log, "%s: the run began with data of another schema, other entities or other scalers", where);
         return HALAY_ERR_FORMAT;
     }
-    if (halay && strcmp(halay, halay_version()))
-        halay_warning(log, "%s: it was written by halay %s, this is %s: the bits may differ from now on", where, halay,
-                      halay_version());
-    return HALAY_OK;
+    return warn_of_machine(log, where, before, config);
 }
 
 enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder, const json_t *run, int goes_on)
@@ -98,16 +160,25 @@ void tft_checkpoint_discard(const char *folder)
     free(checkpoints);
 }
 
+static void print_crc_of_params(const struct tft_param_table *table, const float *params, char text[16])
+{
+    uLong crc = crc32_z(crc32(0, NULL, 0), (const unsigned char *)params, table->reals * sizeof *params);
+
+    snprintf(text, 16, "%08x", (unsigned)crc);
+}
+
 enum halay_status tft_checkpoint_save(struct halay_log *log, const char *folder, const json_t *run, long long step,
                                       const struct tft_param_table *table, const float *params)
 {
-    char of_run[16], of_step[32];
+    char of_run[16], of_step[32], of_params[16];
     char *path = tft_path_join(log, folder, "model.safetensors");
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
     snprintf(of_step, sizeof of_step, "%lld", step);
-    json_t *metadata = json_pack("{ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step);
+    print_crc_of_params(table, params, of_params);
+    json_t *metadata =
+        json_pack("{ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32", of_params);
     if (path && metadata)
         status = tft_safetensors_write(log, path, table, params, metadata);
     json_decref(metadata);
@@ -160,7 +231,7 @@ static enum halay_status make_model(struct halay_log *log, const char *path, str
 
 static enum halay_status take_params(struct halay_log *log, const char *path, uint32_t crc, struct tft_checkpoint *c)
 {
-    char of_run[16];
+    char of_run[16], of_params[16];
     json_t *metadata;
 
     enum halay_status status = tft_safetensors_read(log, path, tft_model_params(c->model), c->params, &metadata);
@@ -168,9 +239,15 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
         return status;
     snprintf(of_run, sizeof of_run, "%08x", crc);
     const char *run = json_string_value(json_object_get(metadata, "run")),
-               *step = json_string_value(json_object_get(metadata, "step"));
+               *step = json_string_value(json_object_get(metadata, "step")),
+               *crc_of_params = json_string_value(json_object_get(metadata, "crc32"));
     if (!run || strcmp(run, of_run)) {
         halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
+        status = HALAY_ERR_FORMAT;
+    }
+    print_crc_of_params(tft_model_params(c->model), c->params, of_params);
+    if (!status && crc_of_params && strcmp(crc_of_params, of_params)) {
+        halay_error(log, "'%s' is damaged: its parameters have another checksum (CRC-32) than it says", path);
         status = HALAY_ERR_FORMAT;
     }
     c->step = step ? strtoll(step, NULL, 10) : 0;

@@ -6,8 +6,10 @@
  */
 #include "tft/gemm.h"
 #include <cblas.h>
+#include <stdio.h>
 
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
+extern char *openblas_get_config(void) __attribute__((weak)); /* its version, and the processor that it computes for */
 
 void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add, real *c, size_t ldc)
 {
@@ -24,6 +26,11 @@ void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, in
 const char *tft_gemm_name(void)
 {
     return "cblas";
+}
+
+void tft_gemm_describe(char *text, size_t size)
+{
+    snprintf(text, size, "%s", openblas_get_config ? openblas_get_config() : tft_gemm_name());
 }
 
 void tft_gemm_this_thread_only(void)

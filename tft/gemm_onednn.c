@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Matrix products by oneDNN's dnnl_sgemm, which is row-major, packs its operands itself and is as fast on the small
- * shapes of an LSTM step as with weights packed beforehand. (The only file that includes dnnl.h.)
+ * shapes of an LSTM step as with weights packed beforehand. (The only file that includes oneDNN.)
  *
  * oneDNN's threads are OpenMP's; their number is a property of the calling thread. The runtime comes with oneDNN,
  * whichever it was built with, so its function is looked up weakly.
  */
 #include "tft/gemm.h"
 #include <dnnl.h>
+#include <dnnl_debug.h>
+#include <stdio.h>
+#include <string.h>
 
 extern void omp_set_num_threads(int threads) __attribute__((weak));
 
@@ -28,6 +31,16 @@ void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, in
 const char *tft_gemm_name(void)
 {
     return DNNL_NAME(DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH);
+}
+
+void tft_gemm_describe(char *text, size_t size)
+{
+    static const char prefix[] = "cpu_isa_";
+    const dnnl_version_t *version = dnnl_version();
+    const char *isa = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());
+
+    snprintf(text, size, "onednn %d.%d.%d, %s", version->major, version->minor, version->patch,
+             strncmp(isa, prefix, sizeof prefix - 1) ? isa : isa + sizeof prefix - 1);
 }
 
 void tft_gemm_this_thread_only(void)

@@ -112,6 +112,12 @@ check "interrupted and gone on" cmp "$scratch/expected" "$scratch/got"
 check "a run that is done stays as it is" train --out "$scratch/term" --resume
 outcome "$scratch/term" >"$scratch/got"
 check "done twice" cmp "$scratch/expected" "$scratch/got"
+grep -q '"instruction_set": "' "$scratch/term/run.json" || wrong "the run does not say on what machine it was made"
+if grep -q '"matrix_products": "onednn' "$scratch/term/run.json"; then
+    check "on another instruction set" env ONEDNN_MAX_CPU_ISA=SSE41 DNNL_MAX_CPU_ISA=SSE41 "$@" --out "$scratch/term" --resume
+    grep -q "written with matrix_products 'onednn [^']*', here it is 'onednn [^']*sse41': the bits may differ" "$scratch/said" ||
+        wrong "another instruction set is not said: $(cat "$scratch/said")"
+fi
 
 # On another number of ranks. Signals reach all ranks.
 if [ -x "$halayrun" ]; then

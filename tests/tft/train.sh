@@ -89,6 +89,9 @@ refused 1 "entity 'NEW' was not seen in training" "$tft" predict --checkpoint "$
 [ ! -e "$scratch/new.csv" ] || wrong "a failed predict left a file behind"
 cp "$scratch/seed/model.safetensors" "$scratch/again/model.safetensors"
 refused 1 "parameters of another run" "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
+cp "$run/model.safetensors" "$run/run.json" "$scratch/again"
+printf '\377' | dd of="$scratch/again/model.safetensors" bs=1 seek=$(($(wc -c <"$run/model.safetensors") - 100)) conv=notrunc 2>/dev/null
+refused 1 "its parameters have another checksum" "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
 head -c 3000 "$run/model.safetensors" >"$scratch/again/model.safetensors"
 refused 1 "no checkpoint that can be read" "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
 
