@@ -136,11 +136,9 @@ static enum halay_status move_splits(struct backtest *b, size_t steps)
 /* Was a signal noted on any rank? Nobody goes on before all ranks are here. */
 static enum halay_status check_interrupt(struct backtest *b)
 {
-    int32_t seen = tft_interrupt_seen();
-    enum halay_status status = HALAY_OK;
+    int seen = 0;
+    enum halay_status status = tft_interrupt_share(b->ctx, &seen);
 
-    if (halay_size(b->ctx) > 1)
-        status = halay_allreduce(b->ctx, "backtest", NULL, &seen, 1, HALAY_I32, HALAY_MAX);
     return !status && seen ? HALAY_ERR_CANCELED : status;
 }
 

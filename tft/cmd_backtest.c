@@ -49,7 +49,8 @@ static enum halay_status backtest(struct halay_log *log, const struct tft_run_co
         status = tft_backtest(log, job.ctx, config, &job.data, options, &result);
     int says = job.ctx && halay_rank(job.ctx) == 0;
     if (status == HALAY_ERR_CANCELED && says)
-        halay_error(log, "interrupted by a signal; '--resume' goes on");
+        halay_error(log, config->keep ? "interrupted by a signal; '--resume' goes on"
+                                      : "interrupted by a signal, with no checkpoint to go on from (keep 0)");
     if (!status && says)
         status = tft_scores_say(log, &config->quantiles, json, result);
     json_decref(result);
@@ -91,8 +92,5 @@ int tft_cmd_backtest(struct halay_log *log, int argc, char **argv)
     how.split = windows.split;
     how.stride = windows.stride;
     how.refit = (size_t)every;
-    enum halay_status done = backtest(log, &config, data, json, &how);
-    if (done == HALAY_ERR_CANCELED && tft_interrupt_seen())
-        return 128 + tft_interrupt_seen();
-    return done ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    return tft_interrupt_exit(backtest(log, &config, data, json, &how));
 }

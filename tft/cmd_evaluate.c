@@ -4,6 +4,7 @@
  * programs.
  */
 #include "tft/commands.h"
+#include "tft/interrupt.h"
 #include "tft/options.h"
 #include "tft/score_table.h"
 #include "tft/scoring.h"
@@ -28,9 +29,12 @@ static enum halay_status evaluate(struct halay_log *log, const char *checkpoint,
     json_t *result = NULL;
     enum halay_status status = tft_scoring_init(log, checkpoint, data, &s);
 
+    tft_interrupt_watch(); /* so that no rank is left by another that dies */
     if (!status)
         status =
             tft_scoring_evaluate(&s, windows->split, windows->stride ? windows->stride : s.data.schema.stride, &result);
+    if (status == HALAY_ERR_CANCELED && s.rank == 0)
+        halay_error(log, "interrupted by a signal; there are no scores");
     if (!status && s.rank == 0)
         status = tft_scores_say(log, &s.checkpoint.config.quantiles, json, result);
     json_decref(result);
@@ -57,5 +61,5 @@ int tft_cmd_evaluate(struct halay_log *log, int argc, char **argv)
         return tft_options_missing(&options, "--data");
     if (tft_selection_parse(log, split, stride, &windows))
         return TFT_EXIT_USAGE;
-    return evaluate(log, checkpoint, data, &windows, json) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    return tft_interrupt_exit(evaluate(log, checkpoint, data, &windows, json));
 }

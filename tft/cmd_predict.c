@@ -161,8 +161,11 @@ static enum halay_status predict(const struct request *r)
         tft_interrupt_watch(); /* so that no half file stays */
         status = tft_forecast(&forecaster, windows.count, tft_forecast_file_window, &file);
     }
-    if (status == HALAY_ERR_CANCELED)
-        halay_error(r->log, "interrupted by a signal; '%s' is not written", r->out);
+    if (status == HALAY_ERR_CANCELED && s.rank == 0)
+        halay_error(r->log,
+                    strcmp(r->out, "-") ? "interrupted by a signal; '%s' is not written"
+                                        : "interrupted by a signal; what '%s' got is not all",
+                    r->out);
     if (!status && out.file)
         status = tft_output_commit(&out);
     if (!status && s.rank == 0)
@@ -209,8 +212,5 @@ int tft_cmd_predict(struct halay_log *log, int argc, char **argv)
         return TFT_EXIT_USAGE;
     r.files = (const char *const *)argv;
     r.file_count = (size_t)files;
-    enum halay_status done = predict(&r);
-    if (done == HALAY_ERR_CANCELED && tft_interrupt_seen())
-        return 128 + tft_interrupt_seen();
-    return done ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    return tft_interrupt_exit(predict(&r));
 }

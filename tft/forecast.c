@@ -94,7 +94,11 @@ static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, s
         return status;
     *interrupted = status == HALAY_ERR_CANCELED;
     status = halay_allreduce(f->ctx, "forecast", NULL, f->chunk, n * values + 1, HALAY_F32, HALAY_SUM);
-    return !status && *interrupted > 0 ? HALAY_ERR_CANCELED : status;
+    if (status || !(*interrupted > 0))
+        return status;
+    int number;
+    status = tft_interrupt_share(f->ctx, &number);
+    return status ? status : HALAY_ERR_CANCELED;
 }
 
 enum halay_status tft_forecast(struct tft_forecaster *f, size_t count,

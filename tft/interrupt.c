@@ -8,6 +8,7 @@
  * which the system prefers, is the one that has it.
  */
 #include "tft/interrupt.h"
+#include "tft/options.h"
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -37,4 +38,26 @@ void tft_interrupt_watch(void)
 int tft_interrupt_seen(void)
 {
     return atomic_load_explicit(&seen, memory_order_relaxed);
+}
+
+enum halay_status tft_interrupt_share(struct halay_context *ctx, int *number)
+{
+    int32_t most = tft_interrupt_seen();
+    enum halay_status status = HALAY_OK;
+
+    if (halay_size(ctx) > 1)
+        status = halay_allreduce(ctx, "interrupt", NULL, &most, 1, HALAY_I32, HALAY_MAX);
+    if (status)
+        return status;
+    if (most)
+        note(most);
+    *number = most;
+    return HALAY_OK;
+}
+
+int tft_interrupt_exit(enum halay_status status)
+{
+    if (status == HALAY_ERR_CANCELED && tft_interrupt_seen())
+        return 128 + tft_interrupt_seen();
+    return status ? TFT_EXIT_FAILED : TFT_EXIT_OK;
 }

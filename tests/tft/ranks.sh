@@ -46,6 +46,25 @@ check "predict on 1 rank" "$tft" predict --checkpoint "$scratch/r1" "$top_srcdir
 check "predict on 2 ranks" "$halayrun" -np 2 "$tft" predict --checkpoint "$scratch/r1" "$top_srcdir/data/pjm" -o "$scratch/p2"
 check "forecasts" cmp "$scratch/p1" "$scratch/p2"
 
+# A signal to one rank ends all, with the same status, and leaves no half file. The wrapper ends well, so that halayrun lets both end.
+cat >"$scratch/noted.sh" <<'END'
+notes=$1
+shift
+"$@" &
+echo $! >"$notes/pid.$HALAY_RANK"
+status=0
+wait $! || status=$?
+echo $status >"$notes/ended.$HALAY_RANK"
+END
+"$halayrun" -np 2 sh "$scratch/noted.sh" "$scratch" "$tft" predict --checkpoint "$scratch/r1" --split train --stride 1 "$top_srcdir/data/pjm" \
+    -o "$scratch/long.csv" >"$scratch/signalled" 2>&1 &
+job=$!
+until [ -n "$(find "$scratch" -name 'long.csv.tmp.*' -size +0)" ] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+kill -TERM "$(cat "$scratch/pid.1")" || :
+check "a signal to rank 1 ends the job" wait $job
+[ "$(cat "$scratch/ended.0" "$scratch/ended.1" | tr '\n' ' ')" = "143 143 " ] || wrong "ended with $(cat "$scratch"/ended.*): $(cat "$scratch/signalled")"
+[ -z "$(find "$scratch" -name 'long.csv*')" ] || wrong "a half file is left"
+
 # Three ranks cannot have the tree's order; without it they work.
 refused 1 "needs 1, 2, 4, 8" train 3 --out "$scratch/r3"
 # The benchmark: one job, one report.
