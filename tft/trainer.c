@@ -21,7 +21,8 @@ static int threads_of_rank(const struct tft_trainer *t)
     return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
 }
 
-/* Sampling by scale: an entity's windows are drawn in proportion to the scale of its (first) target. */
+/* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target; of several targets each counts as
+ * its share in the sum over the entities, since their units have nothing to do with each other. */
 static enum halay_status set_up_weights(struct tft_trainer *t)
 {
     t->weights = calloc(t->data->entity_count + 1, sizeof *t->weights);
@@ -30,8 +31,13 @@ static enum halay_status set_up_weights(struct tft_trainer *t)
         halay_error(t->log, "no memory for the weights of %zu entities", t->data->entity_count);
         return HALAY_ERR_NO_MEMORY;
     }
-    for (size_t e = 0; e < t->data->entity_count; e++)
-        t->weights[e] = tft_data_target_scaler(t->data, e, 0)->scale;
+    for (size_t o = 0; o < t->data->schema.target_count; o++) {
+        double sum = 0;
+        for (size_t e = 0; e < t->data->entity_count; e++)
+            sum += tft_data_target_scaler(t->data, e, o)->scale;
+        for (size_t e = 0; e < t->data->entity_count; e++)
+            t->weights[e] += tft_data_target_scaler(t->data, e, o)->scale / sum;
+    }
     for (size_t e = 0; e <= t->data->entity_count; e++)
         t->before[e] = tft_windows_before(&t->train, e);
     return HALAY_OK;
