@@ -135,8 +135,12 @@ static enum halay_status count_windows(struct halay_log *log, const struct tft_d
     }
     if (windows[TFT_TRAIN].all)
         return HALAY_OK;
-    halay_error(log, "no entity is long enough for a training window of %zu + %zu steps", d->schema.min_encoder,
-                d->schema.horizon);
+    const struct tft_entity *longest = &d->entities[0];
+    for (size_t e = 1; e < d->entity_count; e++)
+        longest = d->entities[e].rows > longest->rows ? &d->entities[e] : longest;
+    halay_error(
+        log, "no entity is long enough for a training window of %zu + %zu steps; the longest, '%.64s', has %zu in all",
+        d->schema.min_encoder, d->schema.horizon, longest->id, longest->rows);
     return HALAY_ERR_FORMAT;
 }
 

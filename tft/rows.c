@@ -36,10 +36,28 @@ static enum halay_status no_memory(struct tft_collector *c)
 
 /* ---- entities ---- */
 
-static enum halay_status find_entity(struct tft_collector *c, const char *id, size_t *entity)
+/* What is written of a table, names of categories and entities too, is in UTF-8. */
+static int is_utf8(const char *text)
 {
+    json_t *string = json_string(text);
+    int is = string != NULL;
+
+    json_decref(string);
+    return is;
+}
+
+static enum halay_status find_entity(struct tft_collector *c, const struct source *source, const char *id,
+                                     size_t *entity)
+{
+    size_t known = c->ids.count;
+
     if (tft_dictionary_add(&c->ids, id, entity))
         return no_memory(c);
+    if (c->ids.count > known && !is_utf8(id)) {
+        halay_error(c->log, "file '%s', row %zu: the id '%.64s' is not text in UTF-8", source->path,
+                    tft_csv_row(source->csv), id);
+        return HALAY_ERR_FORMAT;
+    }
     if (*entity == c->size) {
         size_t size = c->size ? c->size * 2 : 16;
         struct tft_rows *entities = realloc(c->entities, size * sizeof *entities);
@@ -129,7 +147,7 @@ static enum halay_status find_entity_columns(struct tft_collector *c, struct sou
         const char *name = tft_csv_column_name(source->csv, i);
         if (is_taken(c, source, i) || !*name || (strcmp(pattern, name) && fnmatch(pattern, name, 0)))
             continue;
-        status = find_entity(c, name, &source->entities[source->wide_count]);
+        status = find_entity(c, source, name, &source->entities[source->wide_count]);
         source->wide[source->wide_count++] = i;
     }
     if (!status && !source->wide_count) {
@@ -293,8 +311,12 @@ static enum halay_status read_cell(struct tft_collector *c, const struct source 
     if (is_missing(c->schema, text))
         return HALAY_OK;
     if (input->is_category) {
-        if (tft_dictionary_add(&c->table->dictionaries[k], text, &number))
+        struct tft_dictionary *names = &c->table->dictionaries[k];
+        size_t known = names->count;
+        if (tft_dictionary_add(names, text, &number))
             return no_memory(c);
+        if (names->count > known && !is_utf8(text))
+            return bad_cell(c, source, column, text, "text in UTF-8");
         *value = (double)number;
         return HALAY_OK;
     }
@@ -382,7 +404,8 @@ static enum halay_status take_row(struct tft_collector *c, struct source *source
     if (s->id_kind == TFT_ID_COLUMN && !*fields[source->id])
         return bad_cell(c, source, source->id, "", "an id");
     if (s->id_kind == TFT_ID_COLUMN || source->entity == SIZE_MAX) /* of a wide table's future: "", all entities */
-        status = find_entity(c, s->id_kind == TFT_ID_COLUMN ? fields[source->id] : source->file_id, &source->entity);
+        status =
+            find_entity(c, source, s->id_kind == TFT_ID_COLUMN ? fields[source->id] : source->file_id, &source->entity);
     return status ? status : give_row(c, source->entity, &row, values, outside);
 }
 

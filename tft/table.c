@@ -70,10 +70,10 @@ static enum halay_status complete_entities(struct tft_collector *c)
         halay_error(c->log, "no memory for the table");
     free(order);
     if (!status && !c->table->series_count) {
-        halay_error(c->log,
-                    c->table->summary.entities_empty ? "the files hold no value of the target%s"
-                                                     : "the files hold no row%s",
-                    c->schema->has_span ? " inside the schema's span" : "");
+        halay_error(c->log, "the files hold no %s%s: '%s'%s",
+                    c->table->summary.entities_empty ? "value of the target" : "row",
+                    c->schema->has_span ? " inside the schema's span" : "", c->paths->list[0],
+                    c->paths->count > 1 ? " and the others" : "");
         return HALAY_ERR_FORMAT;
     }
     return status;

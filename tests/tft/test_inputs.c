@@ -192,7 +192,10 @@ static void trimmed(void)
     SAME(targets(&d, 0), "-1* 6 -1* -1* -1*");
     SAME(targets(&d, 1), "4 -1* 6");
     tft_data_fini(&d);
-    CHECK(prepare(schema, "id,t,y\nc,2,\nc,3,\n", &d) && error_says("hold no value of the target inside the schema's span"));
+    CHECK(prepare(schema, "id,t,y\nc,2,\nc,3,\n", &d) &&
+          error_says("hold no value of the target inside the schema's span: "));
+    CHECK(prepare(schema, "id,t,y\nc,2,1\n\xff,3,1\n", &d) &&
+          error_says("rows.csv', row 3: the id '\xff' is not text in UTF-8"));
 }
 
 /* ---- inputs ---- */
@@ -238,6 +241,8 @@ static void categories(void)
     tft_data_fini(&d);
 
     CHECK(prepare(CATEGORIES(""), rows, &d) && error_says("'a' has no value for input 'wind'"));
+    CHECK(prepare(CATEGORIES(""), "id,t,y,wind,kind\na,1,1,\xfc,p\n", &d) &&
+          error_says("row 2, column 'wind': '\xfc' is not text in UTF-8"));
     CHECK(prepare(CATEGORIES(", fill: forward"), rows, &d) && error_says("input 'wind' (column 'wind') is 'S' at 4, which the training span does not have"));
     REQUIRE(!prepare(CATEGORIES(", fill: {constant: S}"), rows, &d));
     SAME(codes(&d, 0, "wind"), "1 0 2 2");
