@@ -70,6 +70,10 @@ int main(int argc, char **argv)
     }
     halay_log_init(&log, HALAY_LOG_WARNING);
     status = run(&log, argc - 1, argv + 1);
+    if (!status && (fflush(stdout) || ferror(stdout))) {
+        halay_error(&log, "cannot write to standard output");
+        status = TFT_EXIT_FAILED;
+    }
     halay_log_fini(&log);
     return status;
 }

@@ -89,6 +89,9 @@ check "a million categories" long
 grep -q '^name  *c  *observed  *1000000 ' "$scratch/said" || wrong "not a million categories: $(cat "$scratch/said")"
 rm "$scratch/long.csv" "$scratch/long.htd"
 
+# shellcheck disable=SC2016 # the inner shell expands
+refused 1 "cannot write to standard output" sh -c '"$tft" bench --hidden 8 --batch 8 --steps 1 --threads 1 >/dev/full'
+
 # What was there is still there after a failure.
 echo keep >"$out"
 refused 1 "cannot open" "$tft" prepare --schema "$schema" "$scratch/none.csv" -o "$out"
