@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inflate: two blocks go round between the thread, which fills them, and the reader, which empties them.
+ * Inflate: blocks go round between the thread, which fills them, and the reader, which empties them. Who has to wait is
+ * woken when half of them are there, so that on a busy machine the two do not wait for the scheduler at each block.
  *
  * zlib reads what is not compressed as it is, and reports a truncated stream only by gzerror after the last byte: look_at_end
  * does, so that no file is taken for complete that is not. The first block is read by the reader; if that was all there is no
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { BLOCKS = 2 };
+enum { BLOCKS = 8, ENOUGH = 4 };
 
 struct tft_inflate {
     struct halay_log *log; /* borrowed */
@@ -67,8 +68,9 @@ static enum halay_status look_at_end(const struct tft_inflate *f)
 static char *wait_for_room(struct tft_inflate *f)
 {
     pthread_mutex_lock(&f->lock);
-    while (f->full == BLOCKS && !f->leaving)
-        pthread_cond_wait(&f->changed, &f->lock);
+    if (f->full == BLOCKS)
+        while (f->full > BLOCKS - ENOUGH && !f->leaving)
+            pthread_cond_wait(&f->changed, &f->lock);
     char *block = f->leaving ? NULL : f->blocks[(f->taken + f->full) % BLOCKS];
     pthread_mutex_unlock(&f->lock);
     return block;
@@ -87,7 +89,8 @@ static void read_ahead(void *arg)
         f->lengths[(f->taken + f->full) % BLOCKS] = f->got > 0 ? (size_t)f->got : 0;
         f->full++;
         f->ended = ended;
-        pthread_cond_signal(&f->changed);
+        if (ended || f->full == ENOUGH)
+            pthread_cond_signal(&f->changed);
         pthread_mutex_unlock(&f->lock);
     }
 }
@@ -125,8 +128,9 @@ enum halay_status tft_inflate_read(struct tft_inflate *f, char *to, size_t *got)
     if (f->joined)
         return HALAY_OK;
     pthread_mutex_lock(&f->lock);
-    while (!f->full)
-        pthread_cond_wait(&f->changed, &f->lock);
+    if (!f->full)
+        while (f->full < ENOUGH && !f->ended)
+            pthread_cond_wait(&f->changed, &f->lock);
     size_t block = f->taken % BLOCKS;
     f->joined = f->ended && f->full == 1;
     pthread_mutex_unlock(&f->lock); /* the thread leaves a full block alone */
@@ -135,7 +139,8 @@ enum halay_status tft_inflate_read(struct tft_inflate *f, char *to, size_t *got)
     pthread_mutex_lock(&f->lock);
     f->taken++;
     f->full--;
-    pthread_cond_signal(&f->changed);
+    if (f->full == BLOCKS - ENOUGH)
+        pthread_cond_signal(&f->changed);
     pthread_mutex_unlock(&f->lock);
     return f->joined ? look_at_end(f) : HALAY_OK;
 }

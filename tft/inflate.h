@@ -2,7 +2,7 @@
  *
  * Inflate: the bytes of a file, plain or gzip-compressed, read ahead of their reader.
  *
- * A file of more than one block is read and inflated on a thread of its own, at most two blocks ahead; a smaller one by the
+ * A file of more than one block is read and inflated on a thread of its own, at most eight blocks (1 MiB) ahead; a smaller one by the
  * reader. Bytes and errors are the same either way.
  */
 #ifndef HALAY_TFT_INFLATE_H

@@ -104,8 +104,8 @@ static void truncated(void)
  * give up. */
 static void ahead(void)
 {
-    enum { LINE = 16, LINES = 5 * (int)(TFT_INFLATE_BLOCK / LINE) };
-    static const int blocks[] = { 1, 2, 3, 5 };
+    enum { LINE = 16, BLOCKS = 18, LINES = BLOCKS * (int)(TFT_INFLATE_BLOCK / LINE) };
+    static const int blocks[] = { 1, 2, 5, 9, BLOCKS };
     char *text = malloc(LINES * LINE + 1), *bytes;
     size_t length;
 
@@ -114,7 +114,7 @@ static void ahead(void)
         snprintf(text + i * LINE, LINE + 1, "%07d,%07d\n", i, i % 777 + 1);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         for (int more = -1; more <= 1; more++) {
-            int lines = blocks[i] * (LINES / 5) + more;
+            int lines = blocks[i] * (LINES / BLOCKS) + more;
             lines = lines < LINES ? lines : LINES;
             size_t cut = (size_t)lines * LINE;
             char kept = text[cut];
@@ -129,7 +129,7 @@ static void ahead(void)
     bytes[length - 5] ^= 1;
     CHECK(count_rows(write_bytes("bad.csv.gz", bytes, length)) < 0 &&
           error_says("bad.csv.gz' is damaged: incorrect data check"));
-    text[3 * LINES / 5 * LINE] = 0; /* a row in which a reader stops, while the thread waits for it */
+    text[3 * LINES / BLOCKS * LINE] = 0; /* a row in which a reader stops, while the thread waits for it */
     CHECK(count_rows(write_bytes("zero.csv", text, LINES * LINE)) < 0 && error_says("zero byte"));
     free(bytes);
     free(text);
