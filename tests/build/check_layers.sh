@@ -36,7 +36,7 @@ uct/*       collectives/transport/ucx*
 ucs/*       collectives/transport/ucx*
 hwloc*      base/topology*
 sodium*     base/*
-jansson.h   tft/* perf/*
+jansson.h   tft/* perf/* launcher/recognise*
 yaml.h      tft/* launcher/settings_file*
 zlib.h      tft/*
 dnnl*       tft/gemm*
