@@ -8,12 +8,14 @@
 #include "base/config.h"
 #include "halay_types.h"
 #include "launcher/binding.h"
+#include "launcher/explain.h"
 #include "launcher/front.h"
+#include "launcher/mpi_start.h"
 #include "launcher/options.h"
 #include "launcher/say.h"
 #include "launcher/settings.h"
 #include "launcher/start.h"
-#include <ctype.h>
+#include "launcher/words.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,18 +57,7 @@ static int set_environment(struct halay_log *log, const struct options *options,
 
 static void print_quoted(const char *word)
 {
-    const char *c = word;
-
-    while (*c && (isalnum((unsigned char)*c) || strchr("_-+=./:,@%", *c)))
-        c++;
-    if (*word && !*c) {
-        fputs(word, stdout);
-        return;
-    }
-    putchar('\'');
-    for (c = word; *c; c++)
-        *c == '\'' ? (void)fputs("'\\''", stdout) : (void)putchar(*c);
-    putchar('\'');
+    quote_word(word, stdout);
 }
 
 static void print_rank(const struct options *options, const struct binding_map *map, int rank)
@@ -196,6 +187,11 @@ static int run(struct halay_log *log, const struct options *options)
     if (options->dry_run && options->verbose)
         settings_print(options, stdout);
     int code = set_environment(log, options, &config);
+    if (!code && options->mpi) {
+        code = mpi_start(log, options);
+        halay_config_fini(&config);
+        return code;
+    }
     if (!code)
         code = start_check_program(options->command[0]);
     if (!code)
@@ -213,6 +209,7 @@ static int run(struct halay_log *log, const struct options *options)
 
 int main(int argc, char **argv)
 {
+    const struct surroundings here = surroundings_here();
     struct options options;
     struct halay_log log;
 
@@ -228,6 +225,8 @@ int main(int argc, char **argv)
         printf("halayrun (halay) %s\n", halay_version());
     else if (options.check_build)
         print_build();
+    else if (options.explain)
+        code = explain(&options, &here, stdout);
     else
         code = run(&log, &options);
     options_fini(&options);

@@ -14,11 +14,10 @@
 static const char by_cost[] =
     "the algorithm follows from size and hosts; --allreduce-algorithm and --allgather-algorithm insist on one";
 static const char by_trying[] = "--autotune tries sizes in turn, without a model to be set up";
-static const char no_mpi_inside[] = "halayrun starts ranks without MPI";
+static const char no_mpi_inside[] = "halayrun starts ranks without MPI, and with --mpi takes such words by --mpi-args";
 static const char not_elastic[] = "a job has the ranks and hosts that it began with";
 static const char not_by_name[] =
     "interfaces are not chosen by their names; to keep UCX to some, give -x UCX_NET_DEVICES=eth0,eth1";
-static const char own_launcher[] = "start the program itself with it, without halayrun: mpirun -np 4 program";
 
 static const struct horovod_flag table[] = {
     { "--num-proc", 1, TRANSLATED("-np", NULL) },
@@ -57,9 +56,7 @@ static const struct horovod_flag table[] = {
     { "--mpi-threads-disable", 0, IGNORED(no_mpi_inside) },
     { "--tcp", 0, IGNORED(no_mpi_inside) },
     { "--num-nccl-streams", 1, IGNORED("there is no NCCL") },
-    { "--mpi", 0, REFUSED(own_launcher) },
-    { "--jsrun", 0, REFUSED(own_launcher) },
-    { "--mpi-args", 1, REFUSED(own_launcher) },
+    { "--jsrun", 0, REFUSED("jsrun is not known here; it can start the program itself, without halayrun") },
     { "--binding-args", 1, REFUSED("there is --bind auto, cores or none") },
     { "--network-interfaces", 1, REFUSED(not_by_name) },
     { "--network-interface", 1, REFUSED(not_by_name) },

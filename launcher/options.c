@@ -69,6 +69,10 @@ static const struct option table[] = {
     { "--spin-us", "N", SETS, "HALAY_SPIN_US", 0, "microseconds that a wait spins; -1: by the cores there are" },
     { "--ucx-endpoints", "N", SETS, "HALAY_UCX_ENDPOINTS", 0, "connections of UCX to each peer" },
     { "--module-path", "DIR", SETS, "HALAY_MODULE_PATH", 0, "where transport modules are looked for first" },
+    { "--mpi", NULL, FLAG_OF(mpi), "start the ranks by mpirun or srun, with the right options for the one there is" },
+    { "--mpi-flavour", "NAME", OF(TEXT, mpi_flavour), "openmpi4, openmpi5, mpich, intel, srun; default: what --version says" },
+    { "--mpi-args", "WORDS", OF(WORDS, mpi_args), "more words for mpirun or srun, quoted as for a shell" },
+    { "--explain", NULL, FLAG_OF(explain), "print which batch system or platform is recognised, and what follows" },
     { "--config-file", "FILE", OF(TEXT, config_file), "settings in YAML, for what neither is given here nor in the environment" },
     { "--dry-run", NULL, FLAG_OF(dry_run), "print what would be started, and start nothing" },
     { "--check-build", NULL, FLAG_OF(check_build), "print what is built in" },
@@ -254,6 +258,9 @@ int options_apply(struct options *options, const struct option *o, const char *w
         return parse_seconds(who, value, member);
     case TEXT:
         return parse_text(who, value, member);
+    case WORDS:
+        *(const char **)member = value;
+        return 0;
     case FLAG:
         *(int *)member = 1;
         return 0;
@@ -396,18 +403,19 @@ int options_parse(int argc, char **argv, struct options *options)
     if (*next && !strcmp(*next, "--"))
         next++;
     options->command = next;
-    if (options->help || options->version || options->check_build)
+    if (options->help || options->version || options->check_build || options->explain)
         return 0;
     int code = options_apply_file(options);
     if (code)
         return code;
-    if (!options->ranks) {
+    options->mpi |= options->mpi_flavour || options->mpi_args;
+    if (!options->ranks && !options->mpi) {
         say("how many ranks? give -np N");
         options_print_help(stderr);
         return EXIT_USAGE;
     }
     if (!*options->command) {
-        say("which program? give it behind the options: halayrun -np %d program", options->ranks);
+        say("which program? give it behind the options: halayrun -np N program");
         return EXIT_USAGE;
     }
     return put_flags_last(options);

@@ -31,7 +31,9 @@ struct options {
     int grace_ms;           /* after a rank has failed */
     int stop_grace_ms;      /* after SIGINT, SIGTERM, SIGHUP, SIGQUIT */
     int no_prefix, timestamp, verbose;
-    int dry_run, check_build, version, help; /* say something and end */
+    int dry_run, check_build, explain, version, help; /* say something and end */
+    int mpi;                                          /* start by an MPI's launcher */
+    const char *mpi_flavour, *mpi_args;               /* borrowed from given; NULL if not given */
     const char *output_folder;               /* borrowed from given; NULL if not asked for */
     const char *config_file;                 /* likewise */
     struct given *given;                     /* owned; the command line's first, in order, then the file's */

@@ -18,6 +18,7 @@ enum option_kind {
     BINDING,
     SECONDS, /* an int of struct options, in milliseconds */
     TEXT,    /* a const char * of struct options; not empty */
+    WORDS,   /* the same, empty or not */
     FLAG,    /* an int of struct options to 1, without a value */
 };
 

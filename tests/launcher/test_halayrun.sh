@@ -241,7 +241,7 @@ grep '^| `-' "$top_srcdir/docs/from-horovod.md" >"$dir/rows"
 spans() { awk -F'|' -v n=$(($1 + 1)) '{ print $n }' | grep -oE '`-[^`]*`' | tr -d '`'; }
 # takes OPTION...: a dry run with them succeeds.
 takes() { (cd "$dir" && eval "\"$halayrun\" -np 2 --bind none --dry-run $* true") >"$dir/out" 2>"$dir/err"; }
-ending='version|^-v|check-build|^-cb'
+ending='version|^-v|check-build|^-cb|^--mpi$|^--mpi-args' # and what asks mpirun
 grep -v '| refused' "$dir/rows" | spans 1 | grep -vE -e "$ending" >"$dir/theirs"
 spans 2 <"$dir/rows" | grep -vE -e "$ending" >"$dir/ours"
 check "rows were found" test "$(wc -l <"$dir/theirs")" -ge 40
@@ -264,7 +264,7 @@ done <"$dir/refused"
 run 0 -np 1 --bind none --dry-run --config-file "$dir/settings.yaml" sh -c true
 check "its file" out_has 'HALAY_FUSION_THRESHOLD=33554432 HALAY_TIMELINE=t.json sh'
 check "what of that has no effect" test "$(grep -cE "settings.yaml', line (3|7): .* has no effect: " "$dir/err")" = 2
-bad_file 'library_options:\n  mpi_args: -x' "line 2: mpi-args: start the program itself"
+bad_file 'network_interfaces: eth0' 'line 1: network-interfaces: interfaces are not chosen by their names'
 run 0 -cb
 check "-cb" out_has '[x] shm'
 run 0 -v
@@ -279,6 +279,50 @@ run 2 -np 1 --stall-check=3 true
 check "a flag of horovodrun's without value" err_has "option --stall-check takes no value, but '3' is given"
 run 2 -np 1 --cycle-time-ms
 check "one with a value" err_has 'option --cycle-time-ms wants a value'
+
+# --- by an MPI's launcher --------------------------------------------------------------------------------------------
+# What this test was started in is not to be recognised.
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_JOB_NODELIST SLURM_NODELIST PBS_NODEFILE LSB_DJOB_HOSTFILE LSB_MCPU_HOSTS TF_CONFIG
+here=$(pwd -P)
+run 0 --mpi --mpi-flavour mpich -np 2 --bind none -x A="b c" --transport shm --dry-run true 'd e'
+check "mpich's line" out_has "env A='b c' HALAY_TRANSPORT=shm mpirun -bind-to none -genvall -prepend-rank -wdir $here -np 2 true 'd e'"
+SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' run 0 --mpi-flavour srun --no-prefix --timestamp --grace 3 \
+    --mpi-args "--qos 'a b'" --dry-run true
+check "srun's line, ranks by the allocation" out_has \
+    "srun --ntasks=4 --kill-on-bad-exit=1 --cpu-bind=none --chdir=$here --export=ALL --qos 'a b' true"
+check "no time there" err_has 'option --timestamp does nothing'
+check "no grace there" err_has 'option --grace does nothing with --mpi'
+SM_HOSTS='["algo-1","algo-2"]' SM_CURRENT_HOST=algo-1 run 0 --mpi-flavour openmpi5 --bind none -x A=1 --dry-run true
+check "hosts that mpirun would not find" grep -qE '^env A=1 mpirun (--allow-run-as-root )?-np 2 --host algo-1:1,algo-2:1 .* -x A ' "$dir/out"
+run 2 --mpi-flavour lam -np 1 true
+check "no such MPI" err_has "'lam' is none of openmpi4, openmpi5, mpich, intel, srun"
+run 2 --mpi-flavour srun --dry-run true
+check "ranks unknown" err_has 'how many ranks?'
+run 2 --mpi-flavour srun -np 1 --mpi-args "a 'b" true
+check "open quote" err_has "a quote in 'a 'b' is not closed"
+mkdir "$dir/other" && printf '#!/bin/sh\necho "mpirun (Other MPI) 1.0"\n' >"$dir/other/mpirun" && chmod +x "$dir/other/mpirun"
+PATH=$dir/other:$PATH run 2 --mpi -np 1 true
+check "an MPI that is not known" err_has "'mpirun --version' says 'mpirun (Other MPI) 1.0', which is no MPI known here"
+export OMPI_MCA_orte_tmpdir_base="${TMPDIR:-/tmp}" OMPI_MCA_btl_base_warn_component_unused=0
+for flavour in openmpi mpich; do
+    real=$(command -v mpirun.$flavour) || { echo "skipped: no mpirun.$flavour"; continue; }
+    mkdir "$dir/$flavour" && printf '#!/bin/sh\nexec %s "$@"\n' "$real" >"$dir/$flavour/mpirun" && chmod +x "$dir/$flavour/mpirun"
+    PATH=$dir/$flavour:$PATH run 0 --mpi -np 3 -x A="b c" --log-level info --mpi-args "" \
+        sh -c 'echo "$A ${OMPI_COMM_WORLD_RANK-$PMI_RANK} $HALAY_LOG $PWD"'
+    for r in 0 1 2; do
+        check "$flavour: rank, variables, folder" grep -q "^\[.*$r\].*b c $r info $here\$" "$dir/out"
+    done
+    PATH=$dir/$flavour:$PATH run 3 --mpi -np 1 sh -c 'exit 3'
+done
+RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=10.0.0.1 run 0 --explain
+check "torchrun's ranks" out_has 'the ranks run already, 4 of them'
+SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' run 0 --explain
+check "SLURM's hosts" out_has 'hosts with slots: n1:2 n2:2'
+check "by which variable" out_has 'SLURM_TASKS_PER_NODE=2(x2): slots of each'
+SLURM_JOB_NODELIST='n[1-2' run 2 --explain
+check "a broken variable" err_has 'halayrun: SLURM_JOB_NODELIST: '
+TF_CONFIG='{' run 0 -np 1 echo alone
+check "a start of its own looks at none of it" out_has '[0] alone'
 
 # --- binding ---------------------------------------------------------------------------------------------------------
 cores=$(nproc)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Explain: three blocks: what was found and where, what follows from it, what goes over it.
+ */
+#include "launcher/explain.h"
+#include "launcher/say.h"
+
+enum { EXIT_USAGE = 2, HOSTS_SHOWN = 16 };
+
+static void print_hosts(const struct host_list *hosts, FILE *out)
+{
+    fprintf(out, "  hosts with slots:");
+    for (size_t i = 0; i < hosts->count && i < HOSTS_SHOWN; i++)
+        fprintf(out, " %s:%d", hosts->at[i].name, hosts->at[i].slots);
+    if (hosts->count > HOSTS_SHOWN)
+        fprintf(out, " and %zu more", hosts->count - HOSTS_SHOWN);
+    fprintf(out, "\n");
+}
+
+static void print_started(const struct allocation *a, FILE *out)
+{
+    fprintf(out,
+            "what follows:\n  the ranks run already, %d of them, and halayrun would start as many again as it is told "
+            "for each\n",
+            a->ranks);
+    if (a->kind == ALLOCATION_MPI)
+        fprintf(out, "  start the program itself under mpirun or srun, without halayrun\n");
+    else
+        fprintf(out,
+                "  start the program by halayrun in place of torchrun: ranks of halay meet through halayrun or MPI\n");
+}
+
+static void print_allocation(const struct options *options, const struct allocation *a, FILE *out)
+{
+    fprintf(out, "what follows:\n");
+    if (a->hosts.count)
+        print_hosts(&a->hosts, out);
+    if (a->here)
+        fprintf(out, "  this host: %s\n", a->here);
+    if (a->interface)
+        fprintf(out, "  network between the hosts: %s\n", a->interface);
+    if (a->agent)
+        fprintf(out, "  other hosts are reached by: %s\n", a->agent);
+    if (options->ranks)
+        fprintf(out, "  ranks: %d, as -np says\n", options->ranks);
+    else
+        fprintf(out, "  ranks with --mpi and without -np: %d\n", a->ranks);
+    fprintf(out, "  start: halayrun --mpi starts them on these hosts; halayrun alone starts ranks on this machine\n"
+                 "what goes over it:\n  -np N, and --mpi-args for all that the MPI's launcher can be told\n");
+}
+
+int explain(const struct options *options, const struct surroundings *surroundings, FILE *out)
+{
+    struct allocation a;
+    char why[1024];
+
+    if (recognise(surroundings, &a, why, sizeof why) != HALAY_OK) {
+        say("%s", why);
+        return EXIT_USAGE;
+    }
+    if (!a.kind) {
+        fprintf(
+            out,
+            "recognised: nothing (looked for an MPI's ranks, torchrun, SageMaker, the MPI Operator, SLURM, LSF, PBS, "
+            "TF_CONFIG)\nwhat follows:\n  all ranks are started on this machine, as many as -np says\n");
+        return 0;
+    }
+    fprintf(out, "recognised: %s\n", allocation_name(a.kind));
+    for (size_t i = 0; i < a.remarks.count; i++)
+        fprintf(out, "  %s\n", a.remarks.at[i]);
+    if (a.is_started)
+        print_started(&a, out);
+    else
+        print_allocation(options, &a, out);
+    allocation_fini(&a);
+    return 0;
+}
