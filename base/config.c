@@ -40,6 +40,7 @@ static const char *const transport_words[] = { "auto", "shm", "mpi", "ucx", NULL
 static const char *const switch_words[] = { "off", "on", NULL };
 static const char *const horovod_switch_words[] = { "0", "off", "1", "on", NULL };
 static const char *const deterministic_words[] = { "off", "run", "ranks", NULL };
+static const char *const gpus_words[] = { "none", "auto", NULL };
 static const char *const join_average_words[] = { "all", "present", NULL };
 
 #define FIELD(member) .offset = offsetof(struct halay_config, member)
@@ -83,6 +84,8 @@ static const struct row table[] = {
           "where the engine's thread runs: auto (its memory's NUMA node), off, or a hardware thread for each rank of "
           "the host"),
       .type = NAME, FIELD(thread_affinity) },
+    { ROW("HALAY_GPUS", NULL, "none", "which GPUs the ranks of halayrun see: none (it sets nothing) or auto (one each)"),
+      .type = WORD, FIELD(gpus), .words = gpus_words },
     { ROW("HALAY_START_TIMEOUT", "HOROVOD_START_TIMEOUT", "30",
           "seconds that a rank waits for the others at the start"),
       .type = SECONDS, FIELD(start_timeout_ms), .least = 0, .most = DAY },

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 enum halay_deterministic { HALAY_DETERMINISTIC_OFF, HALAY_DETERMINISTIC_RUN, HALAY_DETERMINISTIC_RANKS };
+enum halay_gpus { HALAY_GPUS_NONE, HALAY_GPUS_AUTO };
 enum halay_join_average { HALAY_JOIN_AVERAGE_ALL, HALAY_JOIN_AVERAGE_PRESENT };
 
 enum { HALAY_UCX_ENDPOINTS_MAX = 8 };
@@ -34,6 +35,7 @@ struct halay_config {
     size_t segment_bytes;            /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: as much as RAM */
     long spin_us;                    /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */
     char *thread_affinity;           /* HALAY_THREAD_AFFINITY: auto, off or a list for fusion/placement.h */
+    enum halay_gpus gpus;            /* HALAY_GPUS: halayrun's */
     int start_timeout_ms;            /* HALAY_START_TIMEOUT, given in seconds */
     int peer_timeout_ms;             /* HALAY_PEER_TIMEOUT, given in seconds */
     int check;                       /* HALAY_CHECK: ranks compare what they call; rank 0's, once a world is open */

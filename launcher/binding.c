@@ -3,10 +3,13 @@
  * Binding: cores in the order of the machine's tree, cut into one contiguous piece a rank, so that neighbours share caches.
  */
 #include "launcher/binding.h"
+#include "base/config.h"
 #include "base/topology.h"
+#include "launcher/gpus.h"
 #include "launcher/say.h"
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Core `core` of `cores` goes to this rank: the first cores % ranks ranks have one more. */
 static int rank_of_core(int core, int cores, int ranks)
@@ -16,13 +19,21 @@ static int rank_of_core(int core, int cores, int ranks)
     return core < border ? core / (base + 1) : longer + (core - border) / base;
 }
 
+/* An empty CUDA_VISIBLE_DEVICES has been set, too: it says that there shall be none. */
+static int gpus_to_share(void)
+{
+    const char *wanted = halay_environment_get("HALAY_GPUS");
+
+    return wanted && !strcmp(wanted, "auto") && !halay_environment_get("CUDA_VISIBLE_DEVICES") ? gpus_count("") : 0;
+}
+
 int binding_plan(struct halay_log *log, enum binding wanted, int ranks, struct binding_map *map)
 {
     struct halay_topology topology;
     struct halay_thread *threads = NULL;
     size_t count = 0;
 
-    *map = (struct binding_map){ .why_not = "--bind none" };
+    *map = (struct binding_map){ .why_not = "--bind none", .gpus = gpus_to_share() };
     if (wanted == BIND_NONE)
         return 0;
     if (halay_topology_load(log, &topology) != HALAY_OK || halay_topology_threads(log, &threads, &count) != HALAY_OK)
@@ -66,10 +77,20 @@ void binding_text(const struct binding_map *map, int rank, char *text, size_t si
             used += (size_t)snprintf(text + used, size - used, "%s%d", used ? "," : "", map->threads[i].number);
 }
 
+static int name_gpu(const struct binding_map *map, int rank)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", gpus_of_rank(map->gpus, rank));
+    return setenv("CUDA_VISIBLE_DEVICES", text, 1) == 0;
+}
+
 int binding_apply(const struct binding_map *map, int rank)
 {
     int most = 0;
 
+    if (map->gpus && !name_gpu(map, rank))
+        return 0;
     if (!map->is_bound)
         return 1;
     for (size_t i = 0; i < map->count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binding: which cores each rank gets.
+ * Binding: which cores each rank gets, and which GPU.
  */
 #ifndef HALAY_LAUNCHER_BINDING_H
 #define HALAY_LAUNCHER_BINDING_H
@@ -18,16 +18,18 @@ struct binding_map {
     const char *why_not; /* static; if not bound */
     struct bound_thread *threads; /* owned: in order of rank */
     size_t count;
+    int gpus; /* of this host, for the ranks to share out; 0: CUDA_VISIBLE_DEVICES stays as it is */
 };
 
-/* The map for so many ranks: contiguous cores for each, all ranks the same number or one more, if there are cores for all
+/* GPUs are shared out if HALAY_GPUS is auto and nobody has set CUDA_VISIBLE_DEVICES.
+ * The map for so many ranks: contiguous cores for each, all ranks the same number or one more, if there are cores for all
  * and the control group allows as much time; else no binding, or with BIND_CORES an error (said). 0 or an exit code. */
 int binding_plan(struct halay_log *log, enum binding wanted, int ranks, struct binding_map *map);
 void binding_fini(struct binding_map *map);
 
 /* "0-1,4"; "any" if not bound. */
 void binding_text(const struct binding_map *map, int rank, char *text, size_t size);
-/* Bind the calling process as the map says; 0 if the system refuses (errno). */
+/* Bind the calling process as the map says, and name its GPU in its environment; 0 if the system refuses (errno). */
 int binding_apply(const struct binding_map *map, int rank);
 
 #endif

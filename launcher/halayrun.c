@@ -10,6 +10,7 @@
 #include "launcher/binding.h"
 #include "launcher/explain.h"
 #include "launcher/front.h"
+#include "launcher/gpus.h"
 #include "launcher/mpi_start.h"
 #include "launcher/options.h"
 #include "launcher/say.h"
@@ -74,6 +75,8 @@ static void print_rank(const struct options *options, const struct binding_map *
         printf(" %s=", options->assignments[i].name);
         print_quoted(options->assignments[i].value);
     }
+    if (map->gpus)
+        printf(" CUDA_VISIBLE_DEVICES=%d", gpus_of_rank(map->gpus, rank));
     for (char **word = options->command; *word; word++) {
         putchar(' ');
         print_quoted(*word);

@@ -172,12 +172,12 @@ static int plan_binding(struct halay_log *log, const struct options *options, st
 /* What halayrun does itself in a start of its own, and nobody does then. */
 static void warn_of_unused(const struct options *options)
 {
-    static const char *const names[] = { "--grace", "--stop-grace" };
+    static const char *const names[] = { "--grace", "--stop-grace", "--gpus" };
 
     for (size_t i = 0; i < options->given_count; i++)
         for (size_t j = 0; j < sizeof names / sizeof *names; j++)
             if (!strcmp(options->given[i].option, names[j]))
-                say("warning: option %s does nothing with --mpi: the MPI's launcher ends the ranks in its own way",
+                say("warning: option %s does nothing with --mpi: the MPI's launcher starts and ends the ranks",
                     names[j]);
 }
 

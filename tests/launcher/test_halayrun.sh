@@ -324,6 +324,18 @@ check "a broken variable" err_has 'halayrun: SLURM_JOB_NODELIST: '
 TF_CONFIG='{' run 0 -np 1 echo alone
 check "a start of its own looks at none of it" out_has '[0] alone'
 
+# --- GPUs ------------------------------------------------------------------------------------------------------------
+gpus=$(ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l)
+unset CUDA_VISIBLE_DEVICES
+run 0 -np 2 --gpus auto sh -c 'echo "${CUDA_VISIBLE_DEVICES-unset}"'
+check "one GPU each, where there are any" out_has "[1] $(test "$gpus" = 0 && echo unset || echo $((1 % gpus)))"
+run 0 -np 2 sh -c 'echo "${CUDA_VISIBLE_DEVICES-unset}"'
+check "not unless it is asked for" out_has '[1] unset'
+CUDA_VISIBLE_DEVICES=5 run 0 -np 2 --gpus auto sh -c 'echo "${CUDA_VISIBLE_DEVICES-unset}"'
+check "nor over the environment" out_has '[1] 5'
+run 2 -np 2 --gpus all true
+check "bad choice of GPUs" err_has "option --gpus: 'all' is none of none, auto"
+
 # --- binding ---------------------------------------------------------------------------------------------------------
 cores=$(nproc)
 run 0 -np $((cores + 1)) --verbose true

@@ -3,6 +3,7 @@
  * What is recognised of environments and files that batch systems, platforms and launchers leave: given as text here, so that
  * none of them is needed.
  */
+#include "launcher/gpus.h"
 #include "launcher/recognise.h"
 #include "tests/test.h"
 #include <ftw.h>
@@ -200,7 +201,9 @@ static void check_sagemaker(void)
     check_wrong("", HYPERPARAMETERS ", line 1, column 1: not JSON");
     write_file(HYPERPARAMETERS, "{}");
     write_file("/proc/driver/nvidia/gpus/0000:00:1b.0/information", "");
+    CHECK(gpus_count(root) == 1, "%d", gpus_count(root));
     write_file("/proc/driver/nvidia/gpus/0000:00:1c.0/information", "");
+    CHECK(gpus_of_rank(2, 0) == 0 && gpus_of_rank(2, 1) == 1 && gpus_of_rank(2, 4) == 0);
     check(ALLOCATION_SAGEMAKER, "", "algo-1:2 algo-2:2 algo-3:2 np 6 @algo-3");
     write_file(RESOURCES, "{\"current_host\": \"algo-9\", \"hosts\": [\"algo-1\"]}");
     check_wrong("", "current_host: 'algo-9' is none of hosts");
