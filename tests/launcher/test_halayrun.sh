@@ -246,11 +246,13 @@ grep -v '| refused' "$dir/rows" | spans 1 | grep -vE -e "$ending" >"$dir/theirs"
 spans 2 <"$dir/rows" | grep -vE -e "$ending" >"$dir/ours"
 check "rows were found" test "$(wc -l <"$dir/theirs")" -ge 40
 for list in theirs ours; do
+    # shellcheck disable=SC2046 # a list of words
     takes $(cat "$dir/$list") || while read -r option; do
         check "from-horovod.md, $list: $option" takes "$option"
     done <"$dir/$list"
     passed=$((passed + 1))
 done
+# shellcheck disable=SC2046 # a list of words
 takes $(cat "$dir/theirs")
 check "what has no effect is said once each" test "$(grep -c '^halayrun: option .* has no effect: ' "$dir/err")" = \
     "$(grep '| no effect' "$dir/rows" | spans 1 | wc -l)"
