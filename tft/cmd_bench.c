@@ -50,6 +50,7 @@ struct bench {
     double median;
     double rate; /* floating-point operations a second of a thread's matrix products */
     double adam_seconds, loss_first, loss_last;
+    double communication, exposed; /* seconds of this rank: a sum was under way; a thread waited for one */
 };
 
 static void print_usage(FILE *out)
@@ -330,18 +331,31 @@ static enum halay_status measure_rate(struct bench *bench)
     return status;
 }
 
+/* What the engine has done until now, with several ranks. */
+static enum halay_status read_communication(const struct bench *bench, double *communication, double *exposed)
+{
+    struct halay_counters counters = { .struct_size = sizeof counters };
+    enum halay_status status = bench->ranks > 1 ? halay_counters_read(bench->ctx, &counters) : HALAY_OK;
+
+    *communication = 1e-9 * (double)counters.communication_ns;
+    *exposed = 1e-6 * (double)atomic_load(&bench->exchange.waited_us) / (double)bench->options.threads;
+    return status;
+}
+
 /* parts: seconds of all threads in each layer over the measured steps. */
 static enum halay_status measure(struct bench *bench, double *parts)
 {
     long steps = bench->options.steps;
-    double before[TFT_PART_COUNT], begin, loss = 0;
+    double before[TFT_PART_COUNT], communication = 0, exposed = 0, begin, loss = 0;
+    enum halay_status status = HALAY_OK;
 
     for (long i = -WARM_UP; i < steps; i++) {
-        enum halay_status status;
-
         if (i == 0) {
             tft_workers_seconds(bench->workers, before);
             bench->adam_seconds = 0;
+            status = read_communication(bench, &communication, &exposed);
+            if (status)
+                return status;
         }
         begin = now();
         status =
@@ -354,9 +368,14 @@ static enum halay_status measure(struct bench *bench, double *parts)
             bench->loss_first = loss;
     }
     bench->loss_last = loss;
+    status = read_communication(bench, &bench->communication, &bench->exposed);
+    if (status)
+        return status;
+    bench->communication -= communication;
+    bench->exposed -= exposed;
     if (bench->ranks > 1) { /* each rank has its part of the loss */
         double losses[] = { bench->loss_first, bench->loss_last };
-        enum halay_status status = halay_allreduce(bench->ctx, "losses", losses, losses, 2, HALAY_F64, HALAY_SUM);
+        status = halay_allreduce(bench->ctx, "losses", losses, losses, 2, HALAY_F64, HALAY_SUM);
         if (status)
             return status;
         bench->loss_first = losses[0];
@@ -398,6 +417,9 @@ static void print_result(const struct bench *bench, const double *parts)
         printf("%-18s %8.2f %8.2f\n", tft_part_name((enum tft_part)part),
                1e3 * parts[part] / (double)options->steps / (double)options->threads, floor[part]);
     printf("%-18s %8.2f\n", "optimizer", 1e3 * bench->adam_seconds / (double)options->steps);
+    if (bench->ranks > 1)
+        printf("sums over ranks were under way for %.2f ms a step, of which the optimizer waited %.2f ms\n",
+               1e3 * bench->communication / (double)options->steps, 1e3 * bench->exposed / (double)options->steps);
 }
 
 static json_t *result_of(const struct bench *bench, const double *parts)
@@ -413,15 +435,16 @@ static json_t *result_of(const struct bench *bench, const double *parts)
         json_object_set_new(layers, tft_part_name((enum tft_part)part),
                             json_real(1e3 * parts[part] / steps / (double)options->threads));
     json_object_set_new(layers, "optimizer", json_real(1e3 * bench->adam_seconds / steps));
-    return json_pack("{s:f, s:b, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:f, s:o, s:o}",
-                     "samples_per_second", (double)options->batch / bench->median, "evaluate", options->evaluate,
-                     "dtype", bench->options.bf16 ? "bf16" : "f32", "threads", (json_int_t)options->threads, "ranks",
-                     bench->ranks, "batch_size", (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden,
-                     "dropout", options->dropout, "steps", (json_int_t)options->steps, "step_ms", 1e3 * bench->median,
-                     "fastest_step_ms", 1e3 * bench->seconds[0], "parameters",
-                     (json_int_t)tft_model_param_count(bench->model), "matrix_products", tft_gemm_name(), "loss_first",
-                     bench->loss_first, "loss_last", bench->loss_last, "gflops_a_thread", bench->rate * 1e-9,
-                     "by_layer_ms", layers, "floor_ms", floors);
+    return json_pack(
+        "{s:f, s:b, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:o, s:o}",
+        "samples_per_second", (double)options->batch / bench->median, "evaluate", options->evaluate, "dtype",
+        bench->options.bf16 ? "bf16" : "f32", "threads", (json_int_t)options->threads, "ranks", bench->ranks,
+        "batch_size", (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden, "dropout",
+        options->dropout, "steps", (json_int_t)options->steps, "step_ms", 1e3 * bench->median, "fastest_step_ms",
+        1e3 * bench->seconds[0], "parameters", (json_int_t)tft_model_param_count(bench->model), "matrix_products",
+        tft_gemm_name(), "loss_first", bench->loss_first, "loss_last", bench->loss_last, "gflops_a_thread",
+        bench->rate * 1e-9, "communication_ms", 1e3 * bench->communication / steps, "exposed_ms",
+        1e3 * bench->exposed / steps, "by_layer_ms", layers, "floor_ms", floors);
 }
 
 static enum halay_status write_result(struct bench *bench, const double *parts)
