@@ -58,7 +58,7 @@ static void print_usage(FILE *out)
     fprintf(out,
             "usage: halay-tft bench [options]\n"
             "Training steps of the Electricity configuration on made-up samples.\n"
-            "  --evaluate    forecasts and their loss instead, as in an evaluation\n"
+            "  --evaluate    forecasts and their loss instead, of windows one step apart as in an evaluation\n"
             "  --threads N   compute threads of a rank (its share of the cores)\n"
             "  --batch N     samples of a step, of all ranks together (64)\n"
             "  --hidden N    hidden size, a multiple of 4 (160)\n"
@@ -218,7 +218,7 @@ static enum halay_status fill_part(void *arg, int thread, struct tft_batch *batc
     enum halay_status status;
 
     batch->position += part->first;
-    status = tft_synthetic_fill(part->model, thread, batch);
+    status = tft_synthetic_fill_windows(part->model, thread, batch);
     batch->position -= part->first;
     return status;
 }

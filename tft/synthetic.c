@@ -42,31 +42,47 @@ static size_t category_of(const struct tft_model_config *config, int is_static, 
     return 1;
 }
 
-enum halay_status tft_synthetic_fill(void *model, int thread, struct tft_batch *batch)
+/* Sample b: the series that it is of, and the row of it that it begins with. */
+static void fill_sample(const struct tft_model *model, struct tft_batch *batch, size_t b, uint64_t series, size_t row)
 {
     const struct tft_model_config *config = tft_model_config(model);
     const struct tft_columns *columns = tft_model_columns(model);
     size_t T = config->E + config->D, targets = columns->targets, first = columns->reals - targets;
 
+    for (size_t t = 0; t < T; t++) {
+        for (size_t k = 0; k < columns->reals; k++)
+            batch->reals[(b * T + t) * columns->reals + k] = (real)wave(series, row + t, k);
+        for (size_t k = 0; k < columns->cats; k++)
+            batch->cats[(b * T + t) * columns->cats + k] =
+                (int32_t)(noise(series, row + t, 1000 + k) * (double)category_of(config, 0, k));
+    }
+    for (size_t k = 0; k < columns->static_reals; k++)
+        batch->static_reals[b * columns->static_reals + k] = (real)(2 * noise(series, 0, 2000 + k) - 1);
+    for (size_t k = 0; k < columns->static_cats; k++)
+        batch->static_cats[b * columns->static_cats + k] =
+            (int32_t)(noise(series, 0, 3000 + k) * (double)category_of(config, 1, k));
+    for (size_t t = 0; t < config->D; t++)
+        for (size_t o = 0; o < targets; o++)
+            batch->targets[(b * config->D + t) * targets + o] = (real)wave(series, row + config->E + t, first + o);
+}
+
+enum halay_status tft_synthetic_fill(void *model, int thread, struct tft_batch *batch)
+{
+    (void)thread;
+    for (size_t b = 0; b < batch->B; b++)
+        fill_sample(model, batch, b, batch->position + b, 0);
+    return HALAY_OK;
+}
+
+enum halay_status tft_synthetic_fill_windows(void *model, int thread, struct tft_batch *batch)
+{
+    enum { WINDOWS = 1024 }; /* of a series */
+
     (void)thread;
     for (size_t b = 0; b < batch->B; b++) {
-        uint64_t sample = batch->position + b;
+        uint64_t window = batch->position + b;
 
-        for (size_t t = 0; t < T; t++) {
-            for (size_t k = 0; k < columns->reals; k++)
-                batch->reals[(b * T + t) * columns->reals + k] = (real)wave(sample, t, k);
-            for (size_t k = 0; k < columns->cats; k++)
-                batch->cats[(b * T + t) * columns->cats + k] =
-                    (int32_t)(noise(sample, t, 1000 + k) * (double)category_of(config, 0, k));
-        }
-        for (size_t k = 0; k < columns->static_reals; k++)
-            batch->static_reals[b * columns->static_reals + k] = (real)(2 * noise(sample, 0, 2000 + k) - 1);
-        for (size_t k = 0; k < columns->static_cats; k++)
-            batch->static_cats[b * columns->static_cats + k] =
-                (int32_t)(noise(sample, 0, 3000 + k) * (double)category_of(config, 1, k));
-        for (size_t t = 0; t < config->D; t++)
-            for (size_t o = 0; o < targets; o++)
-                batch->targets[(b * config->D + t) * targets + o] = (real)wave(sample, config->E + t, first + o);
+        fill_sample(model, batch, b, window / WINDOWS, (size_t)(window % WINDOWS));
     }
     return HALAY_OK;
 }

@@ -43,6 +43,13 @@ static enum halay_status set_up_weights(struct tft_trainer *t)
     return HALAY_OK;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 static enum halay_status set_up_windows(struct tft_trainer *t)
 {
     const struct tft_run_config *c = t->config;
@@ -73,6 +80,7 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
         return HALAY_ERR_NO_MEMORY;
     }
     tft_sampler_draw((uint32_t)c->seed, TFT_SAMPLER_VALIDATION, t->valid.count, t->valid_samples, t->valid_order);
+    qsort(t->valid_order, t->valid_samples, sizeof *t->valid_order, by_number); /* neighbours hold the same rows */
     return c->sampling == TFT_SAMPLING_SCALE ? set_up_weights(t) : HALAY_OK;
 }
 
