@@ -82,21 +82,30 @@ static void ignore_signals(void)
             signal(s, SIG_IGN);
 }
 
+/* Returns, or stays, only when the hidden process is deaf and has written its number: it may be told to end right then. */
 static int hide(const char *path, int stays)
 {
-    pid_t child = fork();
-    int status;
+    int ready[2], status;
+    char byte;
 
+    if (pipe(ready) < 0)
+        die("cannot create a pipe");
+    pid_t child = fork();
     if (child == 0) {
+        ignore_signals();
         if (setsid() < 0 || fork())
             _exit(0);
-        ignore_signals();
         append_pid(path);
+        close(ready[0]);
+        close(ready[1]);
         for (;;)
             pause();
     }
     if (child < 0 || waitpid(child, &status, 0) != child)
         die("cannot fork");
+    close(ready[1]);
+    if (read(ready[0], &byte, 1) != 0)
+        die("the hidden process says nothing");
     append_pid(path);
     while (stays)
         pause();
