@@ -19,7 +19,7 @@ enum { HALAY_SECRET_BYTES = 32, HALAY_STORE_KEY_MAX = 256 };
 
 /* Server: one thread drives it; halayrun does so from its own poll loop. */
 struct halay_store_server;
-/* Listen on host (NULL: loopback) and a free port. secret is copied. */
+/* Listen on host (NULL: loopback; "*": all addresses of both families) and a free port. secret is copied. */
 enum halay_status halay_store_server_create(struct halay_log *log, const char *host,
                                             const unsigned char secret[HALAY_SECRET_BYTES],
                                             struct halay_store_server **out);
@@ -47,6 +47,9 @@ void halay_store_client_close(struct halay_store_client *client);
 
 /* Draw a secret and put it into a sealed memory file (close-on-exec: who passes it on clears that). */
 enum halay_status halay_store_create_secret(struct halay_log *log, unsigned char secret[HALAY_SECRET_BYTES], int *fd);
+/* The same with a secret that another process has drawn. */
+enum halay_status halay_store_keep_secret(struct halay_log *log, const unsigned char secret[HALAY_SECRET_BYTES],
+                                          int *fd);
 /* Read the secret from an inherited descriptor (position-independent, so that it can be read again). */
 enum halay_status halay_store_read_secret(struct halay_log *log, int fd, unsigned char secret[HALAY_SECRET_BYTES]);
 

@@ -11,6 +11,24 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+enum halay_status halay_store_keep_secret(struct halay_log *log, const unsigned char secret[HALAY_SECRET_BYTES],
+                                          int *fd)
+{
+    int file = memfd_create("halay-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file < 0) {
+        halay_error(log, "cannot create the file of the job's secret: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    if (write(file, secret, HALAY_SECRET_BYTES) != HALAY_SECRET_BYTES ||
+        fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0) {
+        halay_error(log, "cannot write the file of the job's secret: %s", strerror(errno));
+        close(file);
+        return HALAY_ERR_SYSTEM;
+    }
+    *fd = file;
+    return HALAY_OK;
+}
+
 enum halay_status halay_store_create_secret(struct halay_log *log, unsigned char secret[HALAY_SECRET_BYTES], int *fd)
 {
     unsigned char bytes[HALAY_SECRET_BYTES];
@@ -19,22 +37,12 @@ enum halay_status halay_store_create_secret(struct halay_log *log, unsigned char
         halay_error(log, "libsodium cannot be initialised");
         return HALAY_ERR_SYSTEM;
     }
-    int file = memfd_create("halay-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0) {
-        halay_error(log, "cannot create the file of the job's secret: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
     randombytes_buf(bytes, sizeof bytes);
-    if (write(file, bytes, sizeof bytes) != sizeof bytes ||
-        fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0) {
-        halay_error(log, "cannot write the file of the job's secret: %s", strerror(errno));
-        close(file);
-        return HALAY_ERR_SYSTEM;
-    }
-    memcpy(secret, bytes, sizeof bytes);
+    enum halay_status status = halay_store_keep_secret(log, bytes, fd);
+    if (status == HALAY_OK)
+        memcpy(secret, bytes, sizeof bytes);
     sodium_memzero(bytes, sizeof bytes);
-    *fd = file;
-    return HALAY_OK;
+    return status;
 }
 
 enum halay_status halay_store_read_secret(struct halay_log *log, int fd, unsigned char secret[HALAY_SECRET_BYTES])

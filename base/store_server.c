@@ -520,6 +520,20 @@ enum halay_status halay_store_server_progress(struct halay_store_server *server)
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
+/* The socket, or -1 (errno): bound to the address and listening. */
+static int listen_on(const struct addrinfo *at)
+{
+    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && (bind(fd, at->ai_addr, at->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)) {
+        int code = errno;
+        close(fd);
+        errno = code;
+        return -1;
+    }
+    return fd;
+}
+
 static enum halay_status open_listener(struct halay_store_server *server, const char *host)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV };
@@ -528,16 +542,17 @@ static enum halay_status open_listener(struct halay_store_server *server, const 
     socklen_t length = sizeof bound;
     char name[64], port[16];
 
-    int failure = getaddrinfo(host, "0", &hints, &found);
+    int is_any = !strcmp(host, "*");
+    int failure = getaddrinfo(is_any ? "::" : host, "0", &hints, &found);
     if (failure) {
         halay_error(server->log, "store: '%s' is no address to listen on: %s", host, gai_strerror(failure));
         return HALAY_ERR_ARGUMENT;
     }
-    server->listener = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    failure = server->listener < 0 || bind(server->listener, found->ai_addr, found->ai_addrlen) < 0 ||
-              listen(server->listener, SOMAXCONN) < 0 ||
-              getsockname(server->listener, (struct sockaddr *)&bound, &length) < 0;
+    server->listener = listen_on(found);
     freeaddrinfo(found);
+    if (is_any && server->listener < 0) /* a system without IPv6 */
+        return open_listener(server, "0.0.0.0");
+    failure = server->listener < 0 || getsockname(server->listener, (struct sockaddr *)&bound, &length) < 0;
     if (failure) {
         halay_error(server->log, "store: cannot listen on '%s': %s", host, strerror(errno));
         return HALAY_ERR_SYSTEM;

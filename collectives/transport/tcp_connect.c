@@ -37,7 +37,7 @@ struct search {
     int error;        /* the last errno of one that did not answer */
     uint32_t version; /* rank 0's, if it is another one */
     char text[64];    /* the address that was taken */
-    struct attempt attempts[HALAY_TCP_ADDRESSES];
+    struct attempt attempts[HALAY_ADDRESSES_MAX];
 };
 
 static void give_up(struct search *s, struct attempt *a, int error)
@@ -55,7 +55,7 @@ static void begin(struct search *s, int i)
 {
     struct attempt *a = &s->attempts[i];
     struct sockaddr_storage to;
-    socklen_t length = halay_tcp_sockaddr(&s->place->addresses[i], &to);
+    socklen_t length = halay_address_sockaddr(&s->place->addresses[i], &to);
 
     *a = (struct attempt){ .fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) };
     if (a->fd < 0) {
@@ -134,7 +134,7 @@ static int hear(struct search *s, struct attempt *a)
 /* One wait, and what it brought: the attempt that has come through, or NULL. */
 static struct attempt *turn(struct search *s, int64_t deadline_us)
 {
-    struct pollfd fds[HALAY_TCP_ADDRESSES];
+    struct pollfd fds[HALAY_ADDRESSES_MAX];
 
     for (int i = 0; i < s->count; i++) {
         const struct attempt *a = &s->attempts[i];
@@ -172,10 +172,10 @@ static struct attempt *try_all(struct search *s, int64_t deadline_us)
 
 static enum halay_status explain(const struct search *s, const char *host, int is_late)
 {
-    char tried[HALAY_TCP_ADDRESSES * 64] = "", one[64];
+    char tried[HALAY_ADDRESSES_MAX * 64] = "", one[64];
 
     for (int i = 0; i < s->count; i++) {
-        halay_tcp_address_text(&s->place->addresses[i], one, sizeof one);
+        halay_address_text(&s->place->addresses[i], one, sizeof one);
         snprintf(tried + strlen(tried), sizeof tried - strlen(tried), "%s%s", i ? ", " : "", one);
     }
     if (s->version) {
@@ -196,7 +196,7 @@ enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tc
     struct attempt *through;
     int is_late;
 
-    while (s.count < HALAY_TCP_ADDRESSES && place->addresses[s.count].family)
+    while (s.count < HALAY_ADDRESSES_MAX && place->addresses[s.count].family)
         s.count++;
     for (;;) {
         through = try_all(&s, deadline_us);
@@ -209,7 +209,7 @@ enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tc
     if (through) {
         stream->fd = through->fd;
         store_open_channels(&through->handshake, key, &stream->out, &stream->in);
-        halay_tcp_address_text(&place->addresses[through - s.attempts], s.text, sizeof s.text);
+        halay_address_text(&place->addresses[through - s.attempts], s.text, sizeof s.text);
         halay_debug(log, "rank 0 on '%s' reached at %s", host, s.text);
     }
     explicit_bzero(&s, sizeof s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the connections of the tcp transport are made: addresses (tcp_address.c), rank 0's side (tcp_accept.c), the others'
+ * How the connections of the tcp transport are made: addresses (base/address.h), rank 0's side (tcp_accept.c), the others'
  * (tcp_connect.c), and the whole (tcp_start.c).
  *
  *     rank 0: listens on a free port          the others
@@ -17,31 +17,16 @@
 #ifndef HALAY_TCP_START_H
 #define HALAY_TCP_START_H
 
+#include "base/address.h"
 #include "collectives/transport/tcp_stream.h"
-#include <netinet/in.h>
 
-enum { HALAY_TCP_VERSION = 2, HALAY_TCP_ADDRESSES = 16 };
-
-struct halay_tcp_address {
-    uint16_t family; /* AF_INET or AF_INET6; 0: none */
-    uint16_t port;   /* in the order of the host */
-    unsigned char bytes[16];
-};
+enum { HALAY_TCP_VERSION = 2 };
 
 /* What rank 0 tells the others. */
 struct halay_tcp_place {
-    struct halay_tcp_address addresses[HALAY_TCP_ADDRESSES];
+    struct halay_address addresses[HALAY_ADDRESSES_MAX];
     unsigned char salt[HALAY_SECRET_BYTES];
 };
-
-/* This host's addresses, at most HALAY_TCP_ADDRESSES, loopback last; those that need to be told which interface they are on
- * are left out. *count: how many. */
-enum halay_status halay_tcp_own_addresses(struct halay_log *log, int port, struct halay_tcp_address *addresses,
-                                          int *count);
-/* As the system takes it. */
-socklen_t halay_tcp_sockaddr(const struct halay_tcp_address *address, struct sockaddr_storage *out);
-/* "10.0.0.1:4000", "[::1]:4000" */
-void halay_tcp_address_text(const struct halay_tcp_address *address, char *text, size_t size);
 
 /* Rank 0: a socket that listens on all addresses of both families, and its port. */
 enum halay_status halay_tcp_listen(struct halay_log *log, int *fd, int *port);

@@ -35,7 +35,7 @@ struct test_boot {
     struct halay_boot base;
     struct halay_boot *under;
     const struct job *job;
-    struct halay_tcp_address port; /* rank 0's */
+    struct halay_address port; /* rank 0's */
     int held[STRANGERS];
 };
 
@@ -45,7 +45,7 @@ static void send_strangers(struct test_boot *b)
     struct store_handshake h;
     unsigned char wrong[HALAY_SECRET_BYTES] = { 9 };
     struct sockaddr_storage to;
-    socklen_t length = halay_tcp_sockaddr(&b->port, &to);
+    socklen_t length = halay_address_sockaddr(&b->port, &to);
 
     for (int i = 0; i < STRANGERS; i++) {
         b->held[i] = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -63,19 +63,19 @@ static void keep_family(struct halay_tcp_place *place, uint16_t family)
 {
     int kept = 0;
 
-    for (int i = 0; i < HALAY_TCP_ADDRESSES; i++)
+    for (int i = 0; i < HALAY_ADDRESSES_MAX; i++)
         if (place->addresses[i].family == family)
             place->addresses[kept++] = place->addresses[i];
-    while (kept < HALAY_TCP_ADDRESSES)
+    while (kept < HALAY_ADDRESSES_MAX)
         place->addresses[kept++].family = 0;
 }
 
 static int has_family(int family)
 {
-    struct halay_tcp_address addresses[HALAY_TCP_ADDRESSES];
+    struct halay_address addresses[HALAY_ADDRESSES_MAX];
     int count = 0, found = 0;
 
-    CHECK(halay_tcp_own_addresses(NULL, 1, addresses, &count) == HALAY_OK);
+    CHECK(halay_own_addresses(NULL, 1, addresses, &count) == HALAY_OK);
     while (count-- > 0)
         found |= addresses[count].family == family;
     return found;
@@ -92,7 +92,7 @@ static enum halay_status test_allgather(struct halay_boot *boot, const void *min
     struct halay_tcp_place *place = all; /* rank 0's */
     if (b->job->family)
         keep_family(place, (uint16_t)b->job->family);
-    for (int i = 0; i < HALAY_TCP_ADDRESSES && place->addresses[i].family; i++)
+    for (int i = 0; i < HALAY_ADDRESSES_MAX && place->addresses[i].family; i++)
         b->port = place->addresses[i]; /* the last one is a loopback */
     if (b->job->has_strangers && boot->rank == 1)
         send_strangers(b);
@@ -136,7 +136,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
         CHECK(status == HALAY_ERR_TIMEOUT, "rank %d: %s", rank, halay_status_string(status));
     } else if (CHECK(status == HALAY_OK, "%s", halay_status_string(status))) {
         struct sockaddr_storage to;
-        socklen_t length = halay_tcp_sockaddr(&boot.port, &to);
+        socklen_t length = halay_address_sockaddr(&boot.port, &to);
         job->run(&c);
         int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         REQUIRE(fd >= 0);

@@ -3,7 +3,7 @@
  * Addresses by which other hosts may reach this one. All are offered: which of them can be reached, the others find out by
  * trying, so that nobody has to name an interface.
  */
-#include "collectives/transport/tcp_start.h"
+#include "base/address.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -12,9 +12,9 @@
 #include <string.h>
 
 /* Zero if it is of no use to others. */
-static int take(const struct sockaddr *from, int port, struct halay_tcp_address *to)
+static int take(const struct sockaddr *from, int port, struct halay_address *to)
 {
-    *to = (struct halay_tcp_address){ .family = from->sa_family, .port = (uint16_t)port };
+    *to = (struct halay_address){ .family = from->sa_family, .port = (uint16_t)port };
     if (from->sa_family == AF_INET) {
         memcpy(to->bytes, &((const struct sockaddr_in *)from)->sin_addr, 4);
         return 1;
@@ -26,8 +26,7 @@ static int take(const struct sockaddr *from, int port, struct halay_tcp_address 
     return !IN6_IS_ADDR_LINKLOCAL(address); /* means nothing without the name of the other side's interface */
 }
 
-enum halay_status halay_tcp_own_addresses(struct halay_log *log, int port, struct halay_tcp_address *addresses,
-                                          int *count)
+enum halay_status halay_own_addresses(struct halay_log *log, int port, struct halay_address *addresses, int *count)
 {
     struct ifaddrs *all;
     int n = 0;
@@ -37,7 +36,7 @@ enum halay_status halay_tcp_own_addresses(struct halay_log *log, int port, struc
         return HALAY_ERR_SYSTEM;
     }
     for (int is_loopback = 0; is_loopback < 2; is_loopback++)
-        for (struct ifaddrs *i = all; i && n < HALAY_TCP_ADDRESSES; i = i->ifa_next)
+        for (struct ifaddrs *i = all; i && n < HALAY_ADDRESSES_MAX; i = i->ifa_next)
             if (i->ifa_addr && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK) == !is_loopback)
                 n += take(i->ifa_addr, port, &addresses[n]);
     freeifaddrs(all);
@@ -45,7 +44,7 @@ enum halay_status halay_tcp_own_addresses(struct halay_log *log, int port, struc
     return HALAY_OK;
 }
 
-socklen_t halay_tcp_sockaddr(const struct halay_tcp_address *address, struct sockaddr_storage *out)
+socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out)
 {
     memset(out, 0, sizeof *out);
     if (address->family == AF_INET) {
@@ -62,7 +61,7 @@ socklen_t halay_tcp_sockaddr(const struct halay_tcp_address *address, struct soc
     return sizeof *in;
 }
 
-void halay_tcp_address_text(const struct halay_tcp_address *address, char *text, size_t size)
+void halay_address_text(const struct halay_address *address, char *text, size_t size)
 {
     char name[INET6_ADDRSTRLEN] = "?";
 

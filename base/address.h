@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Addresses of this host, by which others may reach it. All are offered; which of them can be reached, the others find out by
+ * trying.
+ */
+#ifndef HALAY_BASE_ADDRESS_H
+#define HALAY_BASE_ADDRESS_H
+
+#include "base/log.h"
+#include "halay_types.h"
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum { HALAY_ADDRESSES_MAX = 16, HALAY_ADDRESS_TEXT = 64 };
+
+struct halay_address {
+    uint16_t family; /* AF_INET or AF_INET6; 0: none */
+    uint16_t port;   /* in the order of the host */
+    unsigned char bytes[16];
+};
+
+/* This host's addresses, at most HALAY_ADDRESSES_MAX, loopback last; those that need to be told which interface they are on
+ * are left out. *count: how many. */
+enum halay_status halay_own_addresses(struct halay_log *log, int port, struct halay_address *addresses, int *count);
+/* As the system takes it. */
+socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out);
+/* "10.0.0.1:4000", "[::1]:4000" */
+void halay_address_text(const struct halay_address *address, char *text, size_t size);
+
+#endif
