@@ -155,12 +155,12 @@ static void find_ignored(sigset_t *ignored)
 }
 
 /* In the job's process. */
-__attribute__((noreturn)) static void run_job(struct job_setting *setting)
+__attribute__((noreturn)) static void run_job(const struct job_setting *setting, int (*run)(const struct job_setting *))
 {
     setpgid(0, 0);
     prctl(PR_SET_NAME, "halayrun-job");
     processes_become_subreaper();
-    _exit(job_run(setting));
+    _exit(run(setting));
 }
 
 static int open_pump(struct job_setting *setting, struct front *front)
@@ -178,7 +178,7 @@ static int open_pump(struct job_setting *setting, struct front *front)
     return 1;
 }
 
-int front_run(struct job_setting *setting)
+int front_run(struct job_setting *setting, int (*run)(const struct job_setting *))
 {
     struct front front = { .job = -1 };
     sigset_t all, before;
@@ -206,7 +206,7 @@ int front_run(struct job_setting *setting)
         close(front.signal_fd);
         if (front.pump >= 0)
             close(front.pump);
-        run_job(setting);
+        run_job(setting, run);
     }
     setpgid(front.job, front.job);
     close(lifeline[0]);

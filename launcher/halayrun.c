@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halayrun: start the ranks of a program on this machine.
+ * halayrun: start the ranks of a program.
  *
  * Everything that can be wrong without a rank is found here, before anything is started: the command line, the program, the
  * whole configuration (the ranks' environment is made here, once, and loaded as they will load it), the binding.
  */
 #include "base/config.h"
 #include "halay_types.h"
+#include "launcher/agent.h"
 #include "launcher/binding.h"
 #include "launcher/explain.h"
 #include "launcher/front.h"
 #include "launcher/gpus.h"
+#include "launcher/layout.h"
 #include "launcher/mpi_start.h"
 #include "launcher/options.h"
 #include "launcher/say.h"
 #include "launcher/settings.h"
+#include "launcher/ssh.h"
 #include "launcher/start.h"
 #include "launcher/words.h"
 #include <errno.h>
@@ -61,22 +64,25 @@ static void print_quoted(const char *word)
     quote_word(word, stdout);
 }
 
-static void print_rank(const struct options *options, const struct binding_map *map, int rank)
+static void print_rank(const struct options *options, const struct layout *layout, const struct binding_map *map,
+                       int rank)
 {
+    const struct place *place = layout_place(layout, rank);
+    int local = place->is_here ? layout_local_rank(layout, rank) : rank - place->first;
     char cores[1024];
 
-    if (map->is_bound) {
-        binding_text(map, rank, cores, sizeof cores);
+    if (map->is_bound && place->is_here) {
+        binding_text(map, local, cores, sizeof cores);
         printf("taskset -c %s ", cores);
     }
-    printf("env HALAY_RANK=%d HALAY_SIZE=%d HALAY_LOCAL_RANK=%d HALAY_LOCAL_SIZE=%d", rank, options->ranks, rank,
-           options->ranks);
+    printf("env HALAY_RANK=%d HALAY_SIZE=%d HALAY_LOCAL_RANK=%d HALAY_LOCAL_SIZE=%d", rank, options->ranks, local,
+           place->is_here ? layout->here : place->count);
     for (size_t i = 0; i < options->assignment_count; i++) {
         printf(" %s=", options->assignments[i].name);
         print_quoted(options->assignments[i].value);
     }
-    if (map->gpus)
-        printf(" CUDA_VISIBLE_DEVICES=%d", gpus_of_rank(map->gpus, rank));
+    if (map->gpus && place->is_here)
+        printf(" CUDA_VISIBLE_DEVICES=%d", gpus_of_rank(map->gpus, local));
     for (char **word = options->command; *word; word++) {
         putchar(' ');
         print_quoted(*word);
@@ -84,15 +90,33 @@ static void print_rank(const struct options *options, const struct binding_map *
     putchar('\n');
 }
 
-static void print_dry_run(const struct options *options, const struct binding_map *map)
+static void print_place(const struct options *options, const struct place *place)
 {
-    printf("# %d rank%s on this machine, each in a process group of its own\n", options->ranks,
-           options->ranks == 1 ? "" : "s");
-    if (!map->is_bound)
+    char **words = ssh_words(options, place->host);
+
+    printf("# %d rank%s on host '%s', in the same folder, with this environment, by:", place->count,
+           place->count == 1 ? "" : "s", place->host);
+    for (char **word = words; word && *word; word++) {
+        putchar(' ');
+        print_quoted(*word);
+    }
+    putchar('\n');
+    ssh_free_words(words);
+}
+
+static void print_dry_run(const struct options *options, const struct layout *layout, const struct binding_map *map)
+{
+    if (layout->here)
+        printf("# %d rank%s on this machine, each in a process group of its own\n", layout->here,
+               layout->here == 1 ? "" : "s");
+    if (layout->here && !map->is_bound)
         printf("# not bound to cores: %s\n", map->why_not);
+    for (size_t i = 0; i < layout->count; i++)
+        if (!layout->at[i].is_here)
+            print_place(options, &layout->at[i]);
     printf("# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD\n");
     for (int rank = 0; rank < options->ranks; rank++)
-        print_rank(options, map, rank);
+        print_rank(options, layout, map, rank);
 }
 
 static void print_item(const char *name, int is_built, const char *remark)
@@ -169,11 +193,11 @@ static int open_standard_streams(void)
     return 1;
 }
 
-/* Two streams and a connection for each rank, and what halayrun needs itself. */
-static void allow_descriptors(int ranks)
+/* Two streams and a connection for each rank, three for each host, and what halayrun needs itself. */
+static void allow_descriptors(int ranks, size_t hosts)
 {
     struct rlimit limit;
-    rlim_t wanted = (rlim_t)ranks * 3 + 512;
+    rlim_t wanted = (rlim_t)ranks * 3 + (rlim_t)hosts * 3 + 512;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
         limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
@@ -185,7 +209,8 @@ static int run(struct halay_log *log, const struct options *options)
 {
     struct halay_config config = { 0 };
     struct binding_map map = { 0 };
-    struct job_setting setting = { .options = options, .map = &map, .log = log };
+    struct layout layout = { 0 };
+    struct job_setting setting = { .options = options, .layout = &layout, .map = &map, .log = log };
 
     if (options->dry_run && options->verbose)
         settings_print(options, stdout);
@@ -196,15 +221,19 @@ static int run(struct halay_log *log, const struct options *options)
         return code;
     }
     if (!code)
+        code = layout_make(log, options, &layout);
+    if (!code && layout.here)
         code = start_check_program(options->command[0]);
-    if (!code)
-        code = binding_plan(log, options->binding, options->ranks, &map);
+    if (!code && layout.here)
+        code = binding_plan(log, options->binding, layout.here, &map);
     if (!code && options->dry_run) {
-        print_dry_run(options, &map);
+        print_dry_run(options, &layout, &map);
     } else if (!code) {
-        allow_descriptors(options->ranks);
-        code = front_run(&setting);
+        allow_descriptors(options->ranks, layout.count);
+        setting.peer_start_ms = config.start_timeout_ms;
+        code = front_run(&setting, job_run);
     }
+    layout_fini(&layout);
     binding_fini(&map);
     halay_config_fini(&config);
     return code;
@@ -230,6 +259,8 @@ int main(int argc, char **argv)
         print_build();
     else if (options.explain)
         code = explain(&options, &here, stdout);
+    else if (options.is_agent)
+        code = front_run(&(struct job_setting){ .log = &log }, agent_run);
     else
         code = run(&log, &options);
     options_fini(&options);

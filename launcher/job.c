@@ -13,13 +13,22 @@
  * One loop, one poll; nothing in it blocks. Signals to a rank go to its process group, and only while the rank has not been
  * reaped: its number cannot have been given to another group then.
  *
+ * Ranks of other hosts are started, heard and signalled through an agent there (host_link.h, agent.h); from the moment that the
+ * agent is told of them they count as running, until it reports their end or is lost.
+ *
  * Cleanup: job_fini accepts any half-built state that began with zeros.
  */
 #include "launcher/job.h"
+#include "base/address.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/store.h"
+#include "launcher/call_hosts.h"
+#include "launcher/environment.h"
+#include "launcher/frame.h"
+#include "launcher/host_link.h"
 #include "launcher/output.h"
+#include "launcher/plan.h"
 #include "launcher/processes.h"
 #include "launcher/say.h"
 #include "launcher/start.h"
@@ -35,10 +44,11 @@
 #include <unistd.h>
 
 enum stage { RUNNING, STOPPING, KILLING, LEAVING };
-enum { EXIT_SIGNAL = 128, FIXED_FDS = 3, KILL_MS = 10000 };
+enum { EXIT_SIGNAL = 128, EXIT_SSH = 255, FIXED_FDS = 4, KILL_MS = 10000, SETTLE_MS = 2000 };
 
 struct rank {
-    pid_t pid;
+    struct host_link *link; /* borrowed from job; NULL: it is here */
+    pid_t pid;              /* on its host; 0 as long as it is not known */
     int is_running;
     int status;                /* of waitpid, once it has ended */
     struct stream streams[2];  /* standard output, standard error */
@@ -46,12 +56,18 @@ struct rank {
 
 struct job {
     const struct job_setting *setting; /* borrowed */
-    int size, started, running;
+    int size, running;
     struct rank *ranks;                /* owned */
-    struct pollfd *fds;                /* owned: FIXED_FDS + sinks + streams */
+    struct host_link *links;           /* owned */
+    size_t link_count;
+    struct link_events events;
+    struct pollfd *fds; /* owned: FIXED_FDS + sinks + streams + links */
     struct output output;
     struct halay_store_server *store;  /* owned */
+    char store_address[HALAY_ADDRESS_TEXT]; /* for the ranks of this host */
+    unsigned char secret[HALAY_SECRET_BYTES];
     int secret_fd, signal_fd;
+    int input_fd; /* what rank 0 on another host is to read; -1: nothing more */
     enum stage stage;
     int64_t deadline_us; /* HALAY_NEVER while RUNNING */
     int stop_signal;     /* halayrun was told to stop by it; 0: not */
@@ -64,9 +80,11 @@ struct job {
 
 static void signal_ranks(struct job *job, int signal)
 {
-    for (int r = 0; r < job->started; r++)
-        if (job->ranks[r].is_running)
+    for (int r = 0; r < job->size; r++)
+        if (job->ranks[r].is_running && !job->ranks[r].link)
             kill(-job->ranks[r].pid, signal); /* its group exists as long as it is not reaped */
+    for (size_t i = 0; i < job->link_count; i++)
+        link_signal(&job->links[i], signal);
 }
 
 static void kill_all(struct job *job)
@@ -74,7 +92,10 @@ static void kill_all(struct job *job)
     job->stage = KILLING;
     job->deadline_us = halay_deadline_us(KILL_MS);
     signal_ranks(job, SIGKILL);
-    processes_signal_descendants(SIGKILL, 0);
+    for (size_t i = 0; i < job->link_count; i++)
+        link_kill(&job->links[i]);
+    if (!job->link_count) /* there are ssh among them otherwise */
+        processes_signal_descendants(SIGKILL);
 }
 
 /* Ask all to end; a stopped one must run to be able to. */
@@ -92,7 +113,7 @@ static void name_running(const struct job *job, char *text, size_t size)
     int named = 0;
     size_t used = (size_t)snprintf(text, size, job->running == 1 ? "rank" : "ranks");
 
-    for (int r = 0; r < job->started && used < size; r++) {
+    for (int r = 0; r < job->size && used < size; r++) {
         if (!job->ranks[r].is_running)
             continue;
         if (named == 8) {
@@ -143,25 +164,49 @@ static int code_of(const struct rank *rank)
     return WIFSIGNALED(rank->status) ? EXIT_SIGNAL + WTERMSIG(rank->status) : WEXITSTATUS(rank->status);
 }
 
+/* "pid 123", "pid 123 on host 'b'" */
+static void name_process(const struct job *job, int r, char *text, size_t size)
+{
+    const struct rank *rank = &job->ranks[r];
+
+    if (rank->link)
+        snprintf(text, size, "pid %d on host '%s'", (int)rank->pid, rank->link->host);
+    else
+        snprintf(text, size, "pid %d", (int)rank->pid);
+}
+
 static void say_failure(struct job *job, int r)
 {
     struct rank *rank = &job->ranks[r];
     struct output *out = &job->output;
+    char process[300];
 
+    name_process(job, r, process, sizeof process);
     if (WIFSIGNALED(rank->status))
-        output_say(out, "rank %d (pid %d) was killed by %s%s", r, (int)rank->pid, signal_name(WTERMSIG(rank->status)),
+        output_say(out, "rank %d (%s) was killed by %s%s", r, process, signal_name(WTERMSIG(rank->status)),
                    WCOREDUMP(rank->status) ? ", core dumped" : "");
     else
-        output_say(out, "rank %d (pid %d) ended with exit code %d", r, (int)rank->pid, WEXITSTATUS(rank->status));
+        output_say(out, "rank %d (%s) ended with exit code %d", r, process, WEXITSTATUS(rank->status));
     if (rank->streams[1].tail_count)
         output_say(out, "the last it wrote to standard error:");
     stream_say_tail(&rank->streams[1]);
 }
 
-static void rank_failed(struct job *job, int r)
+/* The others are to end, too. */
+static void end_others(struct job *job)
 {
     char names[128];
 
+    if (!job->running)
+        return;
+    name_running(job, names, sizeof names);
+    output_say(&job->output, "ending %s: SIGTERM now, SIGKILL after %g s", names,
+               job->setting->options->grace_ms / 1000.0);
+    begin_stop(job, SIGTERM, job->setting->options->grace_ms);
+}
+
+static void rank_failed(struct job *job, int r)
+{
     if (job->stage != RUNNING) {
         if (job->stop_signal && !job->exit_code)
             job->exit_code = EXIT_SIGNAL + job->stop_signal;
@@ -171,20 +216,143 @@ static void rank_failed(struct job *job, int r)
         stream_read(&job->ranks[r].streams[i]);
     say_failure(job, r);
     job->exit_code = code_of(&job->ranks[r]);
-    if (!job->running)
-        return;
-    name_running(job, names, sizeof names);
-    output_say(&job->output, "ending %s: SIGTERM now, SIGKILL after %g s", names, job->setting->options->grace_ms / 1000.0);
-    begin_stop(job, SIGTERM, job->setting->options->grace_ms);
+    end_others(job);
 }
 
 static int find_rank(const struct job *job, pid_t pid)
 {
-    for (int r = 0; r < job->started; r++)
-        if (job->ranks[r].is_running && job->ranks[r].pid == pid)
+    for (int r = 0; r < job->size; r++)
+        if (job->ranks[r].is_running && !job->ranks[r].link && job->ranks[r].pid == pid)
             return r;
-    return -1; /* an orphan that was ours to reap */
+    return -1; /* an orphan that was ours to reap, or an ssh */
 }
+
+static void rank_ended(struct job *job, int r, int status)
+{
+    char process[300];
+
+    job->ranks[r].is_running = 0;
+    job->ranks[r].status = status;
+    job->running--;
+    name_process(job, r, process, sizeof process);
+    if (job->setting->options->verbose)
+        output_say(&job->output, "rank %d (%s) has ended", r, process);
+}
+
+/* ---- other hosts ------------------------------------------------------------------------------------------------- */
+
+static void remote_started(void *context, int r, int pid, const char *processors)
+{
+    struct job *job = context;
+
+    job->ranks[r].pid = pid;
+    if (job->setting->options->verbose)
+        output_say(&job->output, "rank %d: pid %d on host '%s', processors %s", r, pid, job->ranks[r].link->host,
+                   processors);
+}
+
+static void remote_wrote(void *context, int r, int which, const char *bytes, size_t count)
+{
+    struct job *job = context;
+
+    struct stream *stream = &job->ranks[r].streams[which];
+    if (!stream_is_read(stream))
+        link_close(job->ranks[r].link, r, which);
+    else
+        stream_feed(stream, bytes, count);
+}
+
+static void remote_ended(void *context, int r, int status)
+{
+    struct job *job = context;
+
+    if (!job->ranks[r].is_running)
+        return;
+    for (int which = 0; which < 2; which++)
+        stream_end_line(&job->ranks[r].streams[which]);
+    rank_ended(job, r, status);
+    if (has_failed(&job->ranks[r]))
+        rank_failed(job, r);
+}
+
+static void remote_said(void *context, const char *host, const char *line, int is_detail)
+{
+    struct job *job = context;
+
+    if (!is_detail || job->setting->options->verbose)
+        output_say(&job->output, "host '%s': %s", host, line);
+}
+
+/* Its ssh has ended, or says nothing any more. What ran there and has not been reported is lost, and that is a failure. */
+static void host_lost(struct job *job, struct host_link *link)
+{
+    char why[512], names[64];
+    int lost = 0, code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0,
+        unknown = 0;
+
+    for (int r = link->first; r < link->first + link->count; r++)
+        if (job->ranks[r].is_running) {
+            unknown += !job->ranks[r].pid;
+            rank_ended(job, r, 0);
+            lost++;
+        }
+    if (!lost || job->stage != RUNNING)
+        return;
+    link_explain(link, why, sizeof why);
+    if (unknown && link->reason)
+        snprintf(why, sizeof why, "see above"); /* said when it came */
+    if (link->count == 1)
+        snprintf(names, sizeof names, "rank %d", link->first);
+    else
+        snprintf(names, sizeof names, "ranks %d to %d", link->first, link->first + link->count - 1);
+    output_say(&job->output, "host '%s' (%s) %s: %s", link->host, names, unknown ? "cannot be started" : "is lost",
+               why);
+    /* The agent's own exit code says why it could not start them; 255 is ssh's. */
+    job->exit_code = unknown && code && code != EXIT_SSH ? code : 1;
+    end_others(job);
+}
+
+static int find_link(const struct job *job, pid_t pid)
+{
+    for (size_t i = 0; i < job->link_count; i++)
+        if (job->links[i].state != LINK_ENDED && job->links[i].ssh == pid)
+            return (int)i;
+    return -1;
+}
+
+static int sinks_are_open(const struct job *job)
+{
+    return !sink_is_full(&job->output.sinks[0]) && !sink_is_full(&job->output.sinks[1]);
+}
+
+static void progress_links(struct job *job)
+{
+    for (size_t i = 0; i < job->link_count; i++) {
+        struct host_link *link = &job->links[i];
+        link_progress(link, sinks_are_open(job));
+        if (link->is_silent && link->state != LINK_ENDED) {
+            kill(link->ssh, SIGKILL); /* reaped like any other */
+            host_lost(job, link);
+        }
+    }
+    output_flush(&job->output);
+}
+
+static void pass_input(struct job *job)
+{
+    char bytes[1 << 14];
+
+    ssize_t n = read(job->input_fd, bytes, sizeof bytes);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    link_input(job->ranks[0].link, bytes, n > 0 ? (size_t)n : 0);
+    if (n <= 0) {
+        close(job->input_fd);
+        job->input_fd = -1;
+    }
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 static void reap(struct job *job)
 {
@@ -192,23 +360,21 @@ static void reap(struct job *job)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        int r = find_rank(job, pid);
+        int r = find_rank(job, pid), i = find_link(job, pid);
+        if (i >= 0) {
+            link_reaped(&job->links[i], status);
+            host_lost(job, &job->links[i]);
+        }
         if (r < 0)
             continue;
-        struct rank *rank = &job->ranks[r];
-        rank->is_running = 0;
-        rank->status = status;
-        job->running--;
-        if (job->setting->options->verbose)
-            output_say(&job->output, "rank %d (pid %d) has ended", r, (int)pid);
-        if (has_failed(rank) && (failed < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(job->ranks[failed].status))))
+        rank_ended(job, r, status);
+        if (has_failed(&job->ranks[r]) &&
+            (failed < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(job->ranks[failed].status))))
             failed = r;
     }
     if (failed >= 0)
         rank_failed(job, failed);
 }
-
-/* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 static void take_signals(struct job *job)
 {
@@ -232,15 +398,19 @@ static size_t watch(struct job *job)
     job->fds[n++] = (struct pollfd){ .fd = job->signal_fd, .events = POLLIN };
     job->fds[n++] = (struct pollfd){ .fd = job->setting->lifeline, .events = POLLIN };
     job->fds[n++] = (struct pollfd){ .fd = halay_store_server_fd(job->store), .events = POLLIN };
+    job->fds[n++] = (struct pollfd){ .fd = job->input_fd >= 0 && !link_is_full(job->ranks[0].link) ? job->input_fd : -1,
+                                     .events = POLLIN };
     for (int i = 0; i < 2; i++)
         if (job->output.sinks[i].pending.count)
             job->fds[n++] = (struct pollfd){ .fd = job->output.sinks[i].fd, .events = POLLOUT };
-    for (int r = 0; r < job->started; r++)
+    for (int r = 0; r < job->size; r++)
         for (int i = 0; i < 2; i++) {
             struct stream *stream = &job->ranks[r].streams[i];
             if (stream->fd >= 0 && !sink_is_full(stream->sink))
                 job->fds[n++] = (struct pollfd){ .fd = stream->fd, .events = POLLIN };
         }
+    for (size_t i = 0; i < job->link_count; i++, n += LINK_FDS)
+        link_watch(&job->links[i], sinks_are_open(job), &job->fds[n]);
     return n;
 }
 
@@ -249,12 +419,12 @@ static void pass_output(struct job *job, size_t polled)
 {
     int any = 0;
 
-    for (size_t i = FIXED_FDS; i < polled && !any; i++)
+    for (size_t i = FIXED_FDS; i < polled && !any; i++) /* links' too: their part is cheap */
         any = job->fds[i].revents != 0;
     if (!any)
         return;
     output_flush(&job->output);
-    for (int r = 0; r < job->started; r++)
+    for (int r = 0; r < job->size; r++)
         for (int i = 0; i < 2; i++)
             stream_read(&job->ranks[r].streams[i]);
     output_flush(&job->output);
@@ -263,14 +433,20 @@ static void pass_output(struct job *job, size_t polled)
 static void turn(struct job *job)
 {
     size_t n = watch(job);
+    int ms = halay_deadline_left_ms(job->deadline_us);
 
-    if (poll(job->fds, (nfds_t)n, halay_deadline_left_ms(job->deadline_us)) < 0) {
+    if (job->link_count && (ms < 0 || ms > ALIVE_MS))
+        ms = ALIVE_MS;
+    if (poll(job->fds, (nfds_t)n, ms) < 0) {
         job->has_given_up = errno != EINTR;
         if (job->has_given_up)
             say("cannot wait for the ranks: %s", strerror(errno));
         return;
     }
     pass_output(job, n);
+    progress_links(job);
+    if (job->fds[3].revents)
+        pass_input(job);
     if (job->fds[0].revents)
         take_signals(job);
     if (job->fds[1].revents) {
@@ -289,13 +465,35 @@ static int goes_on(const struct job *job)
     return !job->is_orphaned && !job->has_given_up;
 }
 
+/* The agents end what their ranks left behind, send what was still to be said, and end. */
+static void await_agents(struct job *job)
+{
+    int open = 1;
+
+    if (!job->link_count)
+        return;
+    if (job->stage != KILLING) {
+        job->stage = LEAVING;
+        job->deadline_us = halay_deadline_us(job->setting->options->grace_ms + SETTLE_MS);
+    }
+    while (open && goes_on(job)) {
+        open = 0;
+        for (size_t i = 0; i < job->link_count; i++)
+            open |= job->links[i].state != LINK_ENDED;
+        if (open && halay_deadline_passed(job->deadline_us))
+            return;
+        if (open)
+            turn(job);
+    }
+}
+
 /* What the ranks started and left behind. */
 static void end_leftovers(struct job *job)
 {
-    if (processes_signal_descendants(SIGTERM, 0) > 0 && job->stage != KILLING) {
+    if (processes_signal_descendants(SIGTERM) > 0 && job->stage != KILLING) {
         job->stage = LEAVING;
         job->deadline_us = halay_deadline_us(job->setting->options->grace_ms);
-        while (job->stage == LEAVING && goes_on(job) && processes_signal_descendants(0, 0) > 0)
+        while (job->stage == LEAVING && goes_on(job) && processes_signal_descendants(0) > 0)
             turn(job);
     }
     int left = processes_end_descendants();
@@ -311,7 +509,7 @@ static void drain_output(struct job *job)
     sigemptyset(&none);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    for (int r = 0; r < job->started; r++)
+    for (int r = 0; r < job->size; r++)
         for (int i = 0; i < 2; i++) {
             struct stream *stream = &job->ranks[r].streams[i];
             stream_read(stream);
@@ -369,9 +567,16 @@ static int open_streams(struct job *job, int r, const int fds[2])
 static int start_one(struct job *job, int r)
 {
     const struct job_setting *s = job->setting;
-    struct start start = { .rank = r, .size = job->size, .command = s->options->command, .map = s->map,
-                           .store_address = halay_store_server_address(job->store), .secret_fd = job->secret_fd,
-                           .stdin_fd = r == 0 ? s->rank0_stdin : -1, .signals = s->rank_signals };
+    struct start start = { .rank = r,
+                           .size = job->size,
+                           .local_rank = layout_local_rank(s->layout, r),
+                           .local_size = s->layout->here,
+                           .command = s->options->command,
+                           .map = s->map,
+                           .store_address = job->store_address,
+                           .secret_fd = job->secret_fd,
+                           .stdin_fd = r == 0 ? s->rank0_stdin : -1,
+                           .signals = s->rank_signals };
     struct rank *rank = &job->ranks[r];
     char cores[256];
     int fds[2];
@@ -380,41 +585,166 @@ static int start_one(struct job *job, int r)
     if (code)
         return code;
     rank->is_running = 1;
-    job->started++;
     job->running++;
     if (s->options->verbose) {
-        binding_text(s->map, r, cores, sizeof cores);
+        binding_text(s->map, start.local_rank, cores, sizeof cores);
         output_say(&job->output, "rank %d: pid %d, processors %s", r, (int)rank->pid, cores);
     }
     return open_streams(job, r, fds) ? 0 : 1;
 }
 
+/* Addresses by which the store may be reached from elsewhere, as texts. */
+static int list_addresses(struct job *job, char texts[][HALAY_ADDRESS_TEXT], char **list)
+{
+    struct halay_address addresses[HALAY_ADDRESSES_MAX];
+    const char *port = strrchr(halay_store_server_address(job->store), ':');
+    int count;
+
+    if (!port || halay_own_addresses(job->setting->log, atoi(port + 1), addresses, &count) != HALAY_OK)
+        return 0;
+    for (int i = 0; i < count; i++) {
+        halay_address_text(&addresses[i], texts[i], HALAY_ADDRESS_TEXT);
+        list[i] = texts[i];
+    }
+    list[count] = NULL;
+    return 1;
+}
+
+static int start_remote(struct job *job)
+{
+    const struct options *options = job->setting->options;
+    char texts[HALAY_ADDRESSES_MAX][HALAY_ADDRESS_TEXT], *addresses[HALAY_ADDRESSES_MAX + 1], folder[PATH_MAX];
+    struct plan plan = { .size = job->size,
+                         .binding = (int)options->binding,
+                         .grace_ms = options->grace_ms,
+                         .is_verbose = options->verbose,
+                         .folder = folder,
+                         .addresses = addresses,
+                         .environment = NULL,
+                         .command = options->command };
+    int ok = 1;
+
+    if (!job->link_count)
+        return 0;
+    if (!getcwd(folder, sizeof folder)) {
+        say("cannot name the folder that we are in: %s", strerror(errno));
+        return 1;
+    }
+    if (!list_addresses(job, texts, addresses))
+        return 1;
+    plan.environment = passed_on_environment(options);
+    if (!plan.environment)
+        return say_no_memory();
+    memcpy(plan.secret, job->secret, sizeof plan.secret);
+    for (size_t i = 0; ok && i < job->link_count; i++) {
+        struct host_link *link = &job->links[i];
+        const int none[2] = { -1, -1 };
+        plan.first = link->first;
+        plan.count = link->count;
+        ok = link_start(link, &plan);
+        for (int r = link->first; ok && r < link->first + link->count; r++) {
+            job->ranks[r].is_running = 1;
+            job->running++;
+            ok = open_streams(job, r, none);
+        }
+    }
+    explicit_bzero(plan.secret, sizeof plan.secret);
+    free(plan.environment);
+    if (job->ranks[0].link)
+        job->input_fd = job->setting->rank0_stdin;
+    return ok ? 0 : say_no_memory();
+}
+
+static int call_others(struct job *job)
+{
+    const struct job_setting *s = job->setting;
+    struct call_setting call = { .options = s->options,
+                                 .events = &job->events,
+                                 .timeout_ms = s->peer_start_ms,
+                                 .signal_fd = job->signal_fd,
+                                 .lifeline = s->lifeline };
+
+    if (!job->link_count)
+        return 0;
+    const char **hosts = calloc(job->link_count, sizeof *hosts);
+    if (!hosts)
+        return say_no_memory();
+    for (size_t i = 0, link = 0; i < s->layout->count; i++)
+        if (!s->layout->at[i].is_here)
+            hosts[link++] = s->layout->at[i].host;
+    call.hosts = hosts;
+    int code = call_hosts(&call, job->links, job->link_count);
+    free(hosts);
+    output_flush(&job->output);
+    return code;
+}
+
 static int start_all(struct job *job)
 {
-    if (job->setting->options->verbose && !job->setting->map->is_bound)
+    if (job->setting->options->verbose && job->setting->layout->here && !job->setting->map->is_bound)
         output_say(&job->output, "ranks are not bound: %s", job->setting->map->why_not);
-    for (int r = 0; r < job->size; r++) {
-        int code = start_one(job, r);
-        if (code)
-            return code;
-    }
-    if (job->setting->rank0_stdin > STDERR_FILENO)
+    int code = start_remote(job);
+    for (int r = 0; !code && r < job->size; r++)
+        if (!job->ranks[r].link)
+            code = start_one(job, r);
+    if (!code && !job->ranks[0].link && job->setting->rank0_stdin > STDERR_FILENO)
         close(job->setting->rank0_stdin); /* rank 0 alone reads it */
+    return code;
+}
+
+/* A link for each place that is elsewhere, and which ranks are its. */
+static int make_links(struct job *job)
+{
+    const struct layout *layout = job->setting->layout;
+    size_t link = 0;
+
+    for (size_t i = 0; i < layout->count; i++)
+        job->link_count += !layout->at[i].is_here;
+    job->links = calloc(job->link_count + 1, sizeof *job->links);
+    if (!job->links)
+        return say_no_memory();
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct place *place = &layout->at[i];
+        if (place->is_here)
+            continue;
+        job->links[link] =
+            (struct host_link){ .first = place->first, .count = place->count, .in = -1, .out = -1, .err = -1 };
+        for (int r = place->first; r < place->first + place->count; r++)
+            job->ranks[r].link = &job->links[link];
+        link++;
+    }
+    job->events = (struct link_events){ remote_started, remote_wrote, remote_ended, remote_said, job };
+    return 0;
+}
+
+static int open_store(struct job *job)
+{
+    struct halay_log *log = job->setting->log;
+    const char *host = job->link_count ? "*" : NULL, *port;
+
+    if (halay_store_create_secret(log, job->secret, &job->secret_fd) != HALAY_OK ||
+        halay_store_server_create(log, host, job->secret, &job->store) != HALAY_OK)
+        return 1;
+    port = strrchr(halay_store_server_address(job->store), ':');
+    snprintf(job->store_address, sizeof job->store_address, "127.0.0.1%s", port ? port : "");
     return 0;
 }
 
 static int job_init(struct job *job, const struct job_setting *setting)
 {
-    unsigned char secret[HALAY_SECRET_BYTES];
     const char *no_colour = halay_environment_get("NO_COLOR"), *terminal = halay_environment_get("TERM");
     int colours = !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb");
     sigset_t all;
 
-    *job = (struct job){ .setting = setting, .size = setting->options->ranks, .secret_fd = -1, .signal_fd = -1,
+    *job = (struct job){ .setting = setting,
+                         .size = setting->options->ranks,
+                         .secret_fd = -1,
+                         .signal_fd = -1,
+                         .input_fd = -1,
                          .deadline_us = HALAY_NEVER };
     output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, colours);
     job->ranks = calloc((size_t)job->size, sizeof *job->ranks);
-    job->fds = calloc((size_t)job->size * 2 + FIXED_FDS + 2, sizeof *job->fds);
+    job->fds = calloc((size_t)job->size * 2 + setting->layout->count * LINK_FDS + FIXED_FDS + 2, sizeof *job->fds);
     if (!job->ranks || !job->fds)
         return say_no_memory();
     for (int r = 0; r < job->size; r++)
@@ -425,11 +755,8 @@ static int job_init(struct job *job, const struct job_setting *setting)
         say("cannot receive signals: %s", strerror(errno));
         return 1;
     }
-    if (halay_store_create_secret(setting->log, secret, &job->secret_fd) != HALAY_OK ||
-        halay_store_server_create(setting->log, NULL, secret, &job->store) != HALAY_OK)
-        return 1;
-    explicit_bzero(secret, sizeof secret);
-    return 0;
+    int code = make_links(job);
+    return code ? code : open_store(job);
 }
 
 static void job_fini(struct job *job)
@@ -437,7 +764,11 @@ static void job_fini(struct job *job)
     for (int r = 0; job->ranks && r < job->size; r++)
         for (int i = 0; i < 2; i++)
             stream_fini(&job->ranks[r].streams[i]);
+    for (size_t i = 0; i < job->link_count; i++)
+        link_fini(&job->links[i]);
+    free(job->links);
     output_fini(&job->output);
+    explicit_bzero(job->secret, sizeof job->secret);
     halay_store_server_destroy(job->store);
     if (job->secret_fd >= 0)
         close(job->secret_fd);
@@ -453,12 +784,15 @@ int job_run(const struct job_setting *setting)
 
     int code = job_init(&job, setting);
     if (!code)
+        code = call_others(&job);
+    if (!code)
         code = start_all(&job);
     if (code) {
         processes_end_descendants();
     } else {
         while (job.running && goes_on(&job))
             turn(&job);
+        await_agents(&job);
         end_leftovers(&job);
         code = job.has_given_up && !job.exit_code ? 1 : job.exit_code;
     }

@@ -6,12 +6,15 @@
 #define HALAY_LAUNCHER_JOB_H
 
 #include "launcher/binding.h"
+#include "launcher/layout.h"
 #include "launcher/options.h"
 #include <signal.h>
 
 struct job_setting {
     const struct options *options;   /* borrowed */
-    const struct binding_map *map;   /* borrowed */
+    const struct layout *layout;     /* borrowed */
+    const struct binding_map *map;   /* borrowed: of this host's ranks */
+    int peer_start_ms;               /* how long other hosts have to answer */
     struct halay_log *log;           /* borrowed */
     int lifeline;                    /* readable (at its end) when halayrun's front has died: everything is killed then */
     int rank0_stdin;                 /* what rank 0 reads */

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/topology.h"
 #include "launcher/binding.h"
+#include "launcher/layout.h"
 #include "launcher/mpi_line.h"
 #include "launcher/recognise.h"
 #include "launcher/say.h"
@@ -24,6 +25,7 @@ enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126 };
 
 struct making {
     struct allocation allocation;
+    struct host_list named; /* by --hosts or --hostfile */
     struct words variables, more, line;
     char folder[PATH_MAX];
     struct mpi_job job; /* borrows of the others */
@@ -111,7 +113,7 @@ static int is_known_to_mpi(enum allocation_kind kind)
            kind == ALLOCATION_KUBERNETES;
 }
 
-static int find_allocation(struct making *m)
+static int find_allocation(const struct options *options, struct making *m)
 {
     const struct surroundings here = surroundings_here();
     struct allocation *a = &m->allocation;
@@ -125,7 +127,12 @@ static int find_allocation(struct making *m)
         say("warning: %s run already; each of them starts %d more", allocation_name(a->kind), m->job.ranks);
     else if (!m->job.ranks && !a->is_started)
         m->job.ranks = a->ranks;
-    if (a->hosts.count && !is_known_to_mpi(a->kind)) {
+    int code = layout_name_hosts(options, &m->named);
+    if (code)
+        return code;
+    if (m->named.count) {
+        m->job.hosts = &m->named;
+    } else if (a->hosts.count && !is_known_to_mpi(a->kind)) {
         m->job.hosts = &a->hosts;
         m->job.interface = a->interface;
     }
@@ -149,14 +156,15 @@ static int plan_binding(struct halay_log *log, const struct options *options, st
 {
     struct binding_map map;
     struct halay_thread *threads = NULL;
-    const int is_far = m->allocation.hosts.count > 0;
+    const struct host_list *hosts = m->named.count ? &m->named : &m->allocation.hosts;
+    const int is_far = hosts->count > 0;
     int here = m->job.ranks;
     size_t count = 0;
 
     if (options->binding == BIND_NONE || (options->binding == BIND_AUTO && is_far))
         return 0;
-    if (is_far && most_slots(&m->allocation.hosts) < here)
-        here = most_slots(&m->allocation.hosts);
+    if (is_far && most_slots(hosts) < here)
+        here = most_slots(hosts);
     int code = binding_plan(log, options->binding, here, &map);
     if (code)
         return code;
@@ -172,7 +180,8 @@ static int plan_binding(struct halay_log *log, const struct options *options, st
 /* What halayrun does itself in a start of its own, and nobody does then. */
 static void warn_of_unused(const struct options *options)
 {
-    static const char *const names[] = { "--grace", "--stop-grace", "--gpus" };
+    static const char *const names[] = { "--grace", "--stop-grace", "--gpus", "--ssh", "--ssh-port", "-p",
+                                         "--ssh-identity-file", "-i", "--remote-halayrun" };
 
     for (size_t i = 0; i < options->given_count; i++)
         for (size_t j = 0; j < sizeof names / sizeof *names; j++)
@@ -185,7 +194,7 @@ static int make(struct halay_log *log, const struct options *options, struct mak
 {
     const char *text;
     char why[512];
-    int code = find_allocation(m);
+    int code = find_allocation(options, m);
 
     if (!code)
         code = plan_binding(log, options, m);
@@ -267,6 +276,7 @@ int mpi_start(struct halay_log *log, const struct options *options)
         code = become_it(options, &m->line);
     if (m) {
         allocation_fini(&m->allocation);
+        hosts_fini(&m->named);
         words_fini(&m->variables);
         words_fini(&m->more);
         words_fini(&m->line);

@@ -27,8 +27,23 @@ static const struct option table[] = {
     { "-np", "N", OF(RANKS, ranks), "number of ranks (also -n, --np)" },
     { "-n", "N", OF(RANKS, ranks), NULL },
     { "--np", "N", OF(RANKS, ranks), NULL },
-    { "-x", "NAME[=VALUE]", EXPORT, NULL, 0, "set a variable for the ranks; without =VALUE, say that it must be there" },
-    { "--bind", "WHAT", OF(BINDING, binding), "auto: ranks on cores of their own if there are enough (default); cores; none" },
+    { "--hosts", "LIST", OF(TEXT, hosts),
+      "where ranks run, like node1:4,node[2-9]:8,[fd00::1]:2 (also -H); default: here" },
+    { "-H", "LIST", OF(TEXT, hosts), NULL },
+    { "--hostfile", "FILE", OF(TEXT, hostfile), "the same in a file, see halay-hostfile(5) (also -hostfile)" },
+    { "-hostfile", "FILE", OF(TEXT, hostfile), NULL },
+    { "--oversubscribe", NULL, FLAG_OF(oversubscribe), "more ranks than slots, up to max_slots" },
+    { "--ssh-port", "N", OF(PORT, ssh_port), "port of the other hosts' ssh (also -p)" },
+    { "-p", "N", OF(PORT, ssh_port), NULL },
+    { "--ssh-identity-file", "FILE", OF(TEXT, ssh_identity), "key for them (also -i)" },
+    { "-i", "FILE", OF(TEXT, ssh_identity), NULL },
+    { "--ssh", "COMMAND", OF(TEXT, ssh), "called as COMMAND HOST WORDS in place of ssh" },
+    { "--remote-halayrun", "PATH", OF(TEXT, remote_halayrun),
+      "where halayrun is on the other hosts; default: where it is here" },
+    { "-x", "NAME[=VALUE]", EXPORT, NULL, 0,
+      "set a variable for the ranks; without =VALUE, say that it must be there" },
+    { "--bind", "WHAT", OF(BINDING, binding),
+      "auto: ranks on cores of their own if there are enough (default); cores; none" },
     { "--gpus", "none|auto", SETS, "HALAY_GPUS", 0, "auto: each rank sees one GPU of its host, by CUDA_VISIBLE_DEVICES" },
     { "--grace", "SECONDS", OF(SECONDS, grace_ms), "between SIGTERM and SIGKILL after a rank has failed (default 5)" },
     { "--stop-grace", "SECONDS", OF(SECONDS, stop_grace_ms), "the same after halayrun was told to stop (default 30)" },
@@ -42,9 +57,11 @@ static const struct option table[] = {
     { "--autotune-file", "FILE", SETS, "HALAY_AUTOTUNE_FILE", 0, "keep what was found there" },
     { "--deterministic", "MODE", SETS, "HALAY_DETERMINISTIC", 0, "off, run, ranks" },
     { "--process-sets", "SETS", SETS, "HALAY_PROCESS_SETS", 0, "process sets made at the start, like 0,1;2-5" },
-    { "--join-average", "all|present", SETS, "HALAY_JOIN_AVERAGE", 0, "what averages divide by while ranks have joined" },
+    { "--join-average", "all|present", SETS, "HALAY_JOIN_AVERAGE", 0,
+      "what averages divide by while ranks have joined" },
     { "--log-level", "LEVEL", SETS, "HALAY_LOG", 0, "error, warning, info, debug" },
-    { "--start-timeout", "SECONDS", SETS, "HALAY_START_TIMEOUT", 0, "how long a rank waits for the others at the start" },
+    { "--start-timeout", "SECONDS", SETS, "HALAY_START_TIMEOUT", 0,
+      "how long a rank waits for the others at the start" },
     { "--peer-timeout", "SECONDS", SETS, "HALAY_PEER_TIMEOUT", 0, "silence after which a peer counts as lost" },
     { "--check", "0|1", SETS, "HALAY_CHECK", 0, "1: ranks compare what they call before each collective" },
     { "--stall-check-time", "SECONDS", SETS, "HALAY_STALL_CHECK_TIME", 0, "when a stalled tensor is reported" },
@@ -74,13 +91,15 @@ static const struct option table[] = {
     { "--mpi-flavour", "NAME", OF(TEXT, mpi_flavour), "openmpi4, openmpi5, mpich, intel, srun; default: what --version says" },
     { "--mpi-args", "WORDS", OF(WORDS, mpi_args), "more words for mpirun or srun, quoted as for a shell" },
     { "--explain", NULL, FLAG_OF(explain), "print which batch system or platform is recognised, and what follows" },
-    { "--config-file", "FILE", OF(TEXT, config_file), "settings in YAML, for what neither is given here nor in the environment" },
+    { "--config-file", "FILE", OF(TEXT, config_file),
+      "settings in YAML, for what neither is given here nor in the environment" },
     { "--dry-run", NULL, FLAG_OF(dry_run), "print what would be started, and start nothing" },
     { "--check-build", NULL, FLAG_OF(check_build), "print what is built in" },
     { "--verbose", NULL, FLAG_OF(verbose), "say which rank runs where; with --dry-run, where each setting comes from" },
     { "--version", NULL, FLAG_OF(version), "print the version" },
     { "--help", NULL, FLAG_OF(help), "print this (also -h)" },
     { "-h", NULL, FLAG_OF(help), NULL },
+    { "--agent", NULL, FLAG_OF(is_agent), NULL },
 };
 
 enum { OPTIONS = sizeof table / sizeof *table };
@@ -111,7 +130,7 @@ void options_print_help(FILE *out)
     char left[64];
 
     fprintf(out, "usage: halayrun -np N [options] program [arguments]\n"
-                 "Start N ranks of a program on this machine; they find each other by themselves.\n\n");
+                 "Start N ranks of a program, on this machine or on several; they find each other by themselves.\n\n");
     for (const struct option *o = table; o < table + OPTIONS; o++)
         if (o->help) {
             snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
@@ -189,7 +208,7 @@ static int export_variable(struct options *options, const char *who, const char 
         say("%s: %s is not in the environment; write %s=VALUE", who, name, name);
         return EXIT_USAGE;
     }
-    return 0; /* the ranks inherit it */
+    return add_assignment(options, name, length, halay_environment_get(name), "-x");
 }
 
 static int parse_ranks(const char *who, const char *value, int *ranks)
@@ -213,6 +232,18 @@ static int parse_seconds(const char *who, const char *value, int *ms)
         return EXIT_USAGE;
     }
     *ms = (int)(seconds * 1000 + 0.5);
+    return 0;
+}
+
+static int parse_port(const char *who, const char *value, int *port)
+{
+    long number;
+
+    if (halay_parse_long(value, 1, 65535, &number) != HALAY_OK) {
+        say("%s: '%s' is no port from 1 to 65535", who, value);
+        return EXIT_USAGE;
+    }
+    *port = (int)number;
     return 0;
 }
 
@@ -262,6 +293,8 @@ int options_apply(struct options *options, const struct option *o, const char *w
     case WORDS:
         *(const char **)member = value;
         return 0;
+    case PORT:
+        return parse_port(who, value, member);
     case FLAG:
         *(int *)member = 1;
         return 0;
@@ -404,7 +437,7 @@ int options_parse(int argc, char **argv, struct options *options)
     if (*next && !strcmp(*next, "--"))
         next++;
     options->command = next;
-    if (options->help || options->version || options->check_build || options->explain)
+    if (options->help || options->version || options->check_build || options->explain || options->is_agent)
         return 0;
     int code = options_apply_file(options);
     if (code)

@@ -34,6 +34,12 @@ struct options {
     int dry_run, check_build, explain, version, help; /* say something and end */
     int mpi;                                          /* start by an MPI's launcher */
     const char *mpi_flavour, *mpi_args;               /* borrowed from given; NULL if not given */
+    int is_agent;                            /* started by a halayrun on another host: agent.h */
+    int oversubscribe;                       /* more ranks than slots */
+    const char *hosts, *hostfile;            /* borrowed from given; NULL if not asked for */
+    const char *ssh;                         /* likewise: a program and its first arguments */
+    const char *ssh_identity, *remote_halayrun; /* likewise */
+    int ssh_port;                               /* 0: ssh's own */
     const char *output_folder;               /* borrowed from given; NULL if not asked for */
     const char *config_file;                 /* likewise */
     struct given *given;                     /* owned; the command line's first, in order, then the file's */
@@ -43,7 +49,8 @@ struct options {
     char **command; /* borrowed: the rest of argv, NULL at the end */
 };
 
-/* Parse argv, and the file that --config-file names, into *options (zeroed or not). 0, or the exit code of a complaint that has been written to standard error. */
+/* Parse argv, and the file that --config-file names, into *options (zeroed or not). 0, or the exit code of a complaint that has
+ * been written to standard error. */
 int options_parse(int argc, char **argv, struct options *options);
 void options_fini(struct options *options);
 

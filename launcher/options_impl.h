@@ -17,6 +17,7 @@ enum option_kind {
     EXPORT,
     BINDING,
     SECONDS, /* an int of struct options, in milliseconds */
+    PORT,    /* an int of struct options */
     TEXT,    /* a const char * of struct options; not empty */
     WORDS,   /* the same, empty or not */
     FLAG,    /* an int of struct options to 1, without a value */

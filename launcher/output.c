@@ -27,33 +27,10 @@
 
 enum { LINE_MAX_BYTES = 1 << 20, SINK_BYTES = 1 << 20, READ_BYTES = 1 << 16 };
 
-/* ---- buffers ----------------------------------------------------------------------------------------------------- */
-
 /* Output that there is no memory for is dropped: better than ending the job for it. */
 static void append(struct buffer *buffer, const char *bytes, size_t count)
 {
-    if (count > buffer->room - buffer->count) {
-        size_t room = 2 * buffer->room + count;
-        char *grown = realloc(buffer->bytes, room);
-        if (!grown)
-            return;
-        buffer->bytes = grown;
-        buffer->room = room;
-    }
-    memcpy(buffer->bytes + buffer->count, bytes, count);
-    buffer->count += count;
-}
-
-static void remove_front(struct buffer *buffer, size_t count)
-{
-    memmove(buffer->bytes, buffer->bytes + count, buffer->count - count);
-    buffer->count -= count;
-}
-
-static void release(struct buffer *buffer)
-{
-    free(buffer->bytes);
-    *buffer = (struct buffer){ 0 };
+    buffer_append(buffer, bytes, count);
 }
 
 /* ---- sinks ------------------------------------------------------------------------------------------------------- */
@@ -69,8 +46,8 @@ void output_init(struct output *output, int ranks, int no_prefix, int timestamp,
 
 void output_fini(struct output *output)
 {
-    release(&output->sinks[0].pending);
-    release(&output->sinks[1].pending);
+    buffer_fini(&output->sinks[0].pending);
+    buffer_fini(&output->sinks[1].pending);
 }
 
 int sink_is_full(const struct sink *sink)
@@ -102,7 +79,7 @@ static void sink_flush(struct sink *sink, int timeout_ms)
     if (sink->is_gone)
         done = sink->pending.count;
     if (done)
-        remove_front(&sink->pending, done);
+        buffer_remove_front(&sink->pending, done);
 }
 
 void output_flush(struct output *output)
@@ -232,11 +209,26 @@ static void take(struct stream *stream, const char *bytes, size_t count)
     }
 }
 
-static void end_stream(struct stream *stream)
+void stream_feed(struct stream *stream, const char *bytes, size_t count)
+{
+    take(stream, bytes, count);
+}
+
+int stream_is_read(const struct stream *stream)
+{
+    return !stream->sink->is_gone || stream->file;
+}
+
+void stream_end_line(struct stream *stream)
 {
     if (stream->line.count)
         emit(stream, stream->line.bytes, stream->line.count);
     stream->line.count = 0;
+}
+
+static void end_stream(struct stream *stream)
+{
+    stream_end_line(stream);
     close(stream->fd);
     stream->fd = -1;
 }
@@ -246,7 +238,7 @@ void stream_read(struct stream *stream)
     char bytes[READ_BYTES];
 
     while (stream->fd >= 0 && !sink_is_full(stream->sink)) {
-        if (stream->sink->is_gone && !stream->file) {
+        if (!stream_is_read(stream)) {
             end_stream(stream);
             return;
         }
@@ -263,7 +255,7 @@ void stream_read(struct stream *stream)
 int stream_init(struct stream *stream, struct output *output, int rank, int which, int fd, const char *path)
 {
     *stream = (struct stream){ .output = output, .sink = &output->sinks[which], .rank = rank, .fd = fd };
-    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0) {
+    if (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) < 0) {
         say("cannot prepare the output of rank %d: %s", rank, strerror(errno));
         return 0;
     }
@@ -284,7 +276,7 @@ void stream_fini(struct stream *stream)
         close(stream->fd);
     if (stream->file)
         fclose(stream->file);
-    release(&stream->line);
+    buffer_fini(&stream->line);
     free(stream->tail);
     *stream = (struct stream){ .fd = -1 };
 }

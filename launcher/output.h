@@ -8,13 +8,9 @@
 #ifndef HALAY_LAUNCHER_OUTPUT_H
 #define HALAY_LAUNCHER_OUTPUT_H
 
+#include "launcher/buffer.h"
 #include <stddef.h>
 #include <stdio.h>
-
-struct buffer {
-    char *bytes; /* owned */
-    size_t count, room;
-};
 
 struct sink {
     int fd;           /* borrowed: 1 or 2 */
@@ -54,9 +50,14 @@ int sink_is_full(const struct sink *sink); /* read no more streams into it until
 /* A line of halayrun's own, in order with the ranks' lines on standard error. */
 void output_say(struct output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* which: 0 standard output, 1 standard error (whose tail is kept). Takes the descriptor, which is made non-blocking; path
+/* which: 0 standard output, 1 standard error (whose tail is kept). Takes the descriptor, which is made non-blocking; -1: bytes are fed; path
  * may be NULL. 0 if the file cannot be created or there is no memory: said on standard error; fini it all the same. */
 int stream_init(struct stream *stream, struct output *output, int rank, int which, int fd, const char *path);
+/* For a stream without a descriptor (fd -1): bytes that came by another way, and the end of what has been written so far, so
+ * that what is left of a line becomes one. */
+void stream_feed(struct stream *stream, const char *bytes, size_t count);
+void stream_end_line(struct stream *stream);
+int stream_is_read(const struct stream *stream); /* by its sink's reader, or a file */
 /* Reads what is there; at the end of the stream what is left of a line becomes one, and fd becomes -1. */
 void stream_read(struct stream *stream);
 void stream_fini(struct stream *stream);

@@ -109,7 +109,7 @@ static void mark_ours(struct list *list)
     }
 }
 
-int processes_signal_descendants(int signal, int spared)
+int processes_signal_descendants(int signal)
 {
     struct list list = read_all();
     int living = 0;
@@ -117,7 +117,7 @@ int processes_signal_descendants(int signal, int spared)
     mark_ours(&list);
     for (size_t i = 0; i < list.count; i++) {
         struct process *p = &list.at[i];
-        if (!p->is_ours || p->pid == spared || p->state == 'Z' || p->state == 'X')
+        if (!p->is_ours || p->state == 'Z' || p->state == 'X')
             continue;
         living++;
         if (signal)
@@ -133,7 +133,7 @@ int processes_end_descendants(void)
     int living;
 
     do {
-        living = processes_signal_descendants(SIGKILL, 0);
+        living = processes_signal_descendants(SIGKILL);
         for (;;) {
             pid_t pid = waitpid(-1, NULL, WNOHANG);
             if (pid < 0 && errno == ECHILD)

@@ -11,8 +11,8 @@
 /* Inherit orphans from now on; 0 if the kernel refuses. */
 int processes_become_subreaper(void);
 
-/* Send the signal to all descendants but `spared` (0: to all); how many there are that have not ended. */
-int processes_signal_descendants(int signal, int spared);
+/* Send the signal (0: none) to all descendants; how many there are that have not ended. */
+int processes_signal_descendants(int signal);
 
 /* SIGKILL them all and reap them, again and again until none is left; the number of those that could not be ended within
  * ten seconds (stuck in the kernel). */

@@ -45,11 +45,10 @@ static int set_number(const char *name, int value)
     return setenv(name, text, 1);
 }
 
-/* All ranks run on this machine: their local ranks and sizes are the global ones. */
 static int set_variables(const struct start *s)
 {
     return set_number("HALAY_RANK", s->rank) || set_number("HALAY_SIZE", s->size) ||
-           set_number("HALAY_LOCAL_RANK", s->rank) || set_number("HALAY_LOCAL_SIZE", s->size) ||
+           set_number("HALAY_LOCAL_RANK", s->local_rank) || set_number("HALAY_LOCAL_SIZE", s->local_size) ||
            setenv("HALAY_STORE_ADDRESS", s->store_address, 1) || set_number("HALAY_STORE_SECRET_FD", s->secret_fd);
 }
 
@@ -75,7 +74,7 @@ __attribute__((noreturn)) static void run_child(const struct start *s, pid_t par
         give_up(report_fd, "connect its streams");
     if (fcntl(s->secret_fd, F_SETFD, 0) < 0)
         give_up(report_fd, "pass the secret on");
-    if (!binding_apply(s->map, s->rank))
+    if (!binding_apply(s->map, s->local_rank))
         give_up(report_fd, "bind it to its cores");
     if (set_variables(s))
         give_up(report_fd, "set its variables");

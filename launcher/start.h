@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 struct start {
-    int rank, size;
+    int rank, size, local_rank, local_size;
     char **command;                /* NULL at the end */
     const struct binding_map *map;
     const char *store_address;

@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# halayrun: signals, and that nothing is left however it ends: neither processes that hide, nor files.
+# halayrun: signals, and that nothing is left however it ends: neither processes that hide, nor files. $where: options that
+# say where the ranks run; test_other_hosts_end.sh sets them.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
+where=${where-}
 
 # Other tests of this run have folders of their own in /tmp.
 files() { ls /dev/shm /tmp 2>/dev/null | grep -i halay | grep -v '^halay-test'; }
@@ -12,7 +14,7 @@ files >"$dir/files"
 # SIGINT and SIGQUIT; this one shall not.
 start() {
     : >"$dir/pids"
-    env --default-signal=INT,QUIT "$halayrun" "$@" >"$dir/out" 2>"$dir/err" </dev/null &
+    env --default-signal=INT,QUIT "$halayrun" $where "$@" >"$dir/out" 2>"$dir/err" </dev/null &
     front=$!
 }
 job_of() { cat /proc/"$1"/task/*/children 2>/dev/null | awk '{print $1}'; }
@@ -108,7 +110,7 @@ kill -KILL "$(job_of $front)"
 ended 137 "SIGKILL of the process that runs the job"
 check "which is said" err_has 'was killed by SIGKILL: ending the ranks'
 : >"$dir/pids"
-"$halayrun" -np 2 sh -c "echo \$\$ >>$dir/pids; exec yes" 2>"$dir/err" </dev/null | head -3 >"$dir/out"
+"$halayrun" $where -np 2 sh -c "echo \$\$ >>$dir/pids; exec yes" 2>"$dir/err" </dev/null | head -3 >"$dir/out"
 check "a reader that goes: the job ends" wait_for all_gone
 check "it read" test "$(wc -l <"$dir/out")" = 3
 check "ranks met SIGPIPE" err_has 'was killed by SIGPIPE'

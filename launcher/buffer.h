@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Buffer: bytes that grow at the end and are taken from the front.
+ */
+#ifndef HALAY_LAUNCHER_BUFFER_H
+#define HALAY_LAUNCHER_BUFFER_H
+
+#include <stddef.h>
+
+struct buffer {
+    char *bytes; /* owned */
+    size_t count, room;
+};
+
+/* 0 if there is no memory: the bytes are dropped, what was there stays. */
+int buffer_append(struct buffer *buffer, const void *bytes, size_t count);
+void buffer_remove_front(struct buffer *buffer, size_t count);
+void buffer_fini(struct buffer *buffer); /* it can be used again */
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layout: hosts as they were named become places of ranks. A host is this one if it is named so, or if an address of its name is
+ * one of ours; "user@host" never is, since that user's ranks are not ours to fork.
+ */
+#include "launcher/layout.h"
+#include "base/address.h"
+#include "launcher/say.h"
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2 };
+
+static int is_own_address(const struct addrinfo *of, const struct halay_address *own, int count)
+{
+    struct sockaddr_storage address;
+
+    for (int i = 0; i < count; i++) {
+        socklen_t length = halay_address_sockaddr(&own[i], &address);
+        if (length == of->ai_addrlen && address.ss_family == of->ai_family && !memcmp(&address, of->ai_addr, length))
+            return 1;
+    }
+    return 0;
+}
+
+/* A name that cannot be resolved is not this host: ssh will say so, or know better by its configuration. */
+static int is_here(struct halay_log *log, const char *name)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    struct halay_address own[HALAY_ADDRESSES_MAX];
+    struct addrinfo *found;
+    char host[256] = "";
+    int count, here = 0;
+
+    if (strchr(name, '@'))
+        return 0;
+    if (gethostname(host, sizeof host - 1) == 0 && !strcmp(name, host))
+        return 1;
+    if (!strcmp(name, "localhost"))
+        return 1;
+    if (halay_own_addresses(log, 0, own, &count) != HALAY_OK || getaddrinfo(name, "0", &hints, &found))
+        return 0;
+    for (struct addrinfo *at = found; at && !here; at = at->ai_next)
+        here = is_own_address(at, own, count);
+    freeaddrinfo(found);
+    return here;
+}
+
+int layout_name_hosts(const struct options *options, struct host_list *hosts)
+{
+    char why[512];
+    enum halay_status status = HALAY_OK;
+
+    if (options->hosts && options->hostfile) {
+        say("option --hosts and option --hostfile: give one of them");
+        return EXIT_USAGE;
+    }
+    if (options->hosts)
+        status = hosts_parse(options->hosts, 1, hosts, why, sizeof why);
+    else if (options->hostfile)
+        status = hosts_read(options->hostfile, 1, hosts, why, sizeof why);
+    if (status == HALAY_OK)
+        return 0;
+    say("option %s: %s", options->hosts ? "--hosts" : "--hostfile", why);
+    return EXIT_USAGE;
+}
+
+static int place_ranks(struct halay_log *log, const int *host_of_rank, int ranks, struct layout *layout)
+{
+    layout->at = calloc(layout->hosts.count ? layout->hosts.count : 1, sizeof *layout->at);
+    if (!layout->at)
+        return say_no_memory();
+    for (int rank = 0; rank < ranks; rank++) {
+        if (rank && host_of_rank[rank] == host_of_rank[rank - 1]) {
+            layout->at[layout->count - 1].count++;
+            continue;
+        }
+        const char *name = layout->hosts.count ? layout->hosts.at[host_of_rank[rank]].name : "localhost";
+        layout->at[layout->count++] = (struct place){ name, rank, 1, !layout->hosts.count || is_here(log, name) };
+    }
+    for (size_t i = 0; i < layout->count; i++)
+        *(layout->at[i].is_here ? &layout->here : &layout->elsewhere) += layout->at[i].count;
+    return 0;
+}
+
+int layout_make(struct halay_log *log, const struct options *options, struct layout *layout)
+{
+    char why[512];
+
+    *layout = (struct layout){ 0 };
+    int *host_of_rank = calloc((size_t)options->ranks, sizeof *host_of_rank);
+    if (!host_of_rank)
+        return say_no_memory();
+    int code = layout_name_hosts(options, &layout->hosts);
+    if (!code && layout->hosts.count &&
+        hosts_assign(&layout->hosts, options->ranks, options->oversubscribe, host_of_rank, why, sizeof why) !=
+            HALAY_OK) {
+        say("%s", why);
+        code = EXIT_USAGE;
+    }
+    if (!code)
+        code = place_ranks(log, host_of_rank, options->ranks, layout);
+    free(host_of_rank);
+    if (code)
+        layout_fini(layout);
+    return code;
+}
+
+void layout_fini(struct layout *layout)
+{
+    hosts_fini(&layout->hosts);
+    free(layout->at);
+    *layout = (struct layout){ 0 };
+}
+
+const struct place *layout_place(const struct layout *layout, int rank)
+{
+    size_t i = 0;
+
+    while (i + 1 < layout->count && rank >= layout->at[i + 1].first)
+        i++;
+    return &layout->at[i];
+}
+
+int layout_local_rank(const struct layout *layout, int rank)
+{
+    int before = 0;
+
+    for (size_t i = 0; i < layout->count && rank >= layout->at[i].first + layout->at[i].count; i++)
+        if (layout->at[i].is_here)
+            before += layout->at[i].count;
+    return before + rank - layout_place(layout, rank)->first;
+}

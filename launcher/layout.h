@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layout: which ranks are on which host, and which of the hosts is this one.
+ */
+#ifndef HALAY_LAUNCHER_LAYOUT_H
+#define HALAY_LAUNCHER_LAYOUT_H
+
+#include "base/log.h"
+#include "launcher/hosts.h"
+#include "launcher/options.h"
+
+struct place {
+    const char *host; /* borrowed from hosts; "localhost" if none were named */
+    int first, count; /* its ranks: first to first + count - 1 */
+    int is_here;      /* started by fork, and not over ssh */
+};
+
+struct layout {
+    struct host_list hosts; /* owned; empty if none were named */
+    struct place *at;       /* owned: those with ranks, in the order of their ranks */
+    size_t count;
+    int here, elsewhere; /* ranks */
+};
+
+/* What -H or --hostfile say; empty if neither is given. 0, or an exit code (said). hosts is the caller's to fini. */
+int layout_name_hosts(const struct options *options, struct host_list *hosts);
+
+/* From -H, --hostfile and -np. 0, or an exit code (said): wrong words, or no place for so many ranks. */
+int layout_make(struct halay_log *log, const struct options *options, struct layout *layout);
+void layout_fini(struct layout *layout); /* zeroed or made */
+
+const struct place *layout_place(const struct layout *layout, int rank);
+/* Ranks of this host are counted over all places that are here, should it have been named by several names. */
+int layout_local_rank(const struct layout *layout, int rank);
+
+#endif

@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# halayrun with other hosts, which fake_ssh plays on this one: who runs where, what travels, what is said when one cannot be
+# reached. (test_halayrun_end.sh runs a second time over it; tests/lab has real hosts.)
+. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+
+fake=$top_srcdir/tests/launcher/fake_ssh
+case $fake in /*) ;; *) fake=$PWD/$fake ;; esac
+has_line() { grep -qxF -e "$1" "$dir/out"; }
+
+# --- who runs where --------------------------------------------------------------------------------------------------
+here=$(hostname)
+cat >"$dir/where" <<'END'
+#!/bin/bash
+ps -o args= $PPID | grep -q -e '--agent$' && there=there || there=here
+echo "$HALAY_RANK of $HALAY_SIZE, local $HALAY_LOCAL_RANK of $HALAY_LOCAL_SIZE, $there in $PWD"
+END
+chmod +x "$dir/where"
+run 0 -np 5 --ssh "$fake" -H "one:2,$here:1,noisy2:2" "$dir/where"
+check "rank 0 there" has_line "[0] 0 of 5, local 0 of 2, there in $PWD"
+check "rank 1 there" has_line "[1] 1 of 5, local 1 of 2, there in $PWD"
+check "rank 2 here" has_line "[2] 2 of 5, local 0 of 1, here in $PWD"
+check "rank 4 on the third host" has_line "[4] 4 of 5, local 1 of 2, there in $PWD"
+check "a login's words are nobody's" test "$(grep -c -e Welcome -e 'Last login' "$dir/out" "$dir/err" | grep -v ':0$')" = ""
+run 0 -np 4 --ssh "$fake" -H one:2,two:2 "$probe" meet
+check "they meet" test "$(grep -c 'met 4' "$dir/out")" = 4
+printf '# all of them\n\none slots=1\n%s\n' "$here" >"$dir/hosts"
+run 0 -np 2 --verbose --ssh "$fake" --hostfile "$dir/hosts" true
+check "where, for those who ask" grep -qE "rank 0: pid [0-9]+ on host 'one', processors" "$dir/err"
+check "by which address, too" grep -qE "host 'one': the store by [^ ]+:[0-9]+ \(.*reached" "$dir/err"
+run 2 -np 4 --ssh "$fake" -H one:2,two:1 true
+check "more ranks than slots" err_has 4
+run 0 -np 4 --ssh "$fake" -H one:2,two:1 --oversubscribe true
+run 2 -np 2 -H one --hostfile "$dir/hosts" true
+check "one of both" err_has 'give one of them'
+run 2 -np 2 -H 'one:x' true
+check "no number" err_has "option --hosts: "
+run 2 -np 2 -p 70000 -H one true
+
+# --- what travels ----------------------------------------------------------------------------------------------------
+EXTRA="a b;'c'" DISPLAY=:7 SECRET=hidden run 0 -np 1 --ssh "$fake" -H one -x MORE=1 bash -c \
+    'echo "[$EXTRA] [$MORE] [$DISPLAY]"; for p in $PPID $(ps -o ppid= $PPID); do tr "\0" "\n" </proc/$p/cmdline; done'
+check "the environment, but for the screen's" has_line "[0] [a b;'c'] [1] []"
+check "and not on a command line" test "$(grep -c hidden "$dir/out")" = 0
+DISPLAY=:7 run 0 -np 1 --ssh "$fake" -H one -x DISPLAY sh -c 'echo "[$DISPLAY]"'
+check "unless it is asked for" has_line "[0] [:7]"
+head -c 3000000 /dev/zero | tr '\0' x | fold -w 99 >"$dir/long"
+"$halayrun" -np 2 --no-prefix --ssh "$fake" -H one:2 bash -c 'test $HALAY_RANK = 1 || cat' <"$dir/long" >"$dir/out"
+check "rank 0's standard input, three megabytes of it, and its output" cmp "$dir/long" "$dir/out"
+run 0 -np 2 --ssh "$fake" -H one:2 --output-filename "$dir/files" sh -c 'echo to $HALAY_RANK; printf half >&2'
+check "files per rank lie here" test "$(cat "$dir/files/rank.1/stdout" "$dir/files/rank.0/stderr")" = "to 1
+half"
+run 0 -np 3 --dry-run -p 2222 -i key --remote-halayrun /opt/x/halayrun -H "one:2,$here" true
+check "the command, for those who ask" out_has "one 'exec /opt/x/halayrun --agent'"
+check "ssh's own options" out_has "-o BatchMode=yes -o ConnectTimeout=10 -p 2222 -i key one"
+
+# --- what fails ------------------------------------------------------------------------------------------------------
+run 1 -np 4 --start-timeout 2 --ssh "$fake" -H refused,old,mute,good true
+check "refused" err_has "host 'refused': ssh: connect to host refused port 22: Connection refused"
+check "another version" err_has "host 'old': halay 0.0.9 is installed there"
+check "no answer" err_has "host 'mute': it does not answer"
+check "how many" err_has "3 of 4 hosts cannot be started: nothing is"
+run 1 -np 1 --ssh "$fake" --remote-halayrun /nowhere/halayrun -H one true
+check "it is not there" err_has "--remote-halayrun PATH says where"
+run 1 -np 1 --ssh "$dir/no-ssh" -H one true
+check "no ssh" err_has "cannot run '$dir/no-ssh': No such file or directory"
+run 127 -np 2 --ssh "$fake" -H one:2 ./nothing
+check "no program there" err_has "host 'one': program './nothing': No such file or directory"
+check "which ranks" err_has "host 'one' (ranks 0 to 1) cannot be started"
+run 7 -np 4 --ssh "$fake" -H one:2,two:2 --grace 0.5 sh -c 'test $HALAY_RANK != 3 || { echo why >&2; exit 7; }; exec sleep 1000'
+check "who, and where" grep -qE "rank 3 \(pid [0-9]+ on host 'two'\) ended with exit code 7" "$dir/err"
+check "why" err_has '  | why'
+run 1 -np 2 --ssh "$fake" -H one,two sh -c 'echo $$ >>'"$dir"'/pids; test $HALAY_RANK = 1 && exec sleep 1000
+    until test $(wc -l <'"$dir"'/pids) = 2; do sleep 0.05; done; kill -KILL $(ps -o ppid= $PPID); exec sleep 1000'
+check "a host whose agent dies is lost" err_has "host 'one' (rank 0) is lost"
+check "and nothing stays" wait_for all_gone
