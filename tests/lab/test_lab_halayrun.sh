@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# halayrun on four hosts of a lab, over real ssh: a collective, a training that equals that of one host, and everything that can die
+# or not answer: a bounded time, a reason with the host's name, no process left on any host. Needs root and an ssh server.
+. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+
+lab_script=$(realpath "$top_srcdir")/tests/lab/lab
+build=$(realpath "$top_builddir")
+halayrun=$build/launcher/halayrun
+export HALAY_MODULE_PATH=$build/.libs ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+scratch=$(mktemp -d "$build/lab-halayrun.XXXXXX") || exit 99 # seen by all hosts, unlike /tmp
+lab=$(sh "$lab_script" make --ssh 4) || { code=$?; rm -rf "$scratch"; trap - EXIT; rm -rf "$dir"; exit $code; }
+trap 'sh "$lab_script" remove $lab; rm -rf "$scratch"; finish' EXIT
+name=hl$lab
+
+on() { sh "$lab_script" enter $lab "$@"; }
+# run_on_1 CODE ARGS...: halayrun on host 1, to its end
+run_on_1() {
+    local want=$1 code
+    shift
+    timeout 120 sh "$lab_script" enter $lab 1 "$halayrun" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    code=$?
+    check "exit code of halayrun $* is $code, not $want" test $code = "$want"
+}
+
+# --- what works ------------------------------------------------------------------------------------------------------
+run_on_1 0 -np 5 -H "$name-[1-2]:2,fd77:$lab::3" sh -c 'echo "$(hostname) $HALAY_LOCAL_RANK of $HALAY_LOCAL_SIZE"; hostname >>/tmp/mine'
+printf '%s\n' "[0] $name-1 0 of 2" "[1] $name-1 1 of 2" "[2] $name-2 0 of 2" "[3] $name-2 1 of 2" "[4] $name-3 0 of 1" >"$dir/want"
+check "who runs where" eval 'sort "$dir/out" | diff - "$dir/want"'
+check "each on its own /tmp" test "$(on 2 cat /tmp/mine | sort -u)" = "$name-2"
+if test -e "$build/.libs/libhalay-ucx.so"; then
+    run_on_1 0 -np 4 -H "$name-[1-4]" "$build/perf/halay-perf" allreduce -b 64K -e 1M -f 16 -n 3
+    check "of four hosts" out_has '4 ranks, 4 hosts'
+    check "and right" test "$(grep -cE ' 0$' "$dir/out")" = 2
+    if test -x "$build/halay-tft"; then
+        on 1 "$build/halay-tft" prepare --schema "$(realpath "$top_srcdir")/data/pjm.yaml" "$(realpath "$top_srcdir")/data/pjm" \
+            -o "$scratch/piece.htd" >"$dir/out" 2>&1
+        for hosts in "$name-1:2" "$name-1,$name-2"; do
+            run_on_1 0 -np 2 -H $hosts "$build/halay-tft" train --data "$scratch/piece.htd" --hidden-size 8 --heads 2 --batch-size 32 \
+                --train-samples 96 --valid-samples 32 --epochs 1 --deterministic ranks --threads 1 --out "$scratch/$hosts"
+        done
+        check "training on two hosts and on one" cmp "$scratch/$name-1:2/model.safetensors" "$scratch/$name-1,$name-2/model.safetensors"
+    fi
+fi
+
+# --- what dies -------------------------------------------------------------------------------------------------------
+sleeping() { on "$1" pgrep -f '^sleep 100[0]' 2>/dev/null; }
+all_sleep() { local h; for h in 1 2 3; do test -n "$(sleeping $h)" || return 1; done; }
+none_sleeps() { local h; for h in 1 2 3 4; do test -z "$(sleeping $h)" || return 1; done; }
+# lose CODE TEXT COMMAND...: in the middle of a job of hosts 1 to 3, which then ends with CODE and says TEXT
+lose() {
+    local want=$1 text=$2 code
+    shift 2
+    on 1 "$halayrun" -np 3 --grace 0.5 -H "$name-[1-3]" sleep 1000 >"$dir/out" 2>"$dir/err" </dev/null &
+    local front=$!
+    check "$text: it begins" wait_for all_sleep
+    check "$text: $*" "$@"
+    check "$text: it ends" wait_for is_gone $front
+    kill -9 $front 2>/dev/null
+    wait $front 2>/dev/null
+    code=$?
+    check "$text: exit code is $code, not $want" test $code = "$want"
+    test "$text" = nothing || check "$text" err_has "$text"
+    check "$text: no process is left" wait_for none_sleeps
+}
+kill_on() { on "$1" sh -c "kill -9 \$($2)"; }
+lose 137 "rank 1 (pid" kill_on 2 "pgrep -f '^sleep 100[0]'"
+lose 1 "host '$name-2' (rank 1) is lost: the process that runs the job" kill_on 2 "pgrep -f '[-]-agent\$' | tail -n 1"
+lose 1 "host '$name-2' (rank 1) is lost: the connection ended" kill_on 2 "pgrep -f '[-]-agent\$' | head -n 1"
+lose 137 nothing kill_on 1 "pgrep -x halayrun | head -n 1"
+lose 137 "was killed by SIGKILL: ending the ranks" kill_on 1 "pgrep -x halayrun-job"
+lose 1 "host '$name-3' (rank 2) is lost: nothing has been heard of it for 10 s" sh "$lab_script" link $lab 3 down
+sh "$lab_script" link $lab 3 up
+
+# --- who does not answer ---------------------------------------------------------------------------------------------
+sh "$lab_script" kill $lab 4
+sh "$lab_script" sshd $lab 3 stop
+on 1 sed -i "/^$name-2,/s/ AAAA[^ ]*/ AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA/" /etc/ssh/ssh_known_hosts
+run_on_1 1 -np 5 --start-timeout 2 -H "$name-[1-4],nobody" true
+check "another host's key" err_has "host '$name-2': Host key verification failed."
+check "no server" err_has "host '$name-3': ssh: connect to host $name-3 port 22: Connection refused"
+check "a host that is gone" grep -qE "host '$name-4': (it does not answer|ssh: connect to host $name-4 port 22: )" "$dir/err"
+check "a name that is none" err_has "host 'nobody': ssh: Could not resolve hostname nobody"
+check "how many" err_has "4 of 4 hosts cannot be started: nothing is"
