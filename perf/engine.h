@@ -71,7 +71,7 @@ enum perf_step_row {
 struct perf_step {
     double seconds[PERF_STEP_ROWS]; /* from the first submission or call to the last completion, the slowest rank's, median;
                                        0: not measured */
-    double exposed_seconds;         /* the part of the engine's after the last submission */
+    double exposed_seconds[PERF_STEP_ROWS]; /* the part of it after the last submission; the engine's rows only */
     double
         hidden; /* share of the communication's time that computing hides: (engine + compute - overlapped) / engine */
     double messages;                /* the engine's own, of all ranks together */

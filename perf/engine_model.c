@@ -28,7 +28,7 @@ struct replay {
     struct halay_tensor **tensors;   /* owned */
     struct halay_request **requests; /* owned */
     double *times[PERF_STEP_ROWS];   /* owned: seconds of each step */
-    double *exposed;                 /* owned */
+    double *exposed[PERF_STEP_ROWS]; /* owned */
     struct perf_work work;
     double compute_seconds; /* of a step; 0: none */
 };
@@ -43,10 +43,11 @@ static enum halay_status replay_open(struct perf_engine *engine, const struct pe
     r->starts = calloc(r->count, sizeof *r->starts);
     r->tensors = calloc(r->count, sizeof(struct halay_tensor *));
     r->requests = calloc(r->count, sizeof(struct halay_request *));
-    r->exposed = calloc(steps, sizeof *r->exposed);
-    int ok = r->elements && r->starts && r->tensors && r->requests && r->exposed;
-    for (int row = 0; row < PERF_STEP_ROWS; row++)
+    int ok = r->elements && r->starts && r->tensors && r->requests;
+    for (int row = 0; row < PERF_STEP_ROWS; row++) {
         ok &= (r->times[row] = calloc(steps, sizeof(double))) != NULL;
+        ok &= (r->exposed[row] = calloc(steps, sizeof(double))) != NULL;
+    }
     if (!ok)
         return HALAY_ERR_NO_MEMORY;
     perf_model_expand(model->pattern, r->elements, r->count);
@@ -87,9 +88,10 @@ static void replay_close(struct perf_engine *engine, struct replay *r)
     if (r->given != r->data)
         perf_engine_free(engine, r->given);
     perf_engine_free(engine, r->data);
-    for (int row = 0; row < PERF_STEP_ROWS; row++)
+    for (int row = 0; row < PERF_STEP_ROWS; row++) {
         free(r->times[row]);
-    free(r->exposed);
+        free(r->exposed[row]);
+    }
     free(r->requests);
     free(r->tensors);
     free(r->starts);
@@ -180,7 +182,7 @@ static enum halay_status run_mpi(const struct perf_engine *engine, const struct 
 static enum halay_status one_step(struct perf_engine *engine, struct replay *r, enum perf_step_row row, size_t step)
 {
     float mine = (float)(engine->rank + 1), expected = (float)(engine->size * (engine->size + 1) / 2);
-    double ready = 0, exposed;
+    double ready = 0;
 
     if (row == PERF_STEP_COMPUTE)
         expected = mine; /* nothing is reduced */
@@ -189,9 +191,9 @@ static enum halay_status one_step(struct perf_engine *engine, struct replay *r, 
         r->data[i] = r->given[i] = mine;
     enum halay_status status = perf_engine_worst(engine, &ready, 1); /* the barrier */
     if (status == HALAY_OK && row == PERF_STEP_ENGINE)
-        status = run_engine(r, 0, &r->times[row][step], &r->exposed[step]);
+        status = run_engine(r, 0, &r->times[row][step], &r->exposed[row][step]);
     else if (status == HALAY_OK && row == PERF_STEP_OVERLAPPED)
-        status = run_engine(r, 1, &r->times[row][step], &exposed);
+        status = run_engine(r, 1, &r->times[row][step], &r->exposed[row][step]);
     else if (status == HALAY_OK && row == PERF_STEP_COMPUTE)
         status = run_compute(r, &r->times[row][step]);
     else if (status == HALAY_OK)
@@ -245,7 +247,7 @@ static enum halay_status messages_of_step(struct perf_engine *engine, struct rep
     if (status == HALAY_OK)
         status = count_messages(engine, &between);
     if (status == HALAY_OK)
-        status = run_engine(r, 0, &r->times[0][0], &r->exposed[0]);
+        status = run_engine(r, 0, &r->times[0][0], &r->exposed[0][0]);
     if (status == HALAY_OK)
         status = count_messages(engine, &after);
     *messages = after - between - (between - before);
@@ -268,13 +270,13 @@ enum halay_status perf_engine_replay(struct perf_engine *engine, const struct pe
     for (int row = 0; row < PERF_STEP_ROWS && status == HALAY_OK; row++) {
         status = perf_engine_worst(engine, r.times[row], (size_t)steps);
         step->seconds[row] = perf_median(r.times[row], (size_t)steps);
+        if (status == HALAY_OK)
+            status = perf_engine_worst(engine, r.exposed[row], (size_t)steps);
+        step->exposed_seconds[row] = perf_median(r.exposed[row], (size_t)steps);
     }
-    if (status == HALAY_OK)
-        status = perf_engine_worst(engine, r.exposed, (size_t)steps);
     if (step->seconds[PERF_STEP_OVERLAPPED] > 0 && step->seconds[PERF_STEP_ENGINE] > 0)
         step->hidden = 1 - (step->seconds[PERF_STEP_OVERLAPPED] - step->seconds[PERF_STEP_COMPUTE]) /
                                step->seconds[PERF_STEP_ENGINE];
-    step->exposed_seconds = status == HALAY_OK ? perf_median(r.exposed, (size_t)steps) : 0;
     if (status == HALAY_OK)
         status = messages_of_step(engine, &r, &step->messages);
     replay_close(engine, &r);

@@ -19,7 +19,7 @@ done
 expect 0 "$halayrun" -np 2 "$perf" engine -n 2 --idle 0.1 --model tft-electricity -s 1 --json "$json"
 holds "$json" model=tft-electricity bytes_per_step=9809432 step_ms=positive
 expect 0 "$halayrun" -np 2 "$perf" engine -n 2 --idle 0 --model many-small -s 2 --compute 2 --json "$json"
-holds "$json" compute_ms=positive overlapped_step_ms=positive hidden_percent=number
+holds "$json" compute_ms=positive overlapped_step_ms=positive overlapped_exposed_ms=positive hidden_percent=number
 expect 0 "$perf" engine -n 2 --idle 0 --json -
 holds "$scratch/out" op=engine idle_cpu_percent=absent
 perf_end
