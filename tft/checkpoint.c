@@ -52,11 +52,11 @@ static json_t *describe_machine(const struct tft_run_config *config)
 
 enum { FORMAT_VERSION = 1 };
 
-json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_config *config, const struct tft_data *data)
+json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_config *config,
+                                const struct tft_schema *schema, const struct tft_encoding *encoding)
 {
-    json_t *run =
-        json_pack("{si ss so sO sO}", "format", FORMAT_VERSION, "halay", halay_version(), "config",
-                  tft_run_config_json(config), "schema", data->schema.document, "encoding", data->encoding.document);
+    json_t *run = json_pack("{si ss so sO sO}", "format", FORMAT_VERSION, "halay", halay_version(), "config",
+                            tft_run_config_json(config), "schema", schema->document, "encoding", encoding->document);
 
     if (run && json_object_set_new(run, "machine", describe_machine(config))) {
         json_decref(run);

@@ -27,7 +27,8 @@ struct tft_checkpoint {
 };
 
 /* What identifies a run, and describes it whole: a new reference; NULL if there is no memory (logged). */
-json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_config *config, const struct tft_data *data);
+json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_config *config,
+                                const struct tft_schema *schema, const struct tft_encoding *encoding);
 /* Could the run that `before` describes (where: for messages) go on with this configuration and these data? */
 enum halay_status tft_checkpoint_check_resume(struct halay_log *log, const char *where, const json_t *before,
                                               const struct tft_run_config *config, const struct tft_data *data);

@@ -188,31 +188,58 @@ static enum halay_status read_tensors(struct halay_log *log, const char *path, F
     return HALAY_OK;
 }
 
+/* Open a file and read its header: its length, and where the data begin. On error nothing is held. */
+static enum halay_status open_file(struct halay_log *log, const char *path, FILE **file, json_t **header,
+                                   uint64_t *bytes, uint64_t *data)
+{
+    struct stat st;
+    FILE *opened = fopen(path, "rbe");
+    enum halay_status status;
+
+    if (!opened || fstat(fileno(opened), &st)) {
+        halay_error(log, "cannot open '%s': %s", path, strerror(errno));
+        status = HALAY_ERR_SYSTEM;
+    } else {
+        *bytes = (uint64_t)st.st_size;
+        status = st.st_size < 8 ? bad(log, path, "it is truncated")
+                                : read_header(log, path, opened, (uint64_t)st.st_size, header, data);
+    }
+    if (!status)
+        *file = opened;
+    else if (opened)
+        fclose(opened);
+    return status;
+}
+
+enum halay_status tft_safetensors_header(struct halay_log *log, const char *path, json_t **header)
+{
+    uint64_t bytes, data;
+    FILE *file;
+    enum halay_status status = open_file(log, path, &file, header, &bytes, &data);
+
+    if (!status)
+        fclose(file);
+    return status;
+}
+
 enum halay_status tft_safetensors_read(struct halay_log *log, const char *path, const struct tft_param_table *table,
                                        float *block, json_t **metadata)
 {
     json_t *header = NULL;
-    struct stat st;
-    uint64_t data = 0;
-    struct place *places = NULL;
-    enum halay_status status = HALAY_ERR_SYSTEM;
-    FILE *file = fopen(path, "rbe");
+    uint64_t bytes, data;
+    FILE *file;
+    enum halay_status status = open_file(log, path, &file, &header, &bytes, &data);
+    struct place *places;
 
-    if (!file || fstat(fileno(file), &st)) {
-        halay_error(log, "cannot open '%s': %s", path, strerror(errno));
-        goto err_close;
-    }
-    status = st.st_size < 8 ? bad(log, path, "it is truncated")
-                            : read_header(log, path, file, (uint64_t)st.st_size, &header, &data);
     if (status)
-        goto err_close;
-    status = HALAY_ERR_NO_MEMORY;
+        return status;
     places = calloc(table->count + 1, sizeof *places);
     if (!places) {
         halay_error(log, "no memory to read '%s'", path);
+        status = HALAY_ERR_NO_MEMORY;
         goto err_close;
     }
-    status = check_places(log, path, table, header, (uint64_t)st.st_size - data, places);
+    status = check_places(log, path, table, header, bytes - data, places);
     if (!status)
         status = read_tensors(log, path, file, table, header, data, block);
     if (!status && metadata) {
@@ -223,7 +250,6 @@ enum halay_status tft_safetensors_read(struct halay_log *log, const char *path, 
 err_close:
     json_decref(header);
     free(places);
-    if (file)
-        fclose(file);
+    fclose(file);
     return status;
 }

@@ -26,6 +26,9 @@ enum halay_status tft_safetensors_write_staged(struct halay_log *log, const char
                                                const struct tft_param_table *table, const float *block,
                                                const json_t *metadata);
 
+/* The header alone, as it stands: an object, owned by the caller. What it says is not checked. */
+enum halay_status tft_safetensors_header(struct halay_log *log, const char *path, json_t **header);
+
 /* Fill the block; metadata (may be NULL) is owned by the caller. HALAY_ERR_FORMAT. On error the block's contents are
  * undefined. */
 enum halay_status tft_safetensors_read(struct halay_log *log, const char *path, const struct tft_param_table *table,

@@ -257,7 +257,7 @@ static enum halay_status begin_state(struct tft_trainer *t)
     if (t->options->finds_rate)
         return t->config->init_from[0] ? init_from(t) : HALAY_OK;
 
-    t->run = tft_checkpoint_describe(t->log, t->config, t->data);
+    t->run = tft_checkpoint_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
     if (!t->run)
         return HALAY_ERR_NO_MEMORY;
     status = tft_resume_init(t->log, t->options->checkpoints, (size_t)t->config->keep, &t->resume);
