@@ -55,7 +55,7 @@ int tft_cmd_train(struct halay_log *log, int argc, char **argv)
                                        { "resume", 0, NULL, &resume }, { "find-learning-rate", 0, NULL, &finds_rate },
                                        { NULL, 0, NULL, NULL } };
     struct tft_options options = { .log = log, .command = "halay-tft train", .help = help, .list = list };
-    int status = tft_run_options_parse(&options, &file, argc, argv, &config);
+    int status = tft_run_options_parse(&options, &file, argc, argv, NULL, NULL, &config);
 
     if (status >= 0)
         return status;

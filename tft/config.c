@@ -3,6 +3,7 @@
  * The description of a model: defaults, order of variables, and what is wrong with one.
  */
 #include "tft/layout.h"
+#include <math.h>
 #include <string.h>
 
 /* With sizes below these no product of a few of them overflows a size_t, and every matrix fits the libraries' int. */
@@ -78,6 +79,18 @@ size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice 
                 config->variables[i].type == theirs[k].type)
                 variables[count++] = i;
     return count;
+}
+
+size_t tft_config_width(const struct tft_model_config *config, const struct tft_variable *variable)
+{
+    double width;
+
+    if (config->conformance != TFT_PYTORCH_FORECASTING)
+        return config->H;
+    if (variable->type == TFT_REAL)
+        return config->hidden_continuous;
+    width = variable->categories > 2 ? fmin(nearbyint(1.6 * pow((double)variable->categories, 0.56)), 100) : 1;
+    return (size_t)fmin(width, (double)config->H);
 }
 
 #define REFUSE(...)                                                                                                    \

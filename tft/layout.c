@@ -161,19 +161,6 @@ static struct site site_of(const char *name, size_t W)
     return (struct site){ .name = fnv1a(name), .stride = W };
 }
 
-/* How wide a variable's embedding is. */
-static size_t width_of(const struct tft_model_config *config, const struct tft_variable *variable)
-{
-    double width;
-
-    if (config->conformance != TFT_PYTORCH_FORECASTING)
-        return config->H;
-    if (variable->type == TFT_REAL)
-        return config->hidden_continuous;
-    width = variable->categories > 2 ? fmin(nearbyint(1.6 * pow((double)variable->categories, 0.56)), 100) : 1;
-    return (size_t)fmin(width, (double)config->H);
-}
-
 /* The reals of a variable's role: NVIDIA's vectors are initialised together. */
 static size_t reals_like(const struct tft_model_config *config, enum tft_role role)
 {
@@ -187,7 +174,7 @@ static size_t reals_like(const struct tft_model_config *config, enum tft_role ro
 static void add_embedding(struct builder *builder, const struct tft_variable *from, struct embedding *embedding)
 {
     const struct tft_model_config *config = &builder->model->config;
-    size_t W = width_of(config, from);
+    size_t W = tft_config_width(config, from);
     size_t fan = config->conformance == TFT_NVIDIA ? reals_like(config, from->role) : 1;
     char layer[TFT_NAME_MAX + 8];
 

@@ -21,6 +21,8 @@ static const char help[] = "usage: halay-tft COMMAND [OPTION...]\n"
                            "  backtest  train and forecast again and again through a split, score all forecasts\n"
                            "  predict   forecast from CSV files with a trained model\n"
                            "  report    write a page about a run: loss, scores, forecasts\n"
+                           "  export    write a trained model's parameters as a PyTorch TFT has them\n"
+                           "  import    begin a run with a PyTorch TFT's parameters\n"
                            "  bench     measure training speed on made-up samples\n"
                            "\n"
                            "halay-tft COMMAND --help says more; so does the manual page halay-tft(1).\n";
@@ -31,13 +33,13 @@ static const struct {
 } commands[] = {
     { "prepare", tft_cmd_prepare },   { "convert", tft_cmd_convert },   { "train", tft_cmd_train },
     { "evaluate", tft_cmd_evaluate }, { "backtest", tft_cmd_backtest }, { "predict", tft_cmd_predict },
-    { "report", tft_cmd_report },
+    { "report", tft_cmd_report },     { "export", tft_cmd_export },     { "import", tft_cmd_import },
 };
 
 static int run(struct halay_log *log, int argc, char **argv)
 {
-    static const char *const names[] = { "prepare", "convert", "train", "evaluate", "backtest",
-                                         "predict", "report",  "bench", NULL };
+    static const char *const names[] = { "prepare", "convert", "train",  "evaluate", "backtest", "predict",
+                                         "report",  "export",  "import", "bench",    NULL };
 
     if (!strcmp(argv[0], "bench"))
         return tft_cmd_bench(argc, argv);

@@ -14,7 +14,7 @@
 
 #include "tft/tft.h"
 
-enum { TFT_PARAM_NAME_MAX = 127, TFT_PARAM_DIMENSIONS = 2 };
+enum { TFT_PARAM_NAME_MAX = 191, TFT_PARAM_DIMENSIONS = 3 };
 
 enum tft_init {
     TFT_INIT_ZERO,
@@ -29,7 +29,7 @@ enum tft_init {
 
 struct tft_param {
     char name[TFT_PARAM_NAME_MAX + 1];  /* "history.joint.dense1.kernel": stable, unique; a key of the checkpoint */
-    int dimensions;                     /* 1 or 2 */
+    int dimensions;                     /* 1 or 2; a file may hold 3 */
     size_t shape[TFT_PARAM_DIMENSIONS]; /* a kernel is (inputs, outputs) */
     size_t offset, count;               /* in reals from the block's beginning */
     int dead;

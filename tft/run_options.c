@@ -53,18 +53,20 @@ static enum halay_status resolve(struct halay_log *log, const char *path, const 
     return status == HALAY_ERR_UNSUPPORTED ? HALAY_ERR_CONFIG : status;
 }
 
-int tft_run_options_parse(struct tft_options *options, const char *const *file, int argc, char **argv,
-                          struct tft_run_config *config)
+int tft_run_options_parse(struct tft_options *options, const char *const *file, int argc, char **argv, int *rest,
+                          size_t *keys, struct tft_run_config *config)
 {
     struct given given = { 0 };
 
     options->other = keep;
     options->arg = &given;
     options->more_help = print_keys;
-    int status = tft_options_parse(options, argc, argv, NULL);
+    int status = tft_options_parse(options, argc, argv, rest);
     options->arg = NULL;
     if (status >= 0)
         return status;
+    if (keys)
+        *keys = given.count;
     enum halay_status resolved = resolve(options->log, *file, &given, config);
     return resolved ? tft_exit_status(resolved) : -1;
 }

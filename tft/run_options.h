@@ -14,10 +14,11 @@
 /*
  * Parse a command line of options and keys of the configuration; these are kept meanwhile, and taken after the file and the
  * environment. options: log, command, help and list are set, the rest is filled in. file: where the list puts the name of the
- * configuration's file; NULL there: none. Returns a status to exit with, or -1 to go on with *config, checked as a whole.
+ * configuration's file; NULL there: none. rest: as tft_options_parse has it. keys (may be NULL): how many the command line
+ * has. Returns a status to exit with, or -1 to go on with *config, checked as a whole.
  */
-int tft_run_options_parse(struct tft_options *options, const char *const *file, int argc, char **argv,
-                          struct tft_run_config *config);
+int tft_run_options_parse(struct tft_options *options, const char *const *file, int argc, char **argv, int *rest,
+                          size_t *keys, struct tft_run_config *config);
 
 /* Zero-initialise. */
 struct tft_job {

@@ -93,4 +93,7 @@ void tft_config_sort(struct tft_model_config *config, size_t *order);
 enum tft_choice { TFT_CHOICE_STATIC, TFT_CHOICE_HISTORY, TFT_CHOICE_FUTURE, TFT_CHOICES };
 size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice choice, size_t *variables);
 
+/* How many numbers a variable's embedding has. */
+size_t tft_config_width(const struct tft_model_config *config, const struct tft_variable *variable);
+
 #endif

@@ -8,7 +8,7 @@ piece=$top_srcdir/data/pjm
 
 check "--version" "$tft" --version
 check "--help" "$tft" --help
-for command in prepare convert train evaluate backtest predict report bench; do
+for command in prepare convert train evaluate backtest predict report export import bench; do
     check "$command --help" "$tft" $command --help
 done
 refused 2 "usage: halay-tft COMMAND" "$tft"
@@ -29,6 +29,15 @@ refused 2 "'--stride' must be" "$tft" evaluate --checkpoint x --data y --stride 
 refused 1 "holds no trained model" "$tft" evaluate --checkpoint "$scratch/none" --data y
 refused 2 "'--future' is for forecasts behind the end" "$tft" predict --checkpoint x --future f --split test y -o z
 refused 2 "'--format' must be" "$tft" predict --checkpoint x --format xml y -o z
+refused 2 "--format is missing" "$tft" export --checkpoint x -o y
+refused 2 "unknown format 'keras'" "$tft" export --checkpoint x --format keras -o y
+refused 2 "standard output is taken by -o" "$tft" export --checkpoint x --format nvidia -o -
+refused 2 "one of --data and --checkpoint is missing" "$tft" import --format nvidia x --out y
+refused 2 "one of --data and --checkpoint is missing" "$tft" import --format nvidia --data d --checkpoint c x --out y
+refused 2 "keys of a configuration go with --data" "$tft" import --format nvidia --checkpoint c --heads 2 x --out y
+refused 2 "the one FILE.safetensors to read is missing" "$tft" import --format nvidia --data d --out y
+refused 2 "leave 'conformance' out" "$tft" import --format nvidia --data d --conformance pytorch-forecasting x --out y
+refused 1 "cannot open 'd'" "$tft" import --format nvidia --data d x --out y
 
 # Configuration files.
 printf 'hidden_size: 8\nhidden_sise: 8\n' >"$scratch/c.yaml"
