@@ -445,6 +445,24 @@ static void body_leave_early(struct rank_run *run)
     CHECK(halay_allreduce(run->ctx, "later", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
 }
 
+/* One finishes late: all others have long left when it does, after it has tried once more. */
+static void body_finish_late(struct rank_run *run)
+{
+    int late = *(int *)run->arg;
+    float data[4] = { 1, 2, 3, 4 };
+    char text[100];
+
+    CHECK(halay_allreduce(run->ctx, "all", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_OK && data[3] == (float)(4 * run->size));
+    if (run->rank != late)
+        return;
+    for (int r = 0; r < run->size; r++)
+        while (r != late && !halay_fake_hub_has_left(run->hub, r))
+            sched_yield();
+    CHECK(data[3] == (float)(4 * run->size), "what is done stays done");
+    CHECK(halay_allreduce(run->ctx, "alone", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+    CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && strstr(text, "has left"), "'%s'", text);
+}
+
 /* Rank 2 has its result, leaves, and all know it, while rank 1 has not even heard that it may start: it takes from rank 0
  * what it needs, and both have the result, too. */
 static void body_leave_meanwhile(struct rank_run *run)
@@ -772,6 +790,7 @@ int main(void)
             run_case("mismatch", sizes[s], delay * 81, &(struct rank_run){ .body = body_mismatch, .expected = "vsn.w" });
             for (int who = 0; who < sizes[s]; who += sizes[s] - 1) {
                 run_case("leave early", sizes[s], delay * 82, &(struct rank_run){ .body = body_leave_early, .arg = &who, .expected = "has left" });
+                run_case("finish late", sizes[s], delay * 88, &(struct rank_run){ .body = body_finish_late, .arg = &who, .expected = "has left" });
                 run_case("die", sizes[s], delay * 83, &(struct rank_run){ .body = body_die, .arg = &who, .expected = "" });
             }
             closed_calls = 0;
