@@ -40,13 +40,15 @@ static size_t count_settled(const struct calls *calls)
 
 static int call_next(struct calls *calls)
 {
-    const char *host = calls->setting->hosts[calls->called];
-    char **words = ssh_words(calls->setting->options, host);
+    struct host_link *link = &calls->links[calls->called];
+    struct words words = { 0 };
+    int code = ssh_words(calls->setting->options, link->host, &words) ? 0 : say_no_memory();
 
-    if (!words)
-        return say_no_memory();
-    int code = link_call(&calls->links[calls->called++], host, words, calls->setting->events);
-    ssh_free_words(words);
+    if (!code) {
+        calls->called++;
+        code = link_call(link, words.at, calls->setting->events);
+    }
+    words_fini(&words);
     return code;
 }
 

@@ -11,7 +11,6 @@
 struct call_setting {
     const struct options *options;
     const struct link_events *events;
-    const char *const *hosts; /* one for each link */
     int timeout_ms;
     int signal_fd; /* a signalfd of all signals */
     int lifeline;  /* readable when halayrun's front has died */

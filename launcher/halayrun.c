@@ -59,11 +59,6 @@ static int set_environment(struct halay_log *log, const struct options *options,
 
 /* ---- what is printed and nothing started ------------------------------------------------------------------------- */
 
-static void print_quoted(const char *word)
-{
-    quote_word(word, stdout);
-}
-
 static void print_rank(const struct options *options, const struct layout *layout, const struct binding_map *map,
                        int rank)
 {
@@ -79,29 +74,27 @@ static void print_rank(const struct options *options, const struct layout *layou
            place->is_here ? layout->here : place->count);
     for (size_t i = 0; i < options->assignment_count; i++) {
         printf(" %s=", options->assignments[i].name);
-        print_quoted(options->assignments[i].value);
+        quote_word(options->assignments[i].value, stdout);
     }
     if (map->gpus && place->is_here)
         printf(" CUDA_VISIBLE_DEVICES=%d", gpus_of_rank(map->gpus, local));
     for (char **word = options->command; *word; word++) {
         putchar(' ');
-        print_quoted(*word);
+        quote_word(*word, stdout);
     }
     putchar('\n');
 }
 
 static void print_place(const struct options *options, const struct place *place)
 {
-    char **words = ssh_words(options, place->host);
+    struct words words = { 0 };
 
-    printf("# %d rank%s on host '%s', in the same folder, with this environment, by:", place->count,
+    printf("# %d rank%s on host '%s', in the same folder, with this environment, by: ", place->count,
            place->count == 1 ? "" : "s", place->host);
-    for (char **word = words; word && *word; word++) {
-        putchar(' ');
-        print_quoted(*word);
-    }
+    if (ssh_words(options, place->host, &words))
+        quote_words(&words, stdout);
     putchar('\n');
-    ssh_free_words(words);
+    words_fini(&words);
 }
 
 static void print_dry_run(const struct options *options, const struct layout *layout, const struct binding_map *map)

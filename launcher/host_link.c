@@ -51,12 +51,12 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-int link_call(struct host_link *link, const char *host, char *const *words, const struct link_events *events)
+int link_call(struct host_link *link, char *const *words, const struct link_events *events)
 {
     int pipes[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
     pid_t parent = getpid();
 
-    *link = (struct host_link){ .host = host,
+    *link = (struct host_link){ .host = link->host,
                                 .events = events,
                                 .in = -1,
                                 .out = -1,
@@ -74,7 +74,7 @@ int link_call(struct host_link *link, const char *host, char *const *words, cons
     failed |= link->ssh < 0 || fcntl(pipes[0][1], F_SETFL, O_NONBLOCK) < 0 ||
               fcntl(pipes[1][0], F_SETFL, O_NONBLOCK) < 0 || fcntl(pipes[2][0], F_SETFL, O_NONBLOCK) < 0;
     if (failed)
-        say("cannot call host '%s': %s", host, strerror(errno));
+        say("cannot call host '%s': %s", link->host, strerror(errno));
     link->in = pipes[0][1];
     link->out = pipes[1][0];
     link->err = pipes[2][0];

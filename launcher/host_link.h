@@ -39,8 +39,8 @@ struct host_link {
     int is_silent; /* nothing has been heard for SILENCE_MS */
 };
 
-/* Fork ssh; words: its command line, NULL at the end. 0, or 1 (said): the system refuses. link began with zeros. */
-int link_call(struct host_link *link, const char *host, char *const *words, const struct link_events *events);
+/* Fork ssh; words: its command line, NULL at the end. 0, or 1 (said): the system refuses. link says host, first and count. */
+int link_call(struct host_link *link, char *const *words, const struct link_events *events);
 /* READY to RUNNING: what the agent shall do. 0 if there is no memory. */
 int link_start(struct host_link *link, const struct plan *plan);
 /* Any time; nothing happens if the agent does not listen any more. */

@@ -617,7 +617,6 @@ static int start_remote(struct job *job)
     struct plan plan = { .size = job->size,
                          .binding = (int)options->binding,
                          .grace_ms = options->grace_ms,
-                         .is_verbose = options->verbose,
                          .folder = folder,
                          .addresses = addresses,
                          .environment = NULL,
@@ -666,15 +665,7 @@ static int call_others(struct job *job)
 
     if (!job->link_count)
         return 0;
-    const char **hosts = calloc(job->link_count, sizeof *hosts);
-    if (!hosts)
-        return say_no_memory();
-    for (size_t i = 0, link = 0; i < s->layout->count; i++)
-        if (!s->layout->at[i].is_here)
-            hosts[link++] = s->layout->at[i].host;
-    call.hosts = hosts;
     int code = call_hosts(&call, job->links, job->link_count);
-    free(hosts);
     output_flush(&job->output);
     return code;
 }
@@ -708,7 +699,7 @@ static int make_links(struct job *job)
         if (place->is_here)
             continue;
         job->links[link] =
-            (struct host_link){ .first = place->first, .count = place->count, .in = -1, .out = -1, .err = -1 };
+            (struct host_link){ .host = place->host, .first = place->first, .count = place->count, .in = -1, .out = -1, .err = -1 };
         for (int r = place->first; r < place->first + place->count; r++)
             job->ranks[r].link = &job->links[link];
         link++;

@@ -81,7 +81,7 @@ static int place_ranks(struct halay_log *log, const int *host_of_rank, int ranks
         layout->at[layout->count++] = (struct place){ name, rank, 1, !layout->hosts.count || is_here(log, name) };
     }
     for (size_t i = 0; i < layout->count; i++)
-        *(layout->at[i].is_here ? &layout->here : &layout->elsewhere) += layout->at[i].count;
+        layout->here += layout->at[i].is_here ? layout->at[i].count : 0;
     return 0;
 }
 

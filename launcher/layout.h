@@ -19,7 +19,7 @@ struct layout {
     struct host_list hosts; /* owned; empty if none were named */
     struct place *at;       /* owned: those with ranks, in the order of their ranks */
     size_t count;
-    int here, elsewhere; /* ranks */
+    int here; /* ranks on this host */
 };
 
 /* What -H or --hostfile say; empty if neither is given. 0, or an exit code (said). hosts is the caller's to fini. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan's bytes: six numbers of 4 bytes, the secret, then four lists of strings (the folder is a list of one). A list is its
+ * A plan's bytes: five numbers of 4 bytes, the secret, then four lists of strings (the folder is a list of one). A list is its
  * length and its strings, a string its length and its bytes.
  *
  * Cleanup: plan_fini accepts a half-read plan that began with zeros.
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBERS = 6 };
+enum { NUMBERS = 5 };
 
 struct reader {
     const char *at;
@@ -42,7 +42,7 @@ static int write_list(struct buffer *to, char *const *list)
 int plan_write(const struct plan *plan, struct buffer *to)
 {
     const int numbers[NUMBERS] = {
-        plan->first, plan->count, plan->size, plan->binding, plan->grace_ms, plan->is_verbose
+        plan->first, plan->count, plan->size, plan->binding, plan->grace_ms
     };
     char *folder[] = { plan->folder, NULL };
 
@@ -146,7 +146,6 @@ int plan_read(const char *bytes, size_t count, struct plan *plan)
     plan->size = (int)numbers[2];
     plan->binding = (int)numbers[3];
     plan->grace_ms = (int)numbers[4];
-    plan->is_verbose = (int)numbers[5];
     plan->folder = read_folder(&from);
     plan->addresses = read_list(&from);
     plan->environment = read_list(&from);

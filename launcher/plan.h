@@ -14,7 +14,6 @@ struct plan {
     int size;         /* ranks of the job */
     int binding;      /* enum binding */
     int grace_ms;     /* for what the ranks leave behind */
-    int is_verbose;
     unsigned char secret[HALAY_SECRET_BYTES];
     char *folder;       /* where the ranks begin */
     char **addresses;   /* of the store, "10.0.0.1:4000", "[fd00::1]:4000"; the first that can be reached is taken */

@@ -8,41 +8,17 @@
 #include "launcher/ssh.h"
 #include "base/config.h"
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { WORDS_MAX = 64, CONNECT_S = 10 };
-
-struct words {
-    char **at; /* owned, with its strings */
-    size_t count;
-    int failed;
-};
-
-static void add(struct words *words, const char *text, size_t length)
-{
-    if (words->failed || words->count == WORDS_MAX) {
-        words->failed = 1;
-        return;
-    }
-    words->at[words->count] = strndup(text, length);
-    words->failed = !words->at[words->count];
-    words->count += !words->failed;
-}
-
-static void add_word(struct words *words, const char *text)
-{
-    add(words, text, strlen(text));
-}
+enum { CONNECT_S = 10 };
 
 /* "ssh -F file" into words, at blanks. */
 static void add_split(struct words *words, const char *text)
 {
     while (*(text += strspn(text, " \t"))) {
         size_t length = strcspn(text, " \t");
-        add(words, text, length);
+        words_addf(words, "%.*s", (int)length, text);
         text += length;
     }
 }
@@ -58,7 +34,7 @@ static int is_openssh(const char *command)
 /* In quotes for any shell; a quote in a path cannot be carried through all of them, so none is looked for. */
 static void add_agent(struct words *words, const struct options *options)
 {
-    char own[PATH_MAX] = "halayrun", text[PATH_MAX + 32];
+    char own[PATH_MAX] = "halayrun";
 
     if (!options->remote_halayrun) {
         ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
@@ -67,45 +43,29 @@ static void add_agent(struct words *words, const struct options *options)
     }
     const char *path = options->remote_halayrun ? options->remote_halayrun : own;
     const char *quote = path[strcspn(path, " \t'\"\\$&;()<>|*?[]#~!`{}")] ? "'" : "";
-    snprintf(text, sizeof text, "exec %s%s%s --agent", quote, path, quote);
-    add_word(words, text);
+    words_addf(words, "exec %s%s%s --agent", quote, path, quote);
 }
 
-char **ssh_words(const struct options *options, const char *host)
+int ssh_words(const struct options *options, const char *host, struct words *words)
 {
     const char *command = options->ssh ? options->ssh : "ssh";
-    struct words words = { .at = calloc(WORDS_MAX + 1, sizeof *words.at) };
-    char timeout[32], port[16];
 
-    if (!words.at)
-        return NULL;
-    add_split(&words, command);
+    add_split(words, command);
     if (is_openssh(command)) {
-        snprintf(timeout, sizeof timeout, "ConnectTimeout=%d", CONNECT_S);
-        const char *const fixed[] = { "-T", "-o", "BatchMode=yes", "-o", timeout };
+        static const char *const fixed[] = { "-T", "-o", "BatchMode=yes", "-o" };
         for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-            add_word(&words, fixed[i]);
+            words_add(words, fixed[i]);
+        words_addf(words, "ConnectTimeout=%d", CONNECT_S);
     }
     if (options->ssh_port) {
-        snprintf(port, sizeof port, "%d", options->ssh_port);
-        add_word(&words, "-p");
-        add_word(&words, port);
+        words_add(words, "-p");
+        words_addf(words, "%d", options->ssh_port);
     }
     if (options->ssh_identity) {
-        add_word(&words, "-i");
-        add_word(&words, options->ssh_identity);
+        words_add(words, "-i");
+        words_add(words, options->ssh_identity);
     }
-    add_word(&words, host);
-    add_agent(&words, options);
-    if (!words.failed)
-        return words.at;
-    ssh_free_words(words.at);
-    return NULL;
-}
-
-void ssh_free_words(char **words)
-{
-    for (char **word = words; word && *word; word++)
-        free(*word);
-    free(words);
+    words_add(words, host);
+    add_agent(words, options);
+    return !words->has_failed;
 }

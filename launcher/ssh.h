@@ -6,9 +6,9 @@
 #define HALAY_LAUNCHER_SSH_H
 
 #include "launcher/options.h"
+#include "launcher/words.h"
 
-/* The words of one call, NULL at the end: the words and the list are owned by the caller (ssh_free_words). NULL: no memory. */
-char **ssh_words(const struct options *options, const char *host);
-void ssh_free_words(char **words);
+/* Add the words of one call to words, which began with zeros and is the caller's to fini. 0: no memory. */
+int ssh_words(const struct options *options, const char *host, struct words *words);
 
 #endif
