@@ -3,15 +3,17 @@
  * Inflate: blocks go round between the thread, which fills them, and the reader, which empties them. Who has to wait is
  * woken when half of them are there, so that on a busy machine the two do not wait for the scheduler at each block.
  *
- * zlib reads what is not compressed as it is, and reports a truncated stream only by gzerror after the last byte: look_at_end
- * does, so that no file is taken for complete that is not. The first block is read by the reader; if that was all there is no
- * thread. From its start until it has said `ended` the thread alone touches the file. Cleanup: the object is zeroed first and
- * close accepts it half-built.
+ * A compressed file is one gzip member or several (RFC 1952 2.2), with zeros behind the last as tapes and some tools pad them.
+ * zlib's own reader of files takes anything else behind a member for the end, so that a damaged second member would be lost in
+ * silence: members are counted here instead. The first block is read by the reader; if that was all there is no thread. From
+ * its start until it has said `ended` the thread alone touches the file. Cleanup: the object is zeroed first and close accepts
+ * it half-built.
  */
 #include "tft/inflate.h"
 #include "tft/thread.h"
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -21,7 +23,13 @@ enum { BLOCKS = 8, ENOUGH = 4 };
 struct tft_inflate {
     struct halay_log *log; /* borrowed */
     const char *path;      /* borrowed until close */
-    gzFile file;           /* owned; the thread's while there is one that has not ended */
+    FILE *file;            /* owned; the thread's while there is one that has not ended, as the next six */
+    unsigned char *input;  /* owned; a block as it is in the file */
+    z_stream stream;   /* next_in, avail_in: what of input was not taken yet, also of a file that is not compressed */
+    int compressed;    /* stream is initialised */
+    int in_member;     /* a member has begun and not ended */
+    int members;       /* that ended */
+    const char *fault; /* NULL, or what is wrong with the file; "": errno says it */
     struct tft_thread *thread;
     int begun;  /* the first block was read; reader only, as the next */
     int joined; /* the end was seen, and looked at */
@@ -32,34 +40,87 @@ struct tft_inflate {
     size_t taken, full;     /* guarded by lock, as the next two */
     int ended;              /* the thread will fill no more */
     int leaving;            /* and nobody wants more */
-    int got, error;         /* of the last gzread, and errno after it; written before `ended` */
+    size_t got;             /* by the last read_block; written before `ended`, as the next */
+    int error;              /* errno, of a fault that it says */
 };
 
-static void read_block(struct tft_inflate *f, char *to)
+/* ---- the file ---- */
+
+/* There is input, unless the file has ended or cannot be read. */
+static int have_input(struct tft_inflate *f)
 {
-    errno = 0;
-    f->got = gzread(f->file, to, (unsigned)TFT_INFLATE_BLOCK);
-    f->error = errno;
+    if (f->stream.avail_in)
+        return 1;
+    f->stream.next_in = f->input;
+    f->stream.avail_in = (unsigned)fread(f->input, 1, TFT_INFLATE_BLOCK, f->file);
+    if (!f->stream.avail_in && ferror(f->file)) {
+        f->fault = "";
+        f->error = errno;
+    }
+    return f->stream.avail_in > 0;
 }
 
-/* After the last byte: was the stream whole? */
+/* Some of what is between members: the zeros there, or the beginning of another one. */
+static void step_between(struct tft_inflate *f)
+{
+    while (f->members && f->stream.avail_in && !*f->stream.next_in) {
+        f->stream.next_in++;
+        f->stream.avail_in--;
+    }
+    if (!f->stream.avail_in)
+        return;
+    if (*f->stream.next_in == 0x1f)
+        f->in_member = inflateReset(&f->stream) == Z_OK;
+    if (!f->in_member)
+        f->fault = "there is something else behind its compressed data";
+}
+
+static void step_inside(struct tft_inflate *f)
+{
+    int result = inflate(&f->stream, Z_NO_FLUSH);
+
+    if (result == Z_STREAM_END) {
+        f->in_member = 0;
+        f->members++;
+    } else if (result != Z_OK && result != Z_BUF_ERROR) {
+        f->fault = f->stream.msg ? f->stream.msg : zError(result);
+    }
+}
+
+/* Fill a block; fewer bytes are the end, or a fault. */
+static void read_block(struct tft_inflate *f, char *to)
+{
+    f->stream.next_out = (unsigned char *)to;
+    f->stream.avail_out = (unsigned)TFT_INFLATE_BLOCK;
+    while (f->stream.avail_out && !f->fault && have_input(f)) {
+        if (!f->compressed) {
+            unsigned n = f->stream.avail_in < f->stream.avail_out ? f->stream.avail_in : f->stream.avail_out;
+            memcpy(f->stream.next_out, f->stream.next_in, n);
+            f->stream.next_out += n;
+            f->stream.avail_out -= n;
+            f->stream.next_in += n;
+            f->stream.avail_in -= n;
+        } else if (f->in_member) {
+            step_inside(f);
+        } else {
+            step_between(f);
+        }
+    }
+    f->got = TFT_INFLATE_BLOCK - f->stream.avail_out;
+}
+
+/* After the last byte: was the file whole? */
 static enum halay_status look_at_end(const struct tft_inflate *f)
 {
-    int error;
-    const char *text = gzerror(f->file, &error);
-    size_t name = strlen(f->path);
-
-    if (f->got >= 0 && (error == Z_OK || error == Z_STREAM_END))
-        return HALAY_OK;
-    if (!strncmp(text, f->path, name) && !strncmp(text + name, ": ", 2))
-        text += name + 2;
-    if (error == Z_ERRNO)
+    if (f->fault && !*f->fault) {
         halay_error(f->log, "cannot read '%s': %s", f->path, strerror(f->error));
-    else if (error == Z_BUF_ERROR)
+        return HALAY_ERR_SYSTEM;
+    }
+    if (f->fault)
+        halay_error(f->log, "file '%s' is damaged: %s", f->path, f->fault);
+    else if (f->in_member)
         halay_error(f->log, "file '%s' is truncated: its compressed data end too early", f->path);
-    else
-        halay_error(f->log, "file '%s' is damaged: %s", f->path, text);
-    return error == Z_ERRNO ? HALAY_ERR_SYSTEM : HALAY_ERR_FORMAT;
+    return f->fault || f->in_member ? HALAY_ERR_FORMAT : HALAY_OK;
 }
 
 /* ---- the thread ---- */
@@ -84,9 +145,9 @@ static void read_ahead(void *arg)
 
     while (!ended && (block = wait_for_room(f))) {
         read_block(f, block);
-        ended = f->got < (int)TFT_INFLATE_BLOCK; /* a short read is the end, or an error */
+        ended = f->got < TFT_INFLATE_BLOCK;
         pthread_mutex_lock(&f->lock);
-        f->lengths[(f->taken + f->full) % BLOCKS] = f->got > 0 ? (size_t)f->got : 0;
+        f->lengths[(f->taken + f->full) % BLOCKS] = f->got;
         f->full++;
         f->ended = ended;
         if (ended || f->full == ENOUGH)
@@ -113,7 +174,7 @@ static enum halay_status read_first(struct tft_inflate *f, char *to, size_t *got
 {
     f->begun = 1;
     read_block(f, to);
-    *got = f->got > 0 ? (size_t)f->got : 0;
+    *got = f->got;
     if (*got == TFT_INFLATE_BLOCK)
         return start_thread(f);
     f->joined = 1;
@@ -145,15 +206,25 @@ enum halay_status tft_inflate_read(struct tft_inflate *f, char *to, size_t *got)
     return f->joined ? look_at_end(f) : HALAY_OK;
 }
 
-/* Under a compressed file's name what is not compressed is a file whose beginning is damaged. */
-static enum halay_status check_kind(const struct tft_inflate *f)
+/* Its first bytes say what it is. Under a compressed file's name what is not compressed is a file whose beginning is damaged. */
+static enum halay_status look_at_start(struct tft_inflate *f)
 {
     size_t length = strlen(f->path);
+    int named = length >= 3 && !strcmp(f->path + length - 3, ".gz");
 
-    if (length < 3 || strcmp(f->path + length - 3, ".gz") || !gzdirect(f->file))
-        return HALAY_OK;
-    halay_error(f->log, "file '%s' is not gzip-compressed, as its name says, or is truncated", f->path);
-    return HALAY_ERR_FORMAT;
+    if (!have_input(f) && f->fault)
+        return look_at_end(f);
+    f->compressed = f->stream.avail_in > 1 && f->input[0] == 0x1f && f->input[1] == 0x8b;
+    if (named && !f->compressed) {
+        halay_error(f->log, "file '%s' is not gzip-compressed, as its name says, or is truncated", f->path);
+        return HALAY_ERR_FORMAT;
+    }
+    if (f->compressed && inflateInit2(&f->stream, 16 + MAX_WBITS) != Z_OK) { /* 16: a gzip header */
+        f->compressed = 0;
+        halay_error(f->log, "no memory to read '%s'", f->path);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    return HALAY_OK;
 }
 
 enum halay_status tft_inflate_open(struct halay_log *log, const char *path, struct tft_inflate **inflate)
@@ -168,14 +239,17 @@ enum halay_status tft_inflate_open(struct halay_log *log, const char *path, stru
     f->path = path;
     pthread_mutex_init(&f->lock, NULL); /* with default attributes these cannot fail here */
     pthread_cond_init(&f->changed, NULL);
-    errno = 0;
-    f->file = gzopen(path, "rbe");
+    f->input = malloc(TFT_INFLATE_BLOCK);
+    f->file = f->input ? fopen(path, "rbe") : NULL;
     enum halay_status status = HALAY_ERR_SYSTEM;
     if (f->file) {
-        (void)gzbuffer(f->file, (unsigned)TFT_INFLATE_BLOCK); /* a wish */
-        status = check_kind(f);
+        setbuf(f->file, NULL); /* whole blocks are read */
+        status = look_at_start(f);
+    } else if (!f->input) {
+        halay_error(log, "no memory to read '%s'", path);
+        status = HALAY_ERR_NO_MEMORY;
     } else {
-        halay_error(log, "cannot open '%s': %s", path, errno ? strerror(errno) : "no memory");
+        halay_error(log, "cannot open '%s': %s", path, strerror(errno));
     }
     if (status)
         tft_inflate_close(f);
@@ -193,8 +267,11 @@ void tft_inflate_close(struct tft_inflate *f)
     pthread_cond_signal(&f->changed);
     pthread_mutex_unlock(&f->lock);
     tft_thread_join(f->thread);
+    if (f->compressed)
+        (void)inflateEnd(&f->stream);
     if (f->file)
-        gzclose_r(f->file);
+        fclose(f->file); /* it was only read */
+    free(f->input);
     for (int i = 0; i < BLOCKS; i++)
         free(f->blocks[i]);
     pthread_cond_destroy(&f->changed);

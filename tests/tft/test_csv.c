@@ -82,6 +82,28 @@ static void broken(void)
     CHECK(count_rows(write_text("e.csv", "a,b\n")) == 0);
 }
 
+/* What may come behind the last byte of a compressed file's member: another one, zeros; nothing else is lost in silence. */
+static void members(const char *member, size_t length)
+{
+    char *twice = calloc(2, length);
+
+    REQUIRE(twice);
+    memcpy(twice, member, length);
+    CHECK(count_rows(write_bytes("padded.csv.gz", twice, 2 * length)) == 200);
+    twice[2 * length - 1] = 'x';
+    CHECK(count_rows(write_bytes("more.csv.gz", twice, 2 * length)) < 0 &&
+          error_says("more.csv.gz' is damaged: there is something else behind its compressed data"));
+    memcpy(twice + length, member, length);
+    CHECK(count_rows(write_bytes("two.csv.gz", twice, 2 * length)) == 401); /* the second header is a row here */
+    CHECK(count_rows(write_bytes("two.csv.gz", twice, 2 * length - 1)) < 0 && error_says("is truncated"));
+    for (size_t byte = 0; byte < 4; byte++) { /* magic, method, flags */
+        twice[length + byte] ^= 0x60;
+        CHECK(count_rows(write_bytes("two.csv.gz", twice, 2 * length)) < 0, "byte %zu", byte);
+        twice[length + byte] ^= 0x60;
+    }
+    free(twice);
+}
+
 static void truncated(void)
 {
     char text[4000] = "a,b\n", *bytes;
@@ -95,6 +117,7 @@ static void truncated(void)
     for (size_t cut = 1; cut < length; cut++)
         passed += count_rows(write_bytes("cut.csv.gz", bytes, cut)) >= 0;
     CHECK(!passed, "%d of %zu cuts passed for whole files", passed, length);
+    members(bytes, length);
     bytes[length / 2] ^= 0x10;
     CHECK(count_rows(write_bytes("bad.csv.gz", bytes, length)) < 0);
     free(bytes);
