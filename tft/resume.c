@@ -152,28 +152,31 @@ static uint32_t crc_of_manifest(const json_t *manifest)
 
 /* ---- find ---- */
 
-/* NULL, or what is wrong with a file that a manifest names. */
-static const char *check_file(const struct tft_resume *resume, const json_t *entry)
+/* NULL, or what is wrong with a file that a manifest names; *bad then is its name, the manifest's. */
+static const char *check_file(const struct tft_resume *resume, const json_t *entry, const char **bad)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
     uint64_t bytes = 0;
     uint32_t crc = 0;
 
+    *bad = NULL;
     if (!name || strchr(name, '/'))
         return "it names no file";
+    *bad = name;
     char *path = tft_path_join(resume->log, resume->folder, name);
     const char *wrong = NULL;
     if (!path || crc_of_file(path, &bytes, &crc))
-        wrong = "a file of it cannot be read";
+        wrong = "cannot be read";
     else if ((json_int_t)bytes != json_integer_value(json_object_get(entry, "bytes")))
-        wrong = "a file of it has another length";
+        wrong = "has another length than was written";
     else if ((json_int_t)crc != json_integer_value(json_object_get(entry, "crc32")))
-        wrong = "a file of it is damaged (CRC-32)";
+        wrong = "is damaged (CRC-32)";
     free(path);
     return wrong;
 }
 
-static const char *check_manifest(const struct tft_resume *resume, const json_t *manifest)
+/* NULL, or what is wrong: with the manifest itself, or with the file *bad that it names. */
+static const char *check_manifest(const struct tft_resume *resume, const json_t *manifest, const char **bad)
 {
     const json_t *files = json_object_get(manifest, "files"), *best = json_object_get(manifest, "best");
     const char *wrong = NULL;
@@ -185,8 +188,11 @@ static const char *check_manifest(const struct tft_resume *resume, const json_t 
     if (!json_is_array(files) || !json_is_object(json_object_get(manifest, "run")))
         return "it is incomplete";
     for (size_t i = 0; i < json_array_size(files) && !wrong; i++)
-        wrong = check_file(resume, json_array_get(files, i));
-    return !wrong && best ? check_file(resume, best) : wrong;
+        wrong = check_file(resume, json_array_get(files, i), bad);
+    if (!wrong && best)
+        wrong = check_file(resume, best, bad);
+    *bad = wrong ? *bad : NULL;
+    return wrong;
 }
 
 /* One checkpoint; *manifest stays NULL if it is no good, which is said. */
@@ -198,9 +204,10 @@ static enum halay_status try_step(const struct tft_resume *resume, uint64_t step
     if (!path)
         return HALAY_ERR_NO_MEMORY;
     json_t *m = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-    const char *wrong = m ? check_manifest(resume, m) : "it cannot be read";
+    const char *bad = NULL, *wrong = m ? check_manifest(resume, m, &bad) : "it cannot be read";
     if (wrong) {
-        halay_warning(resume->log, "checkpoint '%s' is not used: %s", path, wrong);
+        halay_warning(resume->log, "checkpoint '%s' is not used: %s%s%s%s", path, bad ? "its file '" : "",
+                      bad ? bad : "", bad ? "' " : "", wrong);
         json_decref(m);
     } else {
         *manifest = m;

@@ -162,9 +162,9 @@ newest=$scratch/damaged/checkpoints/step-0000000057.moment1.safetensors
 flip() {
     printf '\377' | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
-text="a file of it is damaged" damaged flip "$newest" 3000
-text="a file of it has another length" damaged truncate -s 3000 "$newest"
-text="a file of it cannot be read" damaged rm "$newest"
+text="its file '$(basename "$newest")' is damaged" damaged flip "$newest" 3000
+text="its file '$(basename "$newest")' has another length" damaged truncate -s 3000 "$newest"
+text="its file '$(basename "$newest")' cannot be read" damaged rm "$newest"
 text="it cannot be read" damaged truncate -s 100 "$scratch/damaged/checkpoints/manifest-0000000057.json"
 text="it is damaged" damaged sed -i 's/"position": [0-9]*/"position": 12/' "$scratch/damaged/checkpoints/manifest-0000000057.json"
 for manifest in "$scratch"/damaged/checkpoints/manifest-*; do truncate -s 50 "$manifest"; done
