@@ -42,17 +42,21 @@ static enum halay_status backtest(struct halay_log *log, const struct tft_run_co
                                   const char *json, const struct tft_backtest_options *options)
 {
     struct tft_job job = { 0 };
+    struct tft_output out = { 0 };
     json_t *result = NULL;
     enum halay_status status = tft_job_init(log, config, data_path, &job);
+    int says = job.ctx && halay_rank(job.ctx) == 0;
 
+    if (!status && says)
+        status = tft_scores_open(log, json, &out);
     if (!status)
         status = tft_backtest(log, job.ctx, config, &job.data, options, &result);
-    int says = job.ctx && halay_rank(job.ctx) == 0;
     if (status == HALAY_ERR_CANCELED && says)
         halay_error(log, config->keep ? "interrupted by a signal; '--resume' goes on"
                                       : "interrupted by a signal, with no checkpoint to go on from (keep 0)");
     if (!status && says)
-        status = tft_scores_say(log, &config->quantiles, json, result);
+        status = tft_scores_say(log, &config->quantiles, &out, result);
+    tft_output_abort(&out);
     json_decref(result);
     tft_job_fini(&job);
     return status;

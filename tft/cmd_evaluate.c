@@ -26,17 +26,21 @@ static enum halay_status evaluate(struct halay_log *log, const char *checkpoint,
                                   const struct tft_selection *windows, const char *json)
 {
     struct tft_scoring s = { 0 };
+    struct tft_output out = { 0 };
     json_t *result = NULL;
     enum halay_status status = tft_scoring_init(log, checkpoint, data, &s);
 
     tft_interrupt_watch(); /* so that no rank is left by another that dies */
+    if (!status && s.rank == 0)
+        status = tft_scores_open(log, json, &out);
     if (!status)
         status =
             tft_scoring_evaluate(&s, windows->split, windows->stride ? windows->stride : s.data.schema.stride, &result);
     if (status == HALAY_ERR_CANCELED && s.rank == 0)
         halay_error(log, "interrupted by a signal; there are no scores");
     if (!status && s.rank == 0)
-        status = tft_scores_say(log, &s.checkpoint.config.quantiles, json, result);
+        status = tft_scores_say(log, &s.checkpoint.config.quantiles, &out, result);
+    tft_output_abort(&out);
     json_decref(result);
     tft_scoring_fini(&s);
     return status;

@@ -5,6 +5,7 @@
  */
 #include "tft/commands.h"
 #include "tft/document.h"
+#include "tft/interrupt.h"
 #include "tft/options.h"
 #include "tft/paths.h"
 #include "tft/report.h"
@@ -40,11 +41,15 @@ static enum halay_status read_metrics(struct halay_log *log, const char *folder,
     enum halay_status status = HALAY_OK;
 
     *metrics = json_array();
-    if (!file && path)
+    if (!path || !*metrics) {
+        status = HALAY_ERR_NO_MEMORY;
+    } else if (!file && errno == ENOENT) {
+        halay_warning(log, "there is no '%s' (the parameters were imported?): the page has no loss curves", path);
+    } else if (!file) {
         halay_error(log, "cannot open '%s': %s", path, strerror(errno));
-    if (!file || !*metrics)
         status = HALAY_ERR_SYSTEM;
-    while (!status && getline(&line, &size, file) > 0) {
+    }
+    while (file && !status && getline(&line, &size, file) > 0) {
         json_error_t error;
         json_t *object = json_loads(line, 0, &error);
         if (json_is_object(object))
@@ -177,6 +182,7 @@ static enum halay_status report(struct halay_log *log, const char *run, const ch
     char *path = tft_path_join(log, run, "run.json");
     enum halay_status status = path ? tft_document_load(log, path, &r.run) : HALAY_ERR_NO_MEMORY;
 
+    tft_interrupt_watch();
     if (!status)
         status = read_metrics(log, run, &r.metrics);
     if (!status && data) {
@@ -187,6 +193,8 @@ static enum halay_status report(struct halay_log *log, const char *run, const ch
         if (!status)
             status = make_forecasts(&s, windows->split, stride, &r);
     }
+    if (status == HALAY_ERR_CANCELED && s.rank == 0)
+        halay_error(log, "interrupted by a signal; there is no page");
     if (!status && s.rank == 0)
         status = write_page(log, out, &r);
     tft_scoring_fini(&s);
@@ -213,5 +221,5 @@ int tft_cmd_report(struct halay_log *log, int argc, char **argv)
         return tft_options_missing(&options, "-o");
     if (tft_selection_parse(log, split, stride, &windows))
         return TFT_EXIT_USAGE;
-    return report(log, run, data, &windows, out) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    return tft_interrupt_exit(report(log, run, data, &windows, out));
 }

@@ -206,15 +206,18 @@ enum halay_status tft_output_json(struct halay_log *log, const char *stage, cons
     struct tft_output out;
     enum halay_status status = tft_output_open_staged(log, stage, path, &out);
 
-    if (status)
-        return status;
-    if (json_dumpf(document, out.file, JSON_INDENT(1)) && !ferror(out.file)) { /* a failed write is commit's to say */
-        halay_error(log, "no memory to write '%s'", path);
-        tft_output_abort(&out);
+    return status ? status : tft_output_commit_json(&out, document);
+}
+
+enum halay_status tft_output_commit_json(struct tft_output *out, const json_t *document)
+{
+    if (json_dumpf(document, out->file, JSON_INDENT(1)) && !ferror(out->file)) { /* a failed write is commit's to say */
+        halay_error(out->log, "no memory to write '%s'", out->path ? out->path : "standard output");
+        tft_output_abort(out);
         return HALAY_ERR_NO_MEMORY;
     }
-    fputc('\n', out.file);
-    return tft_output_commit(&out);
+    fputc('\n', out->file);
+    return tft_output_commit(out);
 }
 
 void tft_output_abort(struct tft_output *out)

@@ -35,6 +35,8 @@ enum halay_status tft_output_open_staged(struct halay_log *log, const char *stag
                                          struct tft_output *out);
 /* Complete it. Also says whether all the writes went well, so that callers need not look at each. */
 enum halay_status tft_output_commit(struct tft_output *out);
+/* The document, indented, is all there is to be in it; complete it, or give it up. */
+enum halay_status tft_output_commit_json(struct tft_output *out, const json_t *document);
 /* A whole file of JSON, indented, in one call; stage as above. */
 enum halay_status tft_output_json(struct halay_log *log, const char *stage, const char *path, const json_t *document);
 /* Give it up: the name keeps what it had. Does nothing after commit; out may be zero-initialised. */

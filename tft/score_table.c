@@ -80,15 +80,21 @@ static void print_table(const json_t *r, const struct tft_list *quantiles)
     }
 }
 
-enum halay_status tft_scores_say(struct halay_log *log, const struct tft_list *quantiles, const char *json,
+enum halay_status tft_scores_open(struct halay_log *log, const char *path, struct tft_output *json)
+{
+    *json = (struct tft_output){ 0 };
+    return path ? tft_output_open(log, path, json) : HALAY_OK;
+}
+
+enum halay_status tft_scores_say(struct halay_log *log, const struct tft_list *quantiles, struct tft_output *json,
                                  const json_t *result)
 {
     enum halay_status status = HALAY_OK;
 
-    if (!json || strcmp(json, "-"))
+    if (json->file != stdout)
         print_table(result, quantiles);
-    if (json)
-        status = tft_output_json(log, "", json, result);
+    if (json->file)
+        status = tft_output_commit_json(json, result);
     if (!status && fflush(stdout)) {
         halay_error(log, "cannot write to standard output");
         status = HALAY_ERR_SYSTEM;

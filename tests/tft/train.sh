@@ -65,6 +65,9 @@ grep -q '^ "windows": 732,' "$scratch/scores.json" || wrong "evaluate has not 73
 check "evaluate to standard output" "$tft" evaluate --checkpoint "$run" --data "$data" --stride 240 --json -
 head -n 1 "$scratch/said" | grep -q '^{' || wrong "evaluate --json - prints something else than JSON"
 
+refused 1 "cannot write '$scratch/no/scores.json'" "$tft" evaluate --checkpoint "$run" --data "$data" --json "$scratch/no/scores.json"
+if grep -q "windows" "$scratch/said"; then wrong "evaluate scored before it looked at --json"; fi
+
 check "predict" "$tft" predict --checkpoint "$run" "$top_srcdir/data/pjm" -o "$scratch/end.csv"
 head -n 1 "$scratch/end.csv" | grep -q '^entity,origin,time,horizon,target,p10,p50,p90$' || wrong "predict's header"
 [ "$(wc -l <"$scratch/end.csv")" -eq 97 ] || wrong "predict has not 4 x 24 rows"
@@ -93,6 +96,8 @@ refused 1 "holds a run already" "$tft" import --checkpoint "$scratch/imported" -
 check "import by a run" "$tft" import --checkpoint "$scratch/imported" --format nvidia "$peer" --out "$scratch/twice"
 check "export again" "$tft" export --checkpoint "$scratch/twice" --format nvidia -o "$scratch/back.safetensors" --config "$scratch/back.json"
 check "the same bits" cmp "$peer" "$scratch/back.safetensors"
+check "report of it" "$tft" report --run "$scratch/imported" -o "$scratch/small.html"
+grep -q "the page has no loss curves" "$scratch/said" || wrong "report says nothing of metrics that are not there"
 check "predict with it" "$tft" predict --checkpoint "$scratch/imported" "$top_srcdir/data/pjm" -o "$scratch/theirs.csv"
 check "the same forecasts" cmp "$scratch/end.csv" "$scratch/theirs.csv"
 check "train from it" train --out "$scratch/onwards" --init-from "$scratch/imported" --conformance nvidia --max-steps 1
