@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/store.h"
 #include "halay_types.h"
+#include "launcher/crew.h"
 #include "launcher/frame.h"
 #include "launcher/plan.h"
 #include "launcher/processes.h"
@@ -28,15 +29,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PLAN_MS = 120000, REACH_MS = 5000, READ_BYTES = 1 << 16, FIXED_FDS = 5, EXIT_GONE = 1 };
+enum { LEAVE_MS = 50 }; /* what was asked to end says nothing when it does: looked for so often */
 #define OUT_MAX ((size_t)1 << 20) /* what may wait to be sent before ranks have to wait */
 
 struct local {
-    pid_t pid;
-    int is_running;
     int streams[2]; /* read ends of standard output and error; -1 at their end */
 };
 
@@ -44,6 +43,7 @@ struct agent {
     const struct job_setting *setting; /* borrowed */
     struct plan plan;
     struct binding_map map;
+    struct crew crew;
     struct local *ranks; /* owned: plan.count */
     struct pollfd *fds;  /* owned */
     struct buffer in, out, typed;
@@ -51,8 +51,7 @@ struct agent {
     int signal_fd, secret_fd;
     int input; /* write end of rank 0's standard input; -1: it is not here, or reads no more */
     int input_ended;
-    int is_leaving;   /* all ranks have ended: what they left behind is asked to */
-    int64_t leave_us; /* and killed then */
+    int64_t leave_us; /* what ranks that have all ended left behind is asked to end, and killed then; 0 before */
     int64_t heard_us, said_us;
     int has_lost; /* nobody to report to */
 };
@@ -87,13 +86,6 @@ static void send_out(struct agent *agent)
 }
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
-
-static void signal_ranks(struct agent *agent, int signal)
-{
-    for (int i = 0; i < agent->started; i++)
-        if (agent->ranks[i].is_running)
-            kill(-agent->ranks[i].pid, signal);
-}
 
 /* The rank meets SIGPIPE then, as it would in a pipe. */
 static void close_stream(struct agent *agent, int i, int which)
@@ -132,20 +124,17 @@ static void pass_streams(struct agent *agent)
 static void reap(struct agent *agent)
 {
     char text[16];
-    int status;
-    pid_t pid;
+    int i, status;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        for (int i = 0; i < agent->started; i++) {
-            if (!agent->ranks[i].is_running || agent->ranks[i].pid != pid)
-                continue;
-            agent->ranks[i].is_running = 0;
-            agent->running--;
-            for (int which = 0; which < 2; which++) /* what it said comes before its end, if there is room for it */
-                pass_stream(agent, i, which);
-            snprintf(text, sizeof text, "%d", status);
-            tell_text(agent, FRAME_ENDED, agent->plan.first + i, text);
-        }
+    while (crew_reap(&agent->crew, &i, &status)) {
+        if (i < 0)
+            continue;
+        agent->running--;
+        for (int which = 0; which < 2; which++) /* what it said comes before its end, if there is room for it */
+            pass_stream(agent, i, which);
+        snprintf(text, sizeof text, "%d", status);
+        tell_text(agent, FRAME_ENDED, agent->plan.first + i, text);
+    }
 }
 
 static void pump_input(struct agent *agent)
@@ -169,7 +158,7 @@ static void obey(struct agent *agent, const struct frame *frame)
 {
     switch (frame->kind) {
     case FRAME_SIGNAL:
-        signal_ranks(agent, (int)frame->number);
+        crew_signal(&agent->crew, (int)frame->number);
         break;
     case FRAME_KILL:
         processes_signal_descendants(SIGKILL);
@@ -243,7 +232,7 @@ static void take_signals(struct agent *agent)
         if (info.ssi_signo == SIGCHLD)
             reap(agent);
         else if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP)
-            signal_ranks(agent, (int)info.ssi_signo); /* this host is told to go: the ranks shall know */
+            crew_signal(&agent->crew, (int)info.ssi_signo); /* this host is told to go: the ranks shall know */
 }
 
 static int is_alone(const struct agent *agent)
@@ -256,8 +245,8 @@ static void turn(struct agent *agent)
     size_t n = watch(agent);
     int wait_ms = ALIVE_MS;
 
-    if (agent->is_leaving && halay_deadline_left_ms(agent->leave_us) < wait_ms)
-        wait_ms = 50; /* what was asked to end says nothing when it does */
+    if (agent->leave_us)
+        wait_ms = LEAVE_MS;
     if (poll(agent->fds, (nfds_t)n, wait_ms) < 0 && errno != EINTR)
         agent->has_lost = 1;
     if (agent->fds[1].revents || (agent->fds[2].revents && (!hear(agent) || !obey_all(agent))))
@@ -271,16 +260,18 @@ static void turn(struct agent *agent)
     send_out(agent);
 }
 
-/* As the job does with its own (job.c): what the ranks left behind is asked to end, and killed later. */
+static int leave_turn(void *context)
+{
+    struct agent *agent = context;
+
+    turn(agent);
+    return !is_alone(agent) && !halay_deadline_passed(agent->leave_us);
+}
+
 static void end_leftovers(struct agent *agent)
 {
-    if (!agent->has_lost && processes_signal_descendants(SIGTERM) > 0) {
-        agent->is_leaving = 1;
-        agent->leave_us = halay_deadline_us(agent->plan.grace_ms);
-        while (!is_alone(agent) && !halay_deadline_passed(agent->leave_us) && processes_signal_descendants(0) > 0)
-            turn(agent);
-    }
-    int left = processes_end_descendants();
+    agent->leave_us = halay_deadline_us(agent->plan.grace_ms);
+    int left = crew_end_leftovers(agent->has_lost ? NULL : leave_turn, agent);
     if (left > 0)
         say("%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
 }
@@ -388,20 +379,21 @@ static int start_one(struct agent *agent, int i, int stdin_fd)
                            .stdin_fd = stdin_fd,
                            .signals = agent->setting->rank_signals };
     char cores[256], text[300];
+    pid_t pid;
 
-    int code = start_rank(&start, &rank->pid, rank->streams);
+    int code = start_rank(&start, &pid, rank->streams);
     if (code)
         return code;
     agent->started++;
     agent->running++;
-    rank->is_running = 1;
+    crew_add(&agent->crew, i, pid);
     for (int which = 0; which < 2; which++)
         if (fcntl(rank->streams[which], F_SETFL, O_NONBLOCK) < 0) {
             say("cannot prepare the output of rank %d: %s", start.rank, strerror(errno));
             return 1;
         }
     binding_text(&agent->map, i, cores, sizeof cores);
-    snprintf(text, sizeof text, "%d %s", (int)rank->pid, cores);
+    snprintf(text, sizeof text, "%d %s", (int)pid, cores);
     tell_text(agent, FRAME_STARTED, start.rank, text);
     return 0;
 }
@@ -425,12 +417,9 @@ static int start_all(struct agent *agent)
 
 static int agent_init(struct agent *agent, const struct job_setting *setting)
 {
-    sigset_t all;
-
     *agent =
         (struct agent){ .setting = setting, .signal_fd = -1, .secret_fd = -1, .input = -1, .heard_us = halay_now_us() };
-    sigfillset(&all);
-    agent->signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    agent->signal_fd = crew_open_signals();
     if (agent->signal_fd < 0 || !greet()) {
         say("the agent cannot begin: %s", strerror(errno));
         return 1;
@@ -439,7 +428,7 @@ static int agent_init(struct agent *agent, const struct job_setting *setting)
         return EXIT_GONE;
     agent->ranks = calloc((size_t)agent->plan.count, sizeof *agent->ranks);
     agent->fds = calloc((size_t)agent->plan.count * 2 + FIXED_FDS, sizeof *agent->fds);
-    if (!agent->ranks || !agent->fds)
+    if (!agent->ranks || !agent->fds || !crew_init(&agent->crew, agent->plan.count))
         return say_no_memory();
     for (int i = 0; i < agent->plan.count; i++)
         agent->ranks[i].streams[0] = agent->ranks[i].streams[1] = -1;
@@ -461,6 +450,7 @@ static void agent_fini(struct agent *agent)
     buffer_fini(&agent->out);
     buffer_fini(&agent->typed);
     binding_fini(&agent->map);
+    crew_fini(&agent->crew);
     plan_fini(&agent->plan);
     free(agent->ranks);
     free(agent->fds);

@@ -10,8 +10,7 @@
  *
  * A rank that ends with 0 while others run is no event. The exit code is that of the first rank that failed; of those that
  * are found ended together, one that a signal killed counts as the first, since the others most often complain about it.
- * One loop, one poll; nothing in it blocks. Signals to a rank go to its process group, and only while the rank has not been
- * reaped: its number cannot have been given to another group then.
+ * One loop, one poll; nothing in it blocks. The ranks of this host are a crew (crew.h).
  *
  * Ranks of other hosts are started, heard and signalled through an agent there (host_link.h, agent.h); from the moment that the
  * agent is told of them they count as running, until it reports their end or is lost.
@@ -38,9 +37,7 @@ enum { EXIT_SIGNAL = 128, EXIT_SSH = 255, FIXED_FDS = 4, KILL_MS = 10000, SETTLE
 
 static void signal_ranks(struct job *job, int signal)
 {
-    for (int r = 0; r < job->size; r++)
-        if (job->ranks[r].is_running && !job->ranks[r].link)
-            kill(-job->ranks[r].pid, signal); /* its group exists as long as it is not reaped */
+    crew_signal(&job->crew, signal);
     for (size_t i = 0; i < job->link_count; i++)
         link_signal(&job->links[i], signal);
 }
@@ -177,14 +174,6 @@ static void rank_failed(struct job *job, int r)
     end_others(job);
 }
 
-static int find_rank(const struct job *job, pid_t pid)
-{
-    for (int r = 0; r < job->size; r++)
-        if (job->ranks[r].is_running && !job->ranks[r].link && job->ranks[r].pid == pid)
-            return r;
-    return -1; /* an orphan that was ours to reap, or an ssh */
-}
-
 static void rank_ended(struct job *job, int r, int status)
 {
     char process[300];
@@ -270,12 +259,16 @@ static void host_lost(struct job *job, struct host_link *link)
     end_others(job);
 }
 
-static int find_link(const struct job *job, pid_t pid)
+/* A child that is no rank has ended: perhaps an ssh. */
+static void link_ended(struct job *job, pid_t pid, int status)
 {
-    for (size_t i = 0; i < job->link_count; i++)
-        if (job->links[i].state != LINK_ENDED && job->links[i].ssh == pid)
-            return (int)i;
-    return -1;
+    for (size_t i = 0; i < job->link_count; i++) {
+        struct host_link *link = &job->links[i];
+        if (link->state == LINK_ENDED || link->ssh != pid)
+            continue;
+        link_reaped(link, status);
+        host_lost(job, link);
+    }
 }
 
 static int sinks_are_open(const struct job *job)
@@ -314,17 +307,14 @@ static void pass_input(struct job *job)
 
 static void reap(struct job *job)
 {
-    int failed = -1, status;
+    int failed = -1, r, status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        int r = find_rank(job, pid), i = find_link(job, pid);
-        if (i >= 0) {
-            link_reaped(&job->links[i], status);
-            host_lost(job, &job->links[i]);
-        }
-        if (r < 0)
+    while ((pid = crew_reap(&job->crew, &r, &status))) {
+        if (r < 0) {
+            link_ended(job, pid, status);
             continue;
+        }
         rank_ended(job, r, status);
         if (has_failed(&job->ranks[r]) &&
             (failed < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(job->ranks[failed].status))))
@@ -445,16 +435,22 @@ static void await_agents(struct job *job)
     }
 }
 
+static int leave_turn(void *context)
+{
+    struct job *job = context;
+
+    turn(job);
+    return job->stage == LEAVING && goes_on(job);
+}
+
 /* What the ranks started and left behind. */
 static void end_leftovers(struct job *job)
 {
-    if (processes_signal_descendants(SIGTERM) > 0 && job->stage != KILLING) {
+    if (job->stage != KILLING) {
         job->stage = LEAVING;
         job->deadline_us = halay_deadline_us(job->setting->options->grace_ms);
-        while (job->stage == LEAVING && goes_on(job) && processes_signal_descendants(0) > 0)
-            turn(job);
     }
-    int left = processes_end_descendants();
+    int left = crew_end_leftovers(job->stage == LEAVING ? leave_turn : NULL, job);
     if (left > 0)
         output_say(&job->output, "%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
 }
@@ -485,8 +481,6 @@ static int job_init(struct job *job, const struct job_setting *setting)
 {
     const char *no_colour = halay_environment_get("NO_COLOR"), *terminal = halay_environment_get("TERM");
     int colours = !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb");
-    sigset_t all;
-
     *job = (struct job){ .setting = setting,
                          .size = setting->options->ranks,
                          .secret_fd = -1,
@@ -496,12 +490,11 @@ static int job_init(struct job *job, const struct job_setting *setting)
     output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, colours);
     job->ranks = calloc((size_t)job->size, sizeof *job->ranks);
     job->fds = calloc((size_t)job->size * 2 + setting->layout->count * LINK_FDS + FIXED_FDS + 2, sizeof *job->fds);
-    if (!job->ranks || !job->fds)
+    if (!job->ranks || !job->fds || !crew_init(&job->crew, job->size))
         return say_no_memory();
     for (int r = 0; r < job->size; r++)
         job->ranks[r].streams[0].fd = job->ranks[r].streams[1].fd = -1;
-    sigfillset(&all);
-    job->signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    job->signal_fd = crew_open_signals();
     if (job->signal_fd < 0) {
         say("cannot receive signals: %s", strerror(errno));
         return 1;
@@ -526,6 +519,7 @@ static void job_fini(struct job *job)
         close(job->secret_fd);
     if (job->signal_fd >= 0)
         close(job->signal_fd);
+    crew_fini(&job->crew);
     free(job->ranks);
     free(job->fds);
 }

@@ -7,6 +7,7 @@
 
 #include "base/address.h"
 #include "base/store.h"
+#include "launcher/crew.h"
 #include "launcher/host_link.h"
 #include "launcher/job.h"
 #include "launcher/output.h"
@@ -26,6 +27,7 @@ struct job {
     const struct job_setting *setting; /* borrowed */
     int size, running;
     struct rank *ranks;      /* owned */
+    struct crew crew;        /* those that are here */
     struct host_link *links; /* owned */
     size_t link_count;
     struct link_events events;

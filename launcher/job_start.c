@@ -77,6 +77,7 @@ static int start_one(struct job *job, int r)
     int code = start_rank(&start, &rank->pid, fds);
     if (code)
         return code;
+    crew_add(&job->crew, r, rank->pid);
     rank->is_running = 1;
     job->running++;
     if (s->options->verbose) {
