@@ -23,6 +23,22 @@ static enum halay_status disagree_about_members(struct halay_coordinator *c, str
     return halay_coordinator_refuse(c, e, HALAY_ERR_MISMATCH, text);
 }
 
+/* The ranks' reduce-scatters have splits, which differ. */
+static enum halay_status disagree_about_splits(struct halay_coordinator *c, struct entry *e, int other)
+{
+    char text[HALAY_TEXT_MAX], subject[HALAY_SUBJECT_MAX];
+    size_t words = halay_entry_signature(e, 0)->words, part = 0;
+    const uint64_t *theirs = halay_entry_words(e, other, words), *ours = halay_entry_words(e, 0, words);
+
+    while (part + 1 < words && theirs[part] == ours[part])
+        part++;
+    halay_coordinator_subject(c, e, subject, sizeof subject);
+    snprintf(text, sizeof text, "%s: rank %d has %llu rows for rank %d in its splits, rank %d has %llu", subject,
+             halay_coordinator_rank(c, other), (unsigned long long)theirs[part], halay_coordinator_rank(c, (int)part),
+             halay_coordinator_rank(c, 0), (unsigned long long)ours[part]);
+    return halay_coordinator_refuse(c, e, HALAY_ERR_MISMATCH, text);
+}
+
 static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct entry *e, int other)
 {
     char text[HALAY_TEXT_MAX], theirs[400], ours[400];
@@ -32,6 +48,15 @@ static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct
     halay_set_words_print(halay_entry_words(e, 0, zero->words), zero->words, ours, sizeof ours);
     snprintf(text, sizeof text, "process sets: rank %d %s, rank 0 %s", other, theirs, ours);
     return halay_coordinator_refuse(c, e, HALAY_ERR_MISMATCH, text);
+}
+
+/* Their signatures are equal; what they say in words is not. */
+static enum halay_status disagree_about_words(struct halay_coordinator *c, struct entry *e, int other)
+{
+    if (e->is_change)
+        return disagree_about_sets(c, e, other);
+    return halay_entry_signature(e, 0)->members ? disagree_about_members(c, e, other)
+                                                : disagree_about_splits(c, e, other);
 }
 
 static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, int other)
@@ -105,7 +130,7 @@ enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct en
             return disagree(c, e, r);
     int other = e->different ? find_other_words(c, e) : 0;
     if (other)
-        return e->is_change ? disagree_about_sets(c, e, other) : disagree_about_members(c, e, other);
+        return disagree_about_words(c, e, other);
     if (e->different) {
         size_t fresh = c->fresh.count;
         enum halay_status status = take_over(c, e);

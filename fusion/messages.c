@@ -157,7 +157,8 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
     memcpy(&s->prescale, p + 16, sizeof s->prescale);
     memcpy(&s->postscale, p + 24, sizeof s->postscale);
     s->members = get16(p + 32);
-    s->words = s->members || s->operation == HALAY_CHANGE_SETS ? get16(p + 2) : 0;
+    s->words =
+        s->members || s->operation == HALAY_CHANGE_SETS || s->operation == HALAY_REDUCE_SCATTER ? get16(p + 2) : 0;
     item->set = get16(p + 34);
     s->priority = (int16_t)get16(p + 36);
     s->wire = p[38];

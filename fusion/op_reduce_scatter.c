@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reduce-scatter: each rank gets a part of the reduced rows; the first ranks get one more where they don't come out even.
+ * Reduce-scatter: each rank gets a part of the reduced rows: what the splits say, which were agreed on with the name, else
+ * as even as can be, the first ranks one more.
  *
- *     7 rows, 3 ranks: 3, 2, 2
+ *     7 rows, 3 ranks: 3, 2, 2      with splits 0, 6, 1: 0, 6, 1
  *
  * prescale needs a copy of the rows: what is given is only read.
  */
@@ -10,16 +11,24 @@
 #include "fusion/rows.h"
 #include "collectives/scale.h"
 
+static size_t rows_of(const struct halay_bucket *b, int rank)
+{
+    const struct halay_request *r = b->requests[0];
+
+    return r->signature.words ? (size_t)r->entry->heard.at[rank]
+                              : halay_scatter_rows((size_t)r->signature.shape[0], b->set->size, rank, NULL);
+}
+
 enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct halay_bucket *b)
 {
     struct halay_request *r = b->requests[0];
     const struct halay_signature *s = &r->signature;
     enum halay_dtype dtype = (enum halay_dtype)s->dtype;
-    size_t row = halay_signature_row(s), rows = (size_t)s->shape[0];
+    size_t row = halay_signature_row(s);
     const void *in = r->in;
     void *out;
 
-    enum halay_status status = halay_rows_place(r, halay_scatter_rows(rows, b->set->size, b->set->rank, NULL), &out);
+    enum halay_status status = halay_rows_place(r, rows_of(b, b->set->rank), &out);
     if (status != HALAY_OK || !r->bytes)
         return status;
     if (s->prescale != 1) {
@@ -30,7 +39,7 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
         in = b->scratch;
     }
     for (int i = 0; i < b->set->size; i++)
-        ctx->counts[i] = halay_scatter_rows(rows, b->set->size, i, NULL) * row;
+        ctx->counts[i] = rows_of(b, i) * row;
     return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->counts, dtype, (enum halay_op)s->op, &b->coll);
 }
 

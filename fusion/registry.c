@@ -97,30 +97,47 @@ void halay_entry_release_locked(struct halay_entry *entry)
     entry_free(entry);
 }
 
+/* This rank's part of a reduce-scatter. */
+static size_t scattered_rows(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t *first)
+{
+    if (!info->splits)
+        return halay_scatter_rows(info->shape[0], set->size, set->rank, first);
+    *first = 0;
+    for (int r = 0; r < set->rank; r++)
+        *first += info->splits[r];
+    return info->splits[set->rank];
+}
+
 /* Bytes at out that this rank's result may take. */
 static size_t room_at_out(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
 {
+    size_t first;
+
     if (info->members)
         return 0;
     if (info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL)
         return info->out_bytes;
     if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
         return bytes;
-    return halay_scatter_rows(info->shape[0], set->size, set->rank, NULL) * (bytes / info->shape[0]);
+    return scattered_rows(set, info, &first) * (bytes / info->shape[0]);
 }
 
 /* In place as its operation knows it. */
 static int is_in_place(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
 {
+    const char *in = info->in, *out = info->out;
     size_t first;
 
     if (info->operation == HALAY_BROADCAST ||
         (info->operation == HALAY_ALLREDUCE && (!info->in || info->in == info->out)))
         return 1;
+    if (info->operation == HALAY_ALLGATHER) /* where its rows go in out is known when all have said theirs */
+        return out && in >= out && (size_t)(in - out) <= info->out_bytes &&
+               bytes <= info->out_bytes - (size_t)(in - out);
     if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
         return 0;
-    halay_scatter_rows(info->shape[0], set->size, set->rank, &first);
-    return info->out == (const char *)info->in + first * (bytes / info->shape[0]);
+    scattered_rows(set, info, &first);
+    return out == in + first * (bytes / info->shape[0]);
 }
 
 /* What a collective would refuse on this rank alone, after the ranks have agreed to run it. NULL: nothing. */

@@ -82,6 +82,23 @@ static enum halay_status check_splits(const struct halay_tensor_info *info, int 
     return HALAY_OK;
 }
 
+/* Uneven parts of a reduce-scatter: what they are is said in words, equal on all ranks. */
+static enum halay_status check_parts(const struct halay_tensor_info *info, int size, struct halay_signature *made,
+                                     const char **why)
+{
+    size_t sum = 0;
+
+    if (size > HALAY_WORDS_MAX)
+        REFUSE(HALAY_ERR_UNSUPPORTED, "no splits with more than 8000 ranks");
+    for (int r = 0; r < size; r++)
+        if (halay_add_overflows(sum, info->splits[r], &sum))
+            REFUSE(HALAY_ERR_ARGUMENT, "the splits have more rows than memory");
+    if (sum != info->shape[0])
+        REFUSE(HALAY_ERR_ARGUMENT, "the sum of the splits is not the first dimension");
+    made->words = (uint32_t)size;
+    return HALAY_OK;
+}
+
 static enum halay_status check_wire(const struct halay_tensor_info *info, const char **why)
 {
     if ((unsigned)info->wire > HALAY_WIRE_BF16)
@@ -140,6 +157,8 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
             REFUSE(HALAY_ERR_UNSUPPORTED, "not with more than 8000 ranks");
         made->shape[0] = 0;
     }
+    if (info->operation == HALAY_REDUCE_SCATTER && info->splits)
+        return check_parts(info, size, made, why);
     return info->operation == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
 }
 
@@ -221,6 +240,8 @@ void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_
         words[0] = info->shape[0];
     for (size_t i = 0; info->operation == HALAY_CHANGE_SETS && i < info->shape[0]; i++)
         words[i] = info->splits[i];
+    for (int r = 0; info->operation == HALAY_REDUCE_SCATTER && info->splits && r < size; r++)
+        words[r] = info->splits[r];
     for (int r = 0; info->operation == HALAY_ALLTOALL && r < size; r++)
         words[r] = info->splits ? info->splits[r] : info->shape[0] / (size_t)size;
 }
@@ -240,7 +261,7 @@ int halay_signature_fits(const struct halay_signature *s, const void *words, siz
 
     if (s->members)
         return halay_members_are_valid(s, words, count);
-    if (s->words)
+    if (s->operation == HALAY_CHANGE_SETS)
         return 1; /* what they ask for is looked at when it is done */
     memcpy(shape, s->shape, sizeof shape);
     for (size_t i = 0; i < count; i++) {
@@ -248,9 +269,19 @@ int halay_signature_fits(const struct halay_signature *s, const void *words, siz
         if (rows > SIZE_MAX || halay_add_overflows(total, (size_t)rows, &total))
             return 0;
     }
+    if (s->words)
+        return total == s->shape[0];
     shape[0] = total;
     halay_shape_count(shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
     return fits;
+}
+
+/* Are there words where an operation has some, and as many? A group's are looked at with them. */
+static int words_are_valid(const struct halay_signature *s, int size)
+{
+    if (s->operation == HALAY_CHANGE_SETS)
+        return s->words != 0;
+    return s->members || !s->words || (s->operation == HALAY_REDUCE_SCATTER && s->words == (uint32_t)size);
 }
 
 /* What does not fit its operation is zero or one. */
@@ -261,8 +292,6 @@ static int unused_is_neutral(const struct halay_signature *s)
     if (s->operation != HALAY_BROADCAST && s->root != 0)
         return 0;
     if ((s->operation >= HALAY_BARRIER || s->members) && (s->dtype != 0 || s->dimensions != 0))
-        return 0;
-    if ((s->operation == HALAY_CHANGE_SETS) != (s->words && !s->members))
         return 0;
     if (s->operation != HALAY_ALLREDUCE && (s->members || s->wire))
         return 0;
@@ -281,7 +310,7 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
     halay_shape_count(s->shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
     if (s->wire > HALAY_WIRE_BF16 || s->priority < INT16_MIN || s->priority > INT16_MAX)
         return 0;
-    if (!fits || !unused_is_neutral(s) || (goes_by_rows(s->operation) && !s->dimensions))
+    if (!fits || !unused_is_neutral(s) || !words_are_valid(s, size) || (goes_by_rows(s->operation) && !s->dimensions))
         return 0;
     if (s->operation == HALAY_BROADCAST)
         return s->root >= 0 && s->root < size;
@@ -378,6 +407,9 @@ int halay_signature_difference(const struct halay_signature *a, const struct hal
         snprintf(a_text, size, "shape %s", shape);
         print_shape(b, shape, sizeof shape);
         snprintf(b_text, size, "%s", shape);
+    } else if (!a->words != !b->words) {
+        snprintf(a_text, size, a->words ? "splits" : "no splits");
+        snprintf(b_text, size, b->words ? "splits" : "none");
     } else if (a->op != b->op) {
         snprintf(a_text, size, "reduction %s", halay_op_name((enum halay_op)a->op));
         snprintf(b_text, size, "%s", halay_op_name((enum halay_op)b->op));

@@ -12,6 +12,7 @@
  *                       what a rank says                what the coordinator answers
  *     all-gather        its rows                        the rows of each rank
  *     all-to-all        its rows for each rank          the rows that each rank has for this one
+ *     reduce-scatter    with splits, these: equal on all ranks, as is the answer
  *     join                                              the rank that joined last
  *     a group           what its members are: equal on all ranks, as is the answer
  *     process sets      what is made or removed (set_words.h): likewise
@@ -35,7 +36,7 @@ struct halay_signature {
     uint8_t dimensions;
     int32_t root;            /* of a broadcast: the job's number; else 0 */
     uint32_t members, words; /* a group's tensors (members.h), and how many words say what they are; of a change of
-                                   process sets the words only; else 0 */
+                                   process sets and of a reduce-scatter with splits the words only; else 0 */
     int32_t priority;
     uint32_t wire;              /* enum halay_wire */
     double prescale, postscale; /* finite; reductions only */

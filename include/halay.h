@@ -210,8 +210,9 @@ struct halay_member {
  * there are. With out NULL (reduce-scatter too) they go into memory that belongs to the request and is freed with it.
  * halay_request_result says where the result lies and how large it is.
  *
- * A reduce-scatter's rows are dealt out as halay_scatter_rows does it. in and out may be the same in an all-reduce; in a
- * reduce-scatter out may be where this rank's part begins in in; otherwise they don't overlap.
+ * A reduce-scatter's rows are dealt out by splits, or else as halay_scatter_rows does it. in and out may be the same in an
+ * all-reduce; in a reduce-scatter out may be where this rank's part begins in in; in an all-gather in may lie within out
+ * (nothing of it is copied if it is where this rank's rows go); otherwise they don't overlap.
  */
 struct halay_tensor_info {
     size_t struct_size;
@@ -231,7 +232,8 @@ struct halay_tensor_info {
      */
     double prescale, postscale;
     size_t out_bytes; /* room at out; all-gather and all-to-all only */
-    /* All-to-all: rows for each rank, copied, their sum at most shape[0]; NULL: as many for each. */
+    /* All-to-all: rows for each rank, copied, their sum at most shape[0]; NULL: as many for each. Reduce-scatter: rows of
+     * each rank's part, equal on all ranks, copied, their sum shape[0]; NULL: as halay_scatter_rows has it. */
     const size_t *splits;
     /*
      * All-reduce: several tensors as one, a group. What is said of members replaces in, out, dtype, dimensions and shape;

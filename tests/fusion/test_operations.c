@@ -112,6 +112,26 @@ static void body_allgather(struct rank_run *run)
           rows_from[0] == 5);
 }
 
+/* Rows that lie in the result already: where they belong, or one row beside it. */
+static void body_allgather_in_place(struct rank_run *run)
+{
+    float out[RANKS_MAX * (ROWS + RANKS_MAX) * COLUMNS];
+    size_t rows_from[RANKS_MAX], first = 0;
+
+    for (int beside = 0; beside < 2; beside++)
+        for (size_t each = 0; each < 4; each++) {
+            size_t mine = each + (size_t)run->rank;
+            first = each * (size_t)run->rank + (size_t)(run->rank * (run->rank - 1) / 2);
+            for (size_t i = 0; i < sizeof out / sizeof *out; i++)
+                out[i] = -1;
+            float *in = out + (first + (size_t)beside) * COLUMNS;
+            fill_rows(in, mine, COLUMNS, run->rank);
+            CHECK(halay_allgather(run->ctx, "place", in, mine, COLUMNS, HALAY_F32, out,
+                                  sizeof out / sizeof *out / COLUMNS, rows_from) == HALAY_OK);
+            check_gathered(out, rows_from, run->size, each);
+        }
+}
+
 /* ---- reduce-scatter ---- */
 
 static void body_reduce_scatter(struct rank_run *run)
@@ -160,6 +180,56 @@ static void body_reduce_scatter(struct rank_run *run)
         all += n;
     }
     CHECK(all == 13 && halay_scatter_rows(13, 5, 5, NULL) == 0 && halay_scatter_rows(13, 0, 0, NULL) == 0);
+}
+
+/* Rows of a rank's part: more for the odd ones, and none for every third. */
+static size_t split_of(int rank, size_t each)
+{
+    return rank % 3 == 2 ? 0 : each * (1 + (size_t)(rank % 2)) + (size_t)rank;
+}
+
+/* Parts as the splits say, other ones each time; by handle, by name, in place. */
+static void body_scatter_splits(struct rank_run *run)
+{
+    float in[RANKS_MAX * 16 * COLUMNS], out[16 * COLUMNS];
+    size_t splits[RANKS_MAX];
+
+    for (size_t each = 0; each < 4; each++)
+        for (int kind = 0; kind < 3; kind++) {
+            struct halay_request *request;
+            struct halay_tensor *tensor = NULL;
+            size_t rows = 0, first = 0, mine = split_of(run->rank, each);
+            for (int r = 0; r < run->size; r++) {
+                first += r < run->rank ? split_of(r, each) : 0;
+                rows += splits[r] = split_of(r, each);
+            }
+            struct halay_tensor_info info = { .struct_size = sizeof info,
+                                              .name = "split",
+                                              .operation = HALAY_REDUCE_SCATTER,
+                                              .dimensions = 2,
+                                              .shape = { rows, COLUMNS },
+                                              .in = in,
+                                              .out = kind == 2 ? in + first * COLUMNS : out,
+                                              .splits = splits };
+            float *result = info.out;
+            fill_rows(in, rows, COLUMNS, run->rank);
+            CHECK(kind || halay_register(run->ctx, &info, &tensor) == HALAY_OK);
+            for (int step = 0; step < (kind ? 1 : 2); step++) {
+                if (!kind)
+                    memset(splits, 0, sizeof splits); /* a handle has its own */
+                CHECK((kind ? halay_submit_named(run->ctx, &info, NULL, NULL, &request)
+                            : halay_submit(tensor, NULL, NULL, &request)) == HALAY_OK);
+                CHECK(halay_wait(request, -1) == HALAY_OK);
+                halay_request_free(request);
+            }
+            for (size_t i = 0; i < mine * COLUMNS; i++) {
+                float sum = 0;
+                for (int r = 0; r < run->size; r++)
+                    sum += row_value(r, first + i / COLUMNS) + (float)(i % COLUMNS) / 16;
+                CHECK(result[i] > sum - 0.01f && result[i] < sum + 0.01f, "%g, not %g", (double)result[i], (double)sum);
+            }
+            CHECK(halay_unregister(tensor) == HALAY_OK);
+        }
 }
 
 /* ---- all-to-all ---- */
@@ -697,6 +767,15 @@ static void body_refused(struct rank_run *run)
     CHECK(halay_allgather(ctx, "r", a, 4, 1, HALAY_F32, (char *)b + 1, 8, NULL) == HALAY_ERR_ARGUMENT, "misaligned");
     CHECK(halay_reduce_scatter(ctx, "r", a, a + 1, 4, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "overlap");
     CHECK(halay_reduce_scatter(ctx, "r", a, b, 4, 1, HALAY_F32, HALAY_ADASUM) == HALAY_ERR_UNSUPPORTED);
+    struct halay_tensor_info split = { .struct_size = sizeof split,
+                                       .name = "r",
+                                       .operation = HALAY_REDUCE_SCATTER,
+                                       .dimensions = 1,
+                                       .shape = { 4 },
+                                       .in = a,
+                                       .out = b,
+                                       .splits = splits };
+    CHECK(halay_submit_named(ctx, &split, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "other rows than the splits");
     CHECK(halay_reduce_scatter(ctx, "r", a, b, 4, 1, HALAY_I32, HALAY_AVERAGE) == HALAY_ERR_UNSUPPORTED);
     CHECK(halay_allgather_async(ctx, "r", a, 1, 1, HALAY_F32, NULL, 0, &request) == HALAY_OK,
           "nothing was left behind");
@@ -753,6 +832,10 @@ static void body_mismatch(struct rank_run *run)
     a.operation = HALAY_ALLTOALL;
     a.splits = splits;
     b.operation = HALAY_BARRIER;
+    const size_t all[RANKS_MAX] = { 4 }, most[RANKS_MAX] = { 3, 1 };
+    struct halay_tensor_info u = s, v = s;
+    u.splits = all;
+    v.splits = most;
     struct difference kinds[] = { { "tensor 'm': rank %d has shape [*,4], rank 0 has [*,8]", { g, g } },
                                   { "tensor 'm': rank %d has shape [*,8,1], rank 0 has [*,8]", { g, g } },
                                   { "tensor 'm': rank %d has type i32, rank 0 has f32", { g, g } },
@@ -770,7 +853,11 @@ static void body_mismatch(struct rank_run *run)
                                   { "tensor 'm': rank %d has 1 member, rank 0 has 2 members", { m, m } },
                                   { "tensor 'm': rank %d has member 1 f64 [3,2], rank 0 has f64 [3]", { m, m } },
                                   { "tensor 'm': rank %d has member 1 f64 [2], rank 0 has f64 [3]", { m, m } },
-                                  { "tensor 'm': rank %d has member 0 f16 [4], rank 0 has f32 [4]", { m, m } } };
+                                  { "tensor 'm': rank %d has member 0 f16 [4], rank 0 has f32 [4]", { m, m } },
+                                  { "tensor 'm': rank %d has splits, rank 0 has none", { s, u } },
+                                  { "tensor 'm': rank %d has no splits, rank 0 has splits", { u, s } },
+                                  { "tensor 'm': rank %d has 4 rows for rank 0 in its splits, rank 0 has 3",
+                                    { v, u } } };
     struct halay_member deviating[3][2] = { { two[0], two[1] }, { two[0], two[1] }, { two[0], two[1] } };
 
     kinds[0].info[1].shape[1] = 4;
@@ -825,6 +912,8 @@ int main(void)
             ranks_run(sizes[s], delay * 5, &(struct rank_run){ .body = body_allgather, .expected = "'short'" }, NULL,
                       NULL);
             ranks_run(sizes[s], delay * 6, &(struct rank_run){ .body = body_reduce_scatter }, NULL, NULL);
+            ranks_run(sizes[s], delay * 14, &(struct rank_run){ .body = body_allgather_in_place }, NULL, NULL);
+            ranks_run(sizes[s], delay * 15, &(struct rank_run){ .body = body_scatter_splits }, NULL, NULL);
             ranks_run(sizes[s], delay * 7, &(struct rank_run){ .body = body_alltoall }, NULL, NULL);
             ranks_run(sizes[s], delay * 11, &(struct rank_run){ .body = body_group, .expected = "'r'" }, NULL, NULL);
             ranks_run(sizes[s], delay * 12, &(struct rank_run){ .body = body_wire }, NULL, NULL);
