@@ -26,7 +26,8 @@ static int take(const struct sockaddr *from, int port, struct halay_address *to)
     return !IN6_IS_ADDR_LINKLOCAL(address); /* means nothing without the name of the other side's interface */
 }
 
-enum halay_status halay_own_addresses(struct halay_log *log, int port, struct halay_address *addresses, int *count)
+enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
+                                      struct halay_address *addresses, int *count)
 {
     struct ifaddrs *all;
     int n = 0;
@@ -37,7 +38,8 @@ enum halay_status halay_own_addresses(struct halay_log *log, int port, struct ha
     }
     for (int is_loopback = 0; is_loopback < 2; is_loopback++)
         for (struct ifaddrs *i = all; i && n < HALAY_ADDRESSES_MAX; i = i->ifa_next)
-            if (i->ifa_addr && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK) == !is_loopback)
+            if (i->ifa_addr && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK) == !is_loopback &&
+                (!interface || !strcmp(interface, i->ifa_name)))
                 n += take(i->ifa_addr, port, &addresses[n]);
     freeifaddrs(all);
     *count = n;

@@ -22,8 +22,9 @@ struct halay_address {
 };
 
 /* This host's addresses, at most HALAY_ADDRESSES_MAX, loopback last; those that need to be told which interface they are on
- * are left out. *count: how many. */
-enum halay_status halay_own_addresses(struct halay_log *log, int port, struct halay_address *addresses, int *count);
+ * are left out. interface: only of the one of this name; NULL: of all. *count: how many. */
+enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
+                                      struct halay_address *addresses, int *count);
 /* As the system takes it. */
 socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out);
 /* "10.0.0.1:4000", "[::1]:4000" */

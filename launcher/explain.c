@@ -44,9 +44,18 @@ static void print_allocation(const struct options *options, const struct allocat
     if (options->ranks)
         fprintf(out, "  ranks: %d, as -np says\n", options->ranks);
     else
-        fprintf(out, "  ranks with --mpi and without -np: %d\n", a->ranks);
-    fprintf(out, "  start: halayrun --mpi starts them on these hosts; halayrun alone starts ranks on this machine\n"
-                 "what goes over it:\n  -np N, and --mpi-args for all that the MPI's launcher can be told\n");
+        fprintf(out, "  ranks without -np: %d\n", a->ranks);
+    if (a->copies > 1)
+        fprintf(out, "  start: none, since each of the %d halayruns would start all ranks\n", a->copies);
+    else if (a->hosts.count)
+        fprintf(out,
+                "  start: halayrun starts them on these hosts, by %s where that is not this one; halayrun --mpi by the "
+                "MPI's launcher\n",
+                options->ssh ? options->ssh : a->agent ? a->agent : "ssh");
+    else
+        fprintf(out, "  start: halayrun starts ranks on this machine, as many as -np says\n");
+    fprintf(out, "what goes over it:\n  -np N, -H or --hostfile, --ssh COMMAND; with --mpi also --mpi-args, for all that the "
+                 "MPI's launcher can be told\n");
 }
 
 int explain(const struct options *options, const struct surroundings *surroundings, FILE *out)

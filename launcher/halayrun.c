@@ -7,6 +7,7 @@
  */
 #include "base/config.h"
 #include "halay_types.h"
+#include "launcher/adopt.h"
 #include "launcher/agent.h"
 #include "launcher/binding.h"
 #include "launcher/explain.h"
@@ -198,23 +199,27 @@ static void allow_descriptors(int ranks, size_t hosts)
     }
 }
 
-static int run(struct halay_log *log, const struct options *options)
+static int run(struct halay_log *log, struct options *options)
 {
+    const struct surroundings around = surroundings_here();
     struct halay_config config = { 0 };
     struct binding_map map = { 0 };
     struct layout layout = { 0 };
+    struct adopted adopted = { 0 };
     struct job_setting setting = { .options = options, .layout = &layout, .map = &map, .log = log };
 
     if (options->dry_run && options->verbose)
         settings_print(options, stdout);
-    int code = set_environment(log, options, &config);
+    int code = options->mpi ? 0 : adopt(&around, options, &adopted);
+    if (!code)
+        code = set_environment(log, options, &config);
     if (!code && options->mpi) {
         code = mpi_start(log, options);
         halay_config_fini(&config);
         return code;
     }
     if (!code)
-        code = layout_make(log, options, &layout);
+        code = layout_make(log, options, adopted.hosts, adopted.allocation.here, &layout);
     if (!code && layout.here)
         code = start_check_program(options->command[0]);
     if (!code && layout.here)
@@ -224,9 +229,11 @@ static int run(struct halay_log *log, const struct options *options)
     } else if (!code) {
         allow_descriptors(options->ranks, layout.count);
         setting.peer_start_ms = config.start_timeout_ms;
+        setting.interface = adopted.allocation.interface;
         code = front_run(&setting, job_run);
     }
     layout_fini(&layout);
+    adopted_fini(&adopted);
     binding_fini(&map);
     halay_config_fini(&config);
     return code;

@@ -14,6 +14,7 @@ struct job_setting {
     const struct options *options;   /* borrowed */
     const struct layout *layout;     /* borrowed */
     const struct binding_map *map;   /* borrowed: of this host's ranks */
+    const char *interface;           /* borrowed: the other hosts are offered the store by its addresses; NULL: by all */
     int peer_start_ms;               /* how long other hosts have to answer */
     struct halay_log *log;           /* borrowed */
     int lifeline;                    /* readable (at its end) when halayrun's front has died: everything is killed then */

@@ -87,14 +87,19 @@ static int start_one(struct job *job, int r)
     return open_streams(job, r, fds) ? 0 : 1;
 }
 
-/* Addresses by which the store may be reached from elsewhere, as texts. */
+/* Addresses by which the store may be reached from elsewhere, as texts; by all if the interface has none. */
 static int list_addresses(struct job *job, char texts[][HALAY_ADDRESS_TEXT], char **list)
 {
     struct halay_address addresses[HALAY_ADDRESSES_MAX];
     const char *port = strrchr(halay_store_server_address(job->store), ':');
-    int count;
+    const char *interface = job->setting->interface;
+    int count = 0;
 
-    if (!port || halay_own_addresses(job->setting->log, atoi(port + 1), addresses, &count) != HALAY_OK)
+    if (!port)
+        return 0;
+    if (interface && halay_own_addresses(job->setting->log, interface, atoi(port + 1), addresses, &count) != HALAY_OK)
+        return 0;
+    if (!count && halay_own_addresses(job->setting->log, NULL, atoi(port + 1), addresses, &count) != HALAY_OK)
         return 0;
     for (int i = 0; i < count; i++) {
         halay_address_text(&addresses[i], texts[i], HALAY_ADDRESS_TEXT);

@@ -40,7 +40,7 @@ static int is_here(struct halay_log *log, const char *name)
         return 1;
     if (!strcmp(name, "localhost"))
         return 1;
-    if (halay_own_addresses(log, 0, own, &count) != HALAY_OK || getaddrinfo(name, "0", &hints, &found))
+    if (halay_own_addresses(log, NULL, 0, own, &count) != HALAY_OK || getaddrinfo(name, "0", &hints, &found))
         return 0;
     for (struct addrinfo *at = found; at && !here; at = at->ai_next)
         here = is_own_address(at, own, count);
@@ -67,9 +67,10 @@ int layout_name_hosts(const struct options *options, struct host_list *hosts)
     return EXIT_USAGE;
 }
 
-static int place_ranks(struct halay_log *log, const int *host_of_rank, int ranks, struct layout *layout)
+static int place_ranks(struct halay_log *log, const struct host_list *hosts, const char *here, const int *host_of_rank,
+                       int ranks, struct layout *layout)
 {
-    layout->at = calloc(layout->hosts.count ? layout->hosts.count : 1, sizeof *layout->at);
+    layout->at = calloc(hosts->count ? hosts->count : 1, sizeof *layout->at);
     if (!layout->at)
         return say_no_memory();
     for (int rank = 0; rank < ranks; rank++) {
@@ -77,31 +78,32 @@ static int place_ranks(struct halay_log *log, const int *host_of_rank, int ranks
             layout->at[layout->count - 1].count++;
             continue;
         }
-        const char *name = layout->hosts.count ? layout->hosts.at[host_of_rank[rank]].name : "localhost";
-        layout->at[layout->count++] = (struct place){ name, rank, 1, !layout->hosts.count || is_here(log, name) };
+        const char *name = hosts->count ? hosts->at[host_of_rank[rank]].name : "localhost";
+        int is_ours = !hosts->count || (here && !strcmp(name, here)) || is_here(log, name);
+        layout->at[layout->count++] = (struct place){ name, rank, 1, is_ours };
     }
     for (size_t i = 0; i < layout->count; i++)
         layout->here += layout->at[i].is_here ? layout->at[i].count : 0;
     return 0;
 }
 
-int layout_make(struct halay_log *log, const struct options *options, struct layout *layout)
+int layout_make(struct halay_log *log, const struct options *options, const struct host_list *hosts, const char *here,
+                struct layout *layout)
 {
     char why[512];
+    int code = 0;
 
     *layout = (struct layout){ 0 };
     int *host_of_rank = calloc((size_t)options->ranks, sizeof *host_of_rank);
     if (!host_of_rank)
         return say_no_memory();
-    int code = layout_name_hosts(options, &layout->hosts);
-    if (!code && layout->hosts.count &&
-        hosts_assign(&layout->hosts, options->ranks, options->oversubscribe, host_of_rank, why, sizeof why) !=
-            HALAY_OK) {
+    if (hosts->count &&
+        hosts_assign(hosts, options->ranks, options->oversubscribe, host_of_rank, why, sizeof why) != HALAY_OK) {
         say("%s", why);
         code = EXIT_USAGE;
     }
     if (!code)
-        code = place_ranks(log, host_of_rank, options->ranks, layout);
+        code = place_ranks(log, hosts, here, host_of_rank, options->ranks, layout);
     free(host_of_rank);
     if (code)
         layout_fini(layout);
@@ -110,7 +112,6 @@ int layout_make(struct halay_log *log, const struct options *options, struct lay
 
 void layout_fini(struct layout *layout)
 {
-    hosts_fini(&layout->hosts);
     free(layout->at);
     *layout = (struct layout){ 0 };
 }

@@ -10,14 +10,13 @@
 #include "launcher/options.h"
 
 struct place {
-    const char *host; /* borrowed from hosts; "localhost" if none were named */
+    const char *host; /* borrowed from the list that it was made of; "localhost" if that is empty */
     int first, count; /* its ranks: first to first + count - 1 */
     int is_here;      /* started by fork, and not over ssh */
 };
 
 struct layout {
-    struct host_list hosts; /* owned; empty if none were named */
-    struct place *at;       /* owned: those with ranks, in the order of their ranks */
+    struct place *at; /* owned: those with ranks, in the order of their ranks */
     size_t count;
     int here; /* ranks on this host */
 };
@@ -25,8 +24,10 @@ struct layout {
 /* What -H or --hostfile say; empty if neither is given. 0, or an exit code (said). hosts is the caller's to fini. */
 int layout_name_hosts(const struct options *options, struct host_list *hosts);
 
-/* From -H, --hostfile and -np. 0, or an exit code (said): wrong words, or no place for so many ranks. */
-int layout_make(struct halay_log *log, const struct options *options, struct layout *layout);
+/* -np ranks on these hosts, which live as long as the layout; none: all here. here: another name of this host, NULL: none. 0, or
+ * an exit code (said): no place for so many ranks. */
+int layout_make(struct halay_log *log, const struct options *options, const struct host_list *hosts, const char *here,
+                struct layout *layout);
 void layout_fini(struct layout *layout); /* zeroed or made */
 
 const struct place *layout_place(const struct layout *layout, int rank);

@@ -24,11 +24,11 @@ enum {
 #define FLAG_OF(member)  OF(FLAG, member)
 
 static const struct option table[] = {
-    { "-np", "N", OF(RANKS, ranks), "number of ranks (also -n, --np)" },
+    { "-np", "N", OF(RANKS, ranks), "number of ranks (also -n, --np); default: a rank for each slot of the hosts" },
     { "-n", "N", OF(RANKS, ranks), NULL },
     { "--np", "N", OF(RANKS, ranks), NULL },
     { "--hosts", "LIST", OF(TEXT, hosts),
-      "where ranks run, like node1:4,node[2-9]:8,[fd00::1]:2 (also -H); default: here" },
+      "where ranks run, like node1:4,node[2-9]:8,[fd00::1]:2 (also -H); default: the hosts of the batch job, or here" },
     { "-H", "LIST", OF(TEXT, hosts), NULL },
     { "--hostfile", "FILE", OF(TEXT, hostfile), "the same in a file, see halay-hostfile(5) (also -hostfile)" },
     { "-hostfile", "FILE", OF(TEXT, hostfile), NULL },
@@ -443,13 +443,10 @@ int options_parse(int argc, char **argv, struct options *options)
     if (code)
         return code;
     options->mpi |= options->mpi_flavour || options->mpi_args;
-    if (!options->ranks && !options->mpi) {
-        say("how many ranks? give -np N");
-        options_print_help(stderr);
-        return EXIT_USAGE;
-    }
     if (!*options->command) {
         say("which program? give it behind the options: halayrun -np N program");
+        if (!options->given_count)
+            options_print_help(stderr);
         return EXIT_USAGE;
     }
     return put_flags_last(options);

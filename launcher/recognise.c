@@ -34,6 +34,22 @@ int has_file(const struct finding *f, const char *path)
     return access(whole_path(f, path, place, sizeof place), F_OK) == 0;
 }
 
+int has_program(const struct finding *f, const char *name)
+{
+    const char *path = find_variable(f, "PATH");
+    char place[PATH_MAX];
+
+    for (; path && *path; path += *path == ':') {
+        int length = (int)strcspn(path, ":");
+        if (*path == '/' &&
+            snprintf(place, sizeof place, "%s%.*s/%s", f->from->root, length, path, name) < (int)sizeof place &&
+            access(place, X_OK) == 0)
+            return 1;
+        path += length;
+    }
+    return 0;
+}
+
 enum halay_status wrong_finding(const struct finding *f, const char *format, ...)
 {
     va_list args;

@@ -32,7 +32,8 @@ struct allocation {
     int is_started;         /* the ranks run already: halayrun would start that many for each of them */
     char *here;             /* owned: what the allocation calls this host; NULL: it does not say */
     char *interface;        /* owned: network interface that leads to the other hosts; NULL: it does not say */
-    char *agent;            /* owned: called as AGENT HOST COMMAND in place of ssh; NULL: ssh is meant */
+    char *agent;            /* owned: called as AGENT HOST COMMAND in place of ssh (ssh.h); NULL: ssh is meant */
+    int copies;             /* it has started so many of this process on purpose or not; 0: one, or it does not say */
     struct words remarks;   /* owned: a line for each thing that was found, "SLURM_NTASKS=6: 6 ranks", or noticed */
 };
 

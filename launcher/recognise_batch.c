@@ -72,6 +72,9 @@ static enum halay_status read_slurm_slots(const struct finding *f)
     return status == HALAY_OK ? read_counts(f, "SLURM_JOB_CPUS_PER_NODE", cpus, each) : status;
 }
 
+/* A step beside others, which may use all that the job has of the host; nothing of it is bound, since halayrun does that. */
+static const char srun[] = "srun --nodes=1 --ntasks=1 --overlap --cpu-bind=none --mpi=none --nodelist";
+
 enum halay_status recognise_slurm(const struct finding *f)
 {
     const char *name = find_variable(f, "SLURM_JOB_NODELIST") ? "SLURM_JOB_NODELIST" : "SLURM_NODELIST";
@@ -89,6 +92,7 @@ enum halay_status recognise_slurm(const struct finding *f)
         words_addf(&f->to->remarks, "SLURM_NTASKS=%d: ranks", f->to->ranks);
     if (status == HALAY_OK && find_variable(f, "SLURM_STEP_ID"))
         status = find_number(f, "SLURM_STEP_NUM_TASKS", 1, SLOTS_MAX * 16, &step);
+    f->to->copies = step;
     if (step > 1)
         words_addf(&f->to->remarks,
                    "SLURM_STEP_NUM_TASKS=%d: srun has started halayrun itself so many times; start it once, "
@@ -96,6 +100,11 @@ enum halay_status recognise_slurm(const struct finding *f)
                    step);
     if (here && !(f->to->here = strdup(here)))
         f->to->remarks.has_failed = 1;
+    if (status == HALAY_OK && has_program(f, "srun")) {
+        if (!(f->to->agent = strdup(srun)))
+            f->to->remarks.has_failed = 1;
+        words_add(&f->to->remarks, "srun is in PATH: called in place of ssh");
+    }
     return status;
 }
 

@@ -284,9 +284,13 @@ enum halay_status recognise_kubernetes(const struct finding *f)
         words_addf(&f->to->remarks, "K_MPI_JOB_ROLE=%s: the launcher's pod is the one to start from", role);
     if (!agent && has_file(f, kubexec))
         agent = kubexec;
+    const char *more = find_variable(f, "OMPI_MCA_plm_rsh_args");
+    char ssh[1024] = "";
+    if (!agent && more && snprintf(ssh, sizeof ssh, "ssh %s", more) < (int)sizeof ssh)
+        agent = ssh;
     keep(f, agent, &f->to->agent);
     if (agent)
-        words_addf(&f->to->remarks, "%s is called in place of ssh", agent);
+        words_addf(&f->to->remarks, "%s is called%s", agent, *ssh ? "" : " in place of ssh");
     if (role && strcmp(role, "launcher") && !has_file(f, path))
         return HALAY_OK; /* workers are not told */
     return find_hostfile(f, source, path);

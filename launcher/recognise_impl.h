@@ -18,6 +18,8 @@ struct finding {
 /* The variable if it is there and not empty, else NULL. */
 const char *find_variable(const struct finding *f, const char *name);
 int has_file(const struct finding *f, const char *path);
+/* Is it in PATH? */
+int has_program(const struct finding *f, const char *name);
 /* root and path, in place; the place. */
 const char *whole_path(const struct finding *f, const char *path, char *place, size_t size);
 

@@ -2,6 +2,9 @@
  *
  * Ssh: nothing of the job is in these words, only where halayrun is on the other host; the rest follows through the connection.
  *
+ * What is called in place of ssh is taken to give what follows the host to a shell there, as ssh, rsh and the MPI Operator's
+ * kubexec.sh do; srun executes it as it is.
+ *
  * Host keys are checked as the user's ssh is told to check them; nobody is there to be asked (BatchMode), so a new host fails
  * with ssh's own words instead of hanging.
  */
@@ -23,27 +26,38 @@ static void add_split(struct words *words, const char *text)
     }
 }
 
-/* Does the program's name say that it understands OpenSSH's options? */
-static int is_openssh(const char *command)
+/* Is that the name of the command's program, wherever it is? */
+static int is_program(const char *command, const char *name)
 {
-    size_t length = strcspn(command, " \t");
+    size_t length = strcspn(command, " \t"), wanted = strlen(name);
 
-    return length >= 3 && !strncmp(command + length - 3, "ssh", 3) && (length == 3 || command[length - 4] == '/');
+    return length >= wanted && !strncmp(command + length - wanted, name, wanted) &&
+           (length == wanted || command[length - wanted - 1] == '/');
+}
+
+/* Where halayrun is there. */
+static const char *agent_path(const struct options *options, char *own, size_t size)
+{
+    if (options->remote_halayrun)
+        return options->remote_halayrun;
+    ssize_t n = readlink("/proc/self/exe", own, size - 1);
+    snprintf(own + (n > 0 ? n : 0), size - (size_t)(n > 0 ? n : 0), "%s", n > 0 ? "" : "halayrun");
+    return own;
 }
 
 /* In quotes for any shell; a quote in a path cannot be carried through all of them, so none is looked for. */
-static void add_agent(struct words *words, const struct options *options)
+static void add_agent(struct words *words, const struct options *options, int is_shell)
 {
-    char own[PATH_MAX] = "halayrun";
+    char own[PATH_MAX];
+    const char *path = agent_path(options, own, sizeof own);
 
-    if (!options->remote_halayrun) {
-        ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
-        if (n > 0)
-            own[n] = 0;
+    if (is_shell) {
+        const char *quote = path[strcspn(path, " \t'\"\\$&;()<>|*?[]#~!`{}")] ? "'" : "";
+        words_addf(words, "exec %s%s%s --agent", quote, path, quote);
+    } else {
+        words_add(words, path);
+        words_add(words, "--agent");
     }
-    const char *path = options->remote_halayrun ? options->remote_halayrun : own;
-    const char *quote = path[strcspn(path, " \t'\"\\$&;()<>|*?[]#~!`{}")] ? "'" : "";
-    words_addf(words, "exec %s%s%s --agent", quote, path, quote);
 }
 
 int ssh_words(const struct options *options, const char *host, struct words *words)
@@ -51,7 +65,7 @@ int ssh_words(const struct options *options, const char *host, struct words *wor
     const char *command = options->ssh ? options->ssh : "ssh";
 
     add_split(words, command);
-    if (is_openssh(command)) {
+    if (is_program(command, "ssh")) {
         static const char *const fixed[] = { "-T", "-o", "BatchMode=yes", "-o" };
         for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
             words_add(words, fixed[i]);
@@ -66,6 +80,6 @@ int ssh_words(const struct options *options, const char *host, struct words *wor
         words_add(words, options->ssh_identity);
     }
     words_add(words, host);
-    add_agent(words, options);
+    add_agent(words, options, !is_program(command, "srun"));
     return !words->has_failed;
 }

@@ -70,7 +70,7 @@ static enum halay_status open_port(struct halay_log *log, struct halay_tcp_place
 
     store_draw(place->salt, sizeof place->salt);
     enum halay_status status = halay_tcp_listen(log, listener, &port);
-    return status == HALAY_OK ? halay_own_addresses(log, port, place->addresses, &count) : status;
+    return status == HALAY_OK ? halay_own_addresses(log, NULL, port, place->addresses, &count) : status;
 }
 
 enum halay_status halay_tcp_start(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,

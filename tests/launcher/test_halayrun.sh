@@ -323,8 +323,12 @@ check "SLURM's hosts" out_has 'hosts with slots: n1:2 n2:2'
 check "by which variable" out_has 'SLURM_TASKS_PER_NODE=2(x2): slots of each'
 SLURM_JOB_NODELIST='n[1-2' run 2 --explain
 check "a broken variable" err_has 'halayrun: SLURM_JOB_NODELIST: '
-TF_CONFIG='{' run 0 -np 1 echo alone
-check "a start of its own looks at none of it" out_has '[0] alone'
+TF_CONFIG='{' run 2 -np 1 true
+check "a start of its own wants to know of it" err_has 'TF_CONFIG, line 1, column'
+TF_CONFIG='{' run 0 -H localhost:1 echo alone
+check "but where -H says it" out_has '[0] alone'
+RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=10.0.0.1 run 0 -np 1 true
+check "torchrun around it" err_has 'warning: ranks of torchrun run already; each of them starts 1 more'
 
 # --- GPUs ------------------------------------------------------------------------------------------------------------
 gpus=$(ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l)

@@ -38,6 +38,52 @@ run 2 -np 2 -H 'one:x' true
 check "no number" err_has "option --hosts: "
 run 2 -np 2 -p 70000 -H one true
 
+# --- the hosts of an allocation --------------------------------------------------------------------------------------
+mkdir "$dir/bin" && ln -s "${fake%_ssh}_srun" "$dir/bin/srun"
+in_slurm() {
+    PATH=$dir/bin:$PATH SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' SLURM_NTASKS=3 SLURMD_NODENAME=n1 \
+        SLURM_NODEID=0 "$@"
+}
+in_slurm run 0 "$dir/where"
+check "SLURM's first host is this one" has_line "[1] 1 of 3, local 1 of 2, here in $PWD"
+check "the second is reached by srun" has_line "[2] 2 of 3, local 0 of 1, there in $PWD"
+in_slurm run 0 -np 4 sh -c 'echo "$SLURMD_NODENAME $SLURM_NODEID"'
+check "-np goes over its tasks, and each node keeps its name" test "$(sort "$dir/out" | tr '\n' ,)" = "[0] n1 0,[1] n1 0,[2] n2 9,[3] n2 9,"
+in_slurm run 0 -np 4 "$probe" meet
+check "they meet, too" test "$(grep -c 'met 4' "$dir/out")" = 4
+in_slurm run 2 -np 5 true
+check "more than it has" err_has 'than there are slots (4) on 2 hosts'
+in_slurm run 0 -H localhost:1 "$dir/where"
+check "-H goes over it" has_line "[0] 0 of 1, local 0 of 1, here in $PWD"
+in_slurm run 0 -H n2:1 "$dir/where"
+check "-H of a host of its own: by srun" has_line "[0] 0 of 1, local 0 of 1, there in $PWD"
+in_slurm run 1 --ssh "$dir/no-ssh" true
+check "--ssh goes over srun" err_has "cannot run '$dir/no-ssh'"
+in_slurm run 0 --dry-run true
+check "srun's line, for those who ask" grep -qE 'by: srun --nodes=1 .* --nodelist n2 /[^ ]*halayrun --agent$' "$dir/out"
+in_slurm run 0 --explain
+check "and explained" grep -qE '^  start: halayrun starts them on these hosts, by srun .*--nodelist where' "$dir/out"
+SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=3 in_slurm run 2 true
+check "srun halayrun" err_has 'SLURM has started halayrun itself 3 times'
+in_slurm run 0 -np 2 "$halayrun" -np 1 "$dir/where"
+check "a rank's own halayrun has no part in it" has_line "[1] [0] 0 of 1, local 0 of 1, here in $PWD"
+LSB_MCPU_HOSTS="one 2 $here 1" run 0 --ssh "$fake" "$dir/where"
+check "LSF's hosts" has_line "[1] 1 of 3, local 1 of 2, there in $PWD"
+check "and this one" has_line "[2] 2 of 3, local 0 of 1, here in $PWD"
+printf '%s\n' one "$here" one >"$dir/nodes"
+PBS_NODEFILE=$dir/nodes run 0 --ssh "$fake" "$dir/where"
+check "PBS's" has_line "[2] 2 of 3, local 0 of 1, here in $PWD"
+K_MPI_JOB_ROLE=launcher OMPI_MCA_orte_default_hostfile=$dir/nodes OMPI_MCA_plm_rsh_agent=$fake run 0 -np 3 "$dir/where"
+check "the MPI Operator's, by its agent" has_line "[0] 0 of 3, local 0 of 2, there in $PWD"
+TF_CONFIG='{"cluster": {"worker": ["one:1", "two:1"]}, "task": {"type": "worker", "index": 1}}' \
+    run 0 --ssh "$fake" "$dir/where"
+check "TF_CONFIG's, where this host has another name" has_line "[1] 1 of 2, local 0 of 1, here in $PWD"
+SM_HOSTS='["algo-1","algo-2"]' SM_CURRENT_HOST=algo-1 SM_NETWORK_INTERFACE_NAME=lo run 0 --verbose --ssh "$fake" "$dir/where"
+check "SageMaker's" has_line "[1] 1 of 2, local 0 of 1, there in $PWD"
+check "by its interface" grep -q "host 'algo-2': the store by 127.0.0.1:[0-9]* (127.0.0.1:[0-9]* reached" "$dir/err"
+run 0 --ssh "$fake" -H one:2,two:1 "$dir/where"
+check "without -np as many as there are slots" has_line "[2] 2 of 3, local 0 of 1, there in $PWD"
+
 # --- what travels ----------------------------------------------------------------------------------------------------
 EXTRA="a b;'c'" DISPLAY=:7 SECRET=hidden run 0 -np 1 --ssh "$fake" -H one -x MORE=1 bash -c \
     'echo "[$EXTRA] [$MORE] [$DISPLAY]"; for p in $PPID $(ps -o ppid= $PPID); do tr "\0" "\n" </proc/$p/cmdline; done'

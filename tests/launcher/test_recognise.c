@@ -46,6 +46,14 @@ static void write_file(const char *path, const char *text)
     REQUIRE(fclose(file) == 0);
 }
 
+static void make_program(const char *path)
+{
+    char place[512];
+
+    snprintf(place, sizeof place, "%s%s", root, path);
+    REQUIRE(chmod(place, 0755) == 0);
+}
+
 static int remove_one(const char *path, const struct stat *what, int flag, struct FTW *walk)
 {
     (void)what, (void)flag;
@@ -118,6 +126,12 @@ static void check_batch(void)
     check(ALLOCATION_SLURM, "SLURM_JOB_NODELIST=a,b\nSLURM_JOB_CPUS_PER_NODE=8,3\nSLURM_CPUS_PER_TASK=4",
           "a:2 b:1 np 3");
     check(ALLOCATION_SLURM, "SLURM_JOB_NODELIST=a", "a:1 np 1");
+    write_file("/slurm/bin/srun", "");
+    check(ALLOCATION_SLURM, "SLURM_JOB_NODELIST=a\nPATH=/nothing:/slurm/bin", "a:1 np 1"); /* not executable */
+    make_program("/slurm/bin/srun");
+    check(ALLOCATION_SLURM, "SLURM_JOB_NODELIST=a\nPATH=/nothing:/slurm/bin",
+          "a:1 np 1 !srun --nodes=1 --ntasks=1 --overlap --cpu-bind=none --mpi=none --nodelist");
+    check(ALLOCATION_SLURM, "SLURM_JOB_NODELIST=a\nPATH=slurm/bin:", "a:1 np 1");
     check_remark("SLURM_JOB_NODELIST=a\nSLURM_STEP_ID=0\nSLURM_STEP_NUM_TASKS=4", "srun has started halayrun itself");
     check_wrong("SLURM_JOB_NODELIST=node[01-", "SLURM_JOB_NODELIST: ");
     check_wrong("SLURM_JOB_NODELIST=a\nSLURM_TASKS_PER_NODE=4(y2)",
@@ -155,6 +169,8 @@ static void check_kubernetes(void)
     write_file("/etc/mpi/hostfile", "job-worker-0.job slots=2\njob-worker-1.job slots=2\n");
     check(ALLOCATION_KUBERNETES, "K_MPI_JOB_ROLE=launcher\nOMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile",
           "job-worker-0.job:2 job-worker-1.job:2 np 4");
+    check(ALLOCATION_KUBERNETES, "K_MPI_JOB_ROLE=launcher\nOMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10",
+          "job-worker-0.job:2 job-worker-1.job:2 np 4 !ssh -o ConnectionAttempts=10");
     write_file("/etc/mpi/kubexec.sh", "");
     check(ALLOCATION_KUBERNETES, "", "job-worker-0.job:2 job-worker-1.job:2 np 4 !/etc/mpi/kubexec.sh");
     write_file("/etc/mpi/hydra", "w0:3\nw1:1\n");

@@ -75,7 +75,10 @@ static int has_family(int family)
     struct halay_address addresses[HALAY_ADDRESSES_MAX];
     int count = 0, found = 0;
 
-    CHECK(halay_own_addresses(NULL, 1, addresses, &count) == HALAY_OK);
+    CHECK(halay_own_addresses(NULL, NULL, 1, addresses, &count) == HALAY_OK);
+    const int all = count;
+    CHECK(halay_own_addresses(NULL, "lo", 1, addresses, &count) == HALAY_OK && count > 0 && count <= all);
+    CHECK(halay_own_addresses(NULL, "nothing", 1, addresses, &count) == HALAY_OK && !count);
     while (count-- > 0)
         found |= addresses[count].family == family;
     return found;
