@@ -84,8 +84,11 @@ static const struct row table[] = {
           "where the engine's thread runs: auto (its memory's NUMA node), off, or a hardware thread for each rank of "
           "the host"),
       .type = NAME, FIELD(thread_affinity) },
-    { ROW("HALAY_GPUS", NULL, "none", "which GPUs the ranks of halayrun see: none (it sets nothing) or auto (one each)"),
+    { ROW("HALAY_GPUS", NULL, "none",
+          "which GPUs the ranks of halayrun see: none (it sets nothing) or auto (one each)"),
       .type = WORD, FIELD(gpus), .words = gpus_words },
+    { ROW("HALAY_OPT_ML", NULL, "/opt/ml", "where a SageMaker container has its input, output and checkpoints"),
+      .type = NAME, FIELD(opt_ml) },
     { ROW("HALAY_START_TIMEOUT", "HOROVOD_START_TIMEOUT", "30",
           "seconds that a rank waits for the others at the start"),
       .type = SECONDS, FIELD(start_timeout_ms), .least = 0, .most = DAY },

@@ -45,6 +45,7 @@ static const struct option table[] = {
     { "--bind", "WHAT", OF(BINDING, binding),
       "auto: ranks on cores of their own if there are enough (default); cores; none" },
     { "--gpus", "none|auto", SETS, "HALAY_GPUS", 0, "auto: each rank sees one GPU of its host, by CUDA_VISIBLE_DEVICES" },
+    { "--opt-ml", "DIR", SETS, "HALAY_OPT_ML", 0, "in place of SageMaker's /opt/ml" },
     { "--grace", "SECONDS", OF(SECONDS, grace_ms), "between SIGTERM and SIGKILL after a rank has failed (default 5)" },
     { "--stop-grace", "SECONDS", OF(SECONDS, stop_grace_ms), "the same after halayrun was told to stop (default 30)" },
     { "--no-prefix", NULL, FLAG_OF(no_prefix), "pass the ranks' lines on as they are, without [rank]" },

@@ -76,7 +76,7 @@ int tft_cmd_backtest(struct halay_log *log, int argc, char **argv)
                                        { "format", 0, &format, NULL },     { "json", 0, &json, NULL },
                                        { "config", 0, &file, NULL },       { NULL, 0, NULL, NULL } };
     struct tft_options options = { .log = log, .command = "halay-tft backtest", .help = help, .list = list };
-    int status = tft_run_options_parse(&options, &file, argc, argv, NULL, NULL, &config);
+    int status = tft_run_options_parse(&options, &file, NULL, argc, argv, NULL, NULL, &config);
 
     if (status >= 0)
         return status;

@@ -147,7 +147,7 @@ int tft_cmd_import(struct halay_log *log, int argc, char **argv)
                                        { "out", 'o', &r.out, NULL },   { NULL, 0, NULL, NULL } };
     struct tft_options options = { .log = log, .command = "halay-tft import", .help = help, .list = list };
     size_t keys;
-    int rest, status = tft_run_options_parse(&options, &config, argc, argv, &rest, &keys, &r.config);
+    int rest, status = tft_run_options_parse(&options, &config, NULL, argc, argv, &rest, &keys, &r.config);
 
     if (status >= 0)
         return status;

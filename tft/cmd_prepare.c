@@ -7,7 +7,7 @@
 #include "tft/htd.h"
 #include "tft/options.h"
 #include "tft/paths.h"
-#include "tft/preset.h"
+#include "tft/prepare.h"
 #include "tft/windows.h"
 #include <stdio.h>
 #include <string.h>
@@ -144,14 +144,6 @@ static enum halay_status count_windows(struct halay_log *log, const struct tft_d
     return HALAY_ERR_FORMAT;
 }
 
-/* What to do. */
-struct request {
-    const char *schema, *out; /* schema: NULL: the preset */
-    struct tft_preset preset;
-    const char *const *files;
-    size_t file_count;
-};
-
 /* What a preset has found out. */
 static void print_preset(const struct tft_schema *s)
 {
@@ -163,7 +155,7 @@ static void print_preset(const struct tft_schema *s)
            json_string_value(json_object_get(split, "test")));
 }
 
-static enum halay_status prepare(struct halay_log *log, const struct request *r)
+enum halay_status tft_prepare(struct halay_log *log, const struct tft_prepare_request *r)
 {
     struct tft_schema schema = { 0 };
     struct tft_table table = { 0 };
@@ -185,9 +177,9 @@ static enum halay_status prepare(struct halay_log *log, const struct request *r)
         status = count_windows(log, &data, windows);
     if (!status)
         status = tft_htd_write(log, r->out, &data);
-    if (!status && !r->schema)
+    if (!status && !r->schema && !r->is_quiet)
         print_preset(&data.schema);
-    if (!status)
+    if (!status && !r->is_quiet)
         print_summary(&data, &table, windows);
     tft_data_fini(&data);
     tft_encoding_fini(&encoding);
@@ -211,7 +203,7 @@ static int parse_steps(struct halay_log *log, const char *name, const char *text
 
 int tft_cmd_prepare(struct halay_log *log, int argc, char **argv)
 {
-    struct request r = { 0 };
+    struct tft_prepare_request r = { 0 };
     const char *preset = NULL, *encoder = NULL, *horizon = NULL;
     const struct tft_option list[] = { { "schema", 0, &r.schema, NULL }, { "preset", 0, &preset, NULL },
                                        { "encoder", 0, &encoder, NULL }, { "horizon", 0, &horizon, NULL },
@@ -237,5 +229,5 @@ int tft_cmd_prepare(struct halay_log *log, int argc, char **argv)
         return TFT_EXIT_USAGE;
     r.files = (const char *const *)argv;
     r.file_count = (size_t)files;
-    return tft_exit_status(prepare(log, &r)) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    return tft_exit_status(tft_prepare(log, &r)) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
 }

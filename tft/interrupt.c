@@ -22,7 +22,7 @@ static void note(int number)
 
 void tft_interrupt_watch(void)
 {
-    static const int numbers[] = { SIGTERM, SIGINT };
+    static const int numbers[] = { SIGTERM, SIGINT, SIGUSR1 };
     static char stack[65536];
     stack_t own = { .ss_sp = stack, .ss_size = sizeof stack }, before;
 
@@ -33,6 +33,13 @@ void tft_interrupt_watch(void)
         if (!sigaction(numbers[i], NULL, &old) && old.sa_handler == SIG_DFL)
             sigaction(numbers[i], &action, NULL); /* cannot fail: the numbers are good */
     }
+}
+
+void tft_interrupt_watch_also(int number)
+{
+    struct sigaction action = { .sa_handler = note, .sa_flags = SA_RESTART | SA_ONSTACK };
+
+    sigaction(number, &action, NULL); /* cannot fail: the number is good */
 }
 
 int tft_interrupt_seen(void)

@@ -9,12 +9,30 @@
 
 enum { NAME_MAX_LENGTH = 63, LIST_MAX = 16 };
 
+/* '_' may stand for '-', as SageMaker's SDKs write it. */
+static int is_named(const char *option, const char *name)
+{
+    while (*option && (*option == *name || (*option == '-' && *name == '_'))) {
+        option++;
+        name++;
+    }
+    return !*option && !*name;
+}
+
 static const struct tft_option *find_option(const struct tft_option *list, const char *name, char letter)
 {
     for (; list->name; list++)
-        if (letter ? list->letter == letter : !strcmp(list->name, name))
+        if (letter ? list->letter == letter : is_named(list->name, name))
             return list;
     return NULL;
+}
+
+/* 1 and 0 for what SDKs write behind a flag; -1: another word. */
+static int truth_of(const char *word)
+{
+    if (!strcmp(word, "true") || !strcmp(word, "True"))
+        return 1;
+    return !strcmp(word, "false") || !strcmp(word, "False") ? 0 : -1;
 }
 
 static int unknown(const struct tft_options *o, const char *text)
@@ -58,11 +76,14 @@ static int take(const struct tft_options *o, int argc, char **argv, int *i)
     if (!option && (!o->other || !is_long))
         return unknown(o, text);
     if (option && !option->value) {
-        if (equals) {
-            halay_error(o->log, "option '--%s' takes no value", option->name);
+        const char *word = equals ? equals + 1 : *i + 1 < argc ? argv[*i + 1] : "";
+        int truth = truth_of(word);
+        if (equals && truth < 0) {
+            halay_error(o->log, "option '--%s' takes no value but true and false", option->name);
             return TFT_EXIT_USAGE;
         }
-        *option->flag = 1;
+        *option->flag = truth != 0;
+        *i += !equals && truth >= 0;
         return -1;
     }
     value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Command lines: "--name value", "--name=value", "-n value", flags, and the rest.
+ * Command lines: "--name value", "--name=value", "-n value", flags, and the rest. "--a_b" is "--a-b", and behind a flag true or
+ * false may stand (True, False), so that what SageMaker's SDKs make of hyperparameters is understood.
  */
 #ifndef HALAY_TFT_OPTIONS_H
 #define HALAY_TFT_OPTIONS_H

@@ -108,16 +108,19 @@ double tft_progress_seconds(const struct tft_progress *progress)
 
 void tft_progress_say(struct tft_progress *p, const char *format, ...)
 {
+    char line[1024];
     va_list args;
 
     if (!p->out)
         return;
-    if (p->terminal)
-        fprintf(p->out, "\r\033[K");
+    /* In one write: who reads lines of many ranks and puts a prefix in front (mpirun) must not get half of one. */
+    int n = snprintf(line, sizeof line, "%s", p->terminal ? "\r\033[K" : "");
     va_start(args, format);
-    vfprintf(p->out, format, args);
+    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
     va_end(args);
-    fputc('\n', p->out);
+    size_t length = n < (int)sizeof line - 1 ? (size_t)n : sizeof line - 2;
+    line[length] = '\n';
+    fwrite(line, 1, length + 1, p->out);
 }
 
 void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s)

@@ -24,6 +24,7 @@
 #include "tft/rate_finder.h"
 #include "tft/trainer.h"
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -253,6 +254,8 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     t.stop = t.state.in_vain >= config->patience || t.state.step >= t.total_steps ||
              (config->max_time > 0 && t.state.seconds >= config->max_time); /* it has ended already: as it was left */
     tft_interrupt_watch();
+    if (options->watches_continue)
+        tft_interrupt_watch_also(SIGCONT);
     if (!status && t.stop && t.state.pending)
         status = evaluate(&t);
     while (!status && !t.stop && !t.interrupted && t.state.epoch < (uint64_t)config->epochs)

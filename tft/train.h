@@ -17,14 +17,16 @@
 struct tft_train_options {
     const char *folder;      /* the run's */
     const char *checkpoints; /* the folder of its checkpoints */
+    const char *metrics;     /* the folder of metrics.jsonl; NULL: the run's */
     int resume;              /* go on from the newest of them, if there is one */
+    int watches_continue;    /* SIGCONT is a request to stop too (tft/interrupt.h) */
     int finds_rate;          /* look for a learning rate (tft/rate_finder.h) and write nothing; folders are not used */
     FILE *report;            /* where it says what it found */
 };
 
 /*
- * Train on data (the same on all ranks) and leave the best parameters in the run's folder. log is this rank's. SIGTERM and
- * SIGINT (on any rank) end it after the step, with a checkpoint: that is HALAY_OK.
+ * Train on data (the same on all ranks) and leave the best parameters in the run's folder. log is this rank's. SIGTERM,
+ * SIGINT and SIGUSR1 (on any rank) end it after the step, with a checkpoint: that is HALAY_OK.
  */
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                             const struct tft_data *data, const struct tft_train_options *options);

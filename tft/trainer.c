@@ -268,12 +268,13 @@ static enum halay_status begin_state(struct tft_trainer *t)
     if (!status)
         status = manifest ? take_checkpoint(t, manifest) : begin_fresh(t);
     if (!status)
-        status = tft_progress_init(t->log, t->options->folder, t->total_steps,
-                                   &(struct tft_progress_start){ .step = t->state.step,
-                                                                 .samples = t->state.samples,
-                                                                 .seconds = t->state.seconds,
-                                                                 .pending = t->state.pending },
-                                   &t->progress);
+        status =
+            tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder, t->total_steps,
+                              &(struct tft_progress_start){ .step = t->state.step,
+                                                            .samples = t->state.samples,
+                                                            .seconds = t->state.seconds,
+                                                            .pending = t->state.pending },
+                              &t->progress);
     json_decref(manifest);
     return status;
 }
