@@ -342,7 +342,7 @@ static int prepare(struct agent *agent)
             plan->folder, strerror(errno));
         return 1;
     }
-    int code = start_check_program(plan->command[0]);
+    int code = start_check_program(NULL, plan->command[0]);
     if (!code)
         code = binding_plan(agent->setting->log, (enum binding)plan->binding, plan->count, &agent->map);
     if (code)

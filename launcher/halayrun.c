@@ -23,6 +23,7 @@
 #include "launcher/words.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +72,13 @@ static void print_rank(const struct options *options, const struct layout *layou
         binding_text(map, local, cores, sizeof cores);
         printf("taskset -c %s ", cores);
     }
-    printf("env HALAY_RANK=%d HALAY_SIZE=%d HALAY_LOCAL_RANK=%d HALAY_LOCAL_SIZE=%d", rank, options->ranks, local,
+    printf("env ");
+    if (options->folder) {
+        printf("-C ");
+        quote_word(options->folder, stdout);
+        putchar(' ');
+    }
+    printf("HALAY_RANK=%d HALAY_SIZE=%d HALAY_LOCAL_RANK=%d HALAY_LOCAL_SIZE=%d", rank, options->ranks, local,
            place->is_here ? layout->here : place->count);
     for (size_t i = 0; i < options->assignment_count; i++) {
         printf(" %s=", options->assignments[i].name);
@@ -90,8 +97,9 @@ static void print_place(const struct options *options, const struct place *place
 {
     struct words words = { 0 };
 
-    printf("# %d rank%s on host '%s', in the same folder, with this environment, by: ", place->count,
-           place->count == 1 ? "" : "s", place->host);
+    printf("# %d rank%s on host '%s', in %s%s%s, with this environment, by: ", place->count,
+           place->count == 1 ? "" : "s", place->host, options->folder ? "folder '" : "the same folder",
+           options->folder ? options->folder : "", options->folder ? "'" : "");
     if (ssh_words(options, place->host, &words))
         quote_words(&words, stdout);
     putchar('\n');
@@ -199,8 +207,28 @@ static void allow_descriptors(int ranks, size_t hosts)
     }
 }
 
+/* From here on it begins with '/'. 0, or an exit code. */
+static int find_folder(struct options *options, char *folder, size_t size)
+{
+    char here[PATH_MAX] = "";
+
+    if (!options->folder)
+        return 0;
+    if (*options->folder != '/' && !getcwd(here, sizeof here)) {
+        say("cannot name the folder that we are in: %s", strerror(errno));
+        return EXIT_FAILURE;
+    }
+    if (snprintf(folder, size, "%s%s%s", here, *here ? "/" : "", options->folder) >= (int)size) {
+        say("the name of folder '%.60s...' is too long", options->folder);
+        return EXIT_FAILURE;
+    }
+    options->folder = folder;
+    return 0;
+}
+
 static int run(struct halay_log *log, struct options *options)
 {
+    char folder[PATH_MAX];
     const struct surroundings around = surroundings_here();
     struct halay_config config = { 0 };
     struct binding_map map = { 0 };
@@ -210,7 +238,9 @@ static int run(struct halay_log *log, struct options *options)
 
     if (options->dry_run && options->verbose)
         settings_print(options, stdout);
-    int code = options->mpi ? 0 : adopt(&around, options, &adopted);
+    int code = find_folder(options, folder, sizeof folder);
+    if (!code && !options->mpi)
+        code = adopt(&around, options, &adopted);
     if (!code)
         code = set_environment(log, options, &config);
     if (!code && options->mpi) {
@@ -221,7 +251,7 @@ static int run(struct halay_log *log, struct options *options)
     if (!code)
         code = layout_make(log, options, adopted.hosts, adopted.allocation.here, &layout);
     if (!code && layout.here)
-        code = start_check_program(options->command[0]);
+        code = start_check_program(options->folder, options->command[0]);
     if (!code && layout.here)
         code = binding_plan(log, options->binding, layout.here, &map);
     if (!code && options->dry_run) {

@@ -65,6 +65,7 @@ static int start_one(struct job *job, int r)
                            .local_rank = layout_local_rank(s->layout, r),
                            .local_size = s->layout->here,
                            .command = s->options->command,
+                           .folder = s->options->folder,
                            .map = s->map,
                            .store_address = job->store_address,
                            .secret_fd = job->secret_fd,
@@ -120,11 +121,13 @@ static int start_remote(struct job *job)
                          .addresses = addresses,
                          .environment = NULL,
                          .command = options->command };
-    int ok = 1;
+    int code = 0;
 
     if (!job->link_count)
         return 0;
-    if (!getcwd(folder, sizeof folder)) {
+    if (options->folder) {
+        snprintf(folder, sizeof folder, "%s", options->folder);
+    } else if (!getcwd(folder, sizeof folder)) {
         say("cannot name the folder that we are in: %s", strerror(errno));
         return 1;
     }
@@ -134,23 +137,24 @@ static int start_remote(struct job *job)
     if (!plan.environment)
         return say_no_memory();
     memcpy(plan.secret, job->secret, sizeof plan.secret);
-    for (size_t i = 0; ok && i < job->link_count; i++) {
+    for (size_t i = 0; !code && i < job->link_count; i++) {
         struct host_link *link = &job->links[i];
         const int none[2] = { -1, -1 };
         plan.first = link->first;
         plan.count = link->count;
-        ok = link_start(link, &plan);
-        for (int r = link->first; ok && r < link->first + link->count; r++) {
+        if (!link_start(link, &plan))
+            code = say_no_memory();
+        for (int r = link->first; !code && r < link->first + link->count; r++) {
             job->ranks[r].is_running = 1;
             job->running++;
-            ok = open_streams(job, r, none);
+            code = open_streams(job, r, none) ? 0 : 1;
         }
     }
     explicit_bzero(plan.secret, sizeof plan.secret);
     free(plan.environment);
     if (job->ranks[0].link)
         job->input_fd = job->setting->rank0_stdin;
-    return ok ? 0 : say_no_memory();
+    return code;
 }
 
 int job_call_others(struct job *job)

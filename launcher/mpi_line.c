@@ -8,6 +8,7 @@
  *     binding        ppr:2:node:PE=4    ppr:2:node:PE=4        -bind-to core:4  I_MPI_PIN_DOMAIN   --cpus-per-task=4
  *     lines' rank    --tag-output       --output tag           -prepend-rank  -prepend-rank        --label
  *     variables      -x NAME            -x NAME                -genvall       -genvall             --export=ALL
+ *     ssh's words    plm_rsh_args       plm_ssh_args           HYDRA_LAUNCHER_EXTRA_ARGS  -bootstrap-exec-args
  */
 #include "launcher/mpi_line.h"
 #include <stdlib.h>
@@ -206,6 +207,27 @@ static void add_open_mpi_network(const struct mpi_job *job, struct words *line)
     }
 }
 
+static void add_pair(struct words *line, const char *option, const char *value)
+{
+    words_add(line, option);
+    words_add(line, value);
+}
+
+/* How the launcher calls the other hosts. */
+static void add_open_mpi_ssh(const struct mpi_job *job, struct words *line)
+{
+    const int is_4 = job->flavour == MPI_OPEN_4;
+
+    if (job->ssh) {
+        add_pair(line, is_4 ? "-mca" : "--prtemca", is_4 ? "plm_rsh_agent" : "plm_ssh_agent");
+        words_add(line, job->ssh);
+    }
+    if (job->ssh_args) {
+        add_pair(line, is_4 ? "-mca" : "--prtemca", is_4 ? "plm_rsh_args" : "plm_ssh_args");
+        words_add(line, job->ssh_args);
+    }
+}
+
 static void add_open_mpi(const struct mpi_job *job, const int *counts, struct words *line)
 {
     words_add(line, "mpirun");
@@ -215,6 +237,7 @@ static void add_open_mpi(const struct mpi_job *job, const int *counts, struct wo
     words_addf(line, "%d", job->ranks);
     if (job->hosts)
         add_hosts(line, "--host", ":", job->hosts, counts);
+    add_open_mpi_ssh(job, line);
     add_open_mpi_network(job, line);
     add_open_mpi_placement(job, counts, line);
     add_open_mpi_output(job, line);
@@ -251,7 +274,15 @@ static void add_hydra_options(const struct mpi_job *job, struct words *line)
 
 static void add_mpich(const struct mpi_job *job, const int *counts, struct words *line)
 {
+    if (job->ssh_args) { /* its Hydra has no option for them */
+        words_add(line, "env");
+        words_addf(line, "HYDRA_LAUNCHER_EXTRA_ARGS=%s", job->ssh_args);
+    }
     words_add(line, "mpirun");
+    if (job->ssh || job->ssh_args)
+        add_pair(line, "-launcher", "ssh");
+    if (job->ssh)
+        add_pair(line, "-launcher-exec", job->ssh);
     if (job->hosts)
         add_hosts(line, "-hosts", ":", job->hosts, counts);
     words_add(line, "-bind-to");
@@ -289,6 +320,12 @@ static void add_intel(const struct mpi_job *job, const int *counts, struct words
     const int is_even = !job->hosts || is_filled_evenly(job->hosts, counts);
 
     words_add(line, "mpirun");
+    if (job->ssh || job->ssh_args)
+        add_pair(line, "-bootstrap", "ssh");
+    if (job->ssh)
+        add_pair(line, "-bootstrap-exec", job->ssh);
+    if (job->ssh_args)
+        add_pair(line, "-bootstrap-exec-args", job->ssh_args);
     if (job->hosts && is_even) {
         words_add(line, "-ppn");
         words_addf(line, "%d", counts[0]);
@@ -380,9 +417,11 @@ enum halay_status mpi_line_make(const struct mpi_job *job, struct words *line, c
 const char *mpi_line_lacks(const struct mpi_job *job, size_t index)
 {
     const int is_open = job->flavour == MPI_OPEN_4 || job->flavour == MPI_OPEN_5;
-    const char *lacks[2];
+    const char *lacks[3];
     size_t count = 0;
 
+    if (job->flavour == MPI_SRUN && (job->ssh || job->ssh_args))
+        lacks[count++] = "it calls no ssh: options --ssh, --ssh-port and --ssh-identity-file do nothing";
     if (job->timestamp && !is_open)
         lacks[count++] = "it puts no time in front of lines: option --timestamp does nothing";
     if (job->output_folder && !is_open)

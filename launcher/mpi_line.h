@@ -30,6 +30,8 @@ struct mpi_job {
     int is_root;                   /* it is root who starts it */
     int prefix, timestamp;         /* of each line of output */
     const char *interface;         /* of the network between the hosts; NULL: MPI finds it */
+    const char *ssh;               /* program in place of ssh; NULL: none */
+    const char *ssh_args;          /* words for it, blanks between; NULL: none */
     const char *output_folder;     /* NULL: none */
     const char *folder;            /* that ranks begin in */
     char *const *variables;        /* names of those that ranks need from here; NULL at the end */

@@ -26,7 +26,8 @@ enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126 };
 struct making {
     struct allocation allocation;
     struct host_list named; /* by --hosts or --hostfile */
-    struct words variables, more, line;
+    struct words variables, more, line, ssh; /* ssh: its program and first arguments */
+    char ssh_args[2048];
     char folder[PATH_MAX];
     struct mpi_job job; /* borrows of the others */
 };
@@ -180,14 +181,43 @@ static int plan_binding(struct halay_log *log, const struct options *options, st
 /* What halayrun does itself in a start of its own, and nobody does then. */
 static void warn_of_unused(const struct options *options)
 {
-    static const char *const names[] = { "--grace", "--stop-grace", "--gpus", "--ssh", "--ssh-port", "-p",
-                                         "--ssh-identity-file", "-i", "--remote-halayrun" };
+    static const char *const names[] = { "--grace", "--stop-grace", "--gpus", "--remote-halayrun" };
 
     for (size_t i = 0; i < options->given_count; i++)
         for (size_t j = 0; j < sizeof names / sizeof *names; j++)
             if (!strcmp(options->given[i].option, names[j]))
                 say("warning: option %s does nothing with --mpi: the MPI's launcher starts and ends the ranks",
                     names[j]);
+}
+
+/* What -p, -i and --ssh say, as launchers take it: a program, and words that they split at blanks. 0, or an exit code. */
+static int plan_ssh(const struct options *options, struct making *m)
+{
+    size_t used = 0, size = sizeof m->ssh_args;
+
+    if (options->ssh_identity && strpbrk(options->ssh_identity, " \t")) {
+        say("option -i: an MPI's launcher splits its words for ssh at blanks, and '%s' has one", options->ssh_identity);
+        return EXIT_USAGE;
+    }
+    if (options->ssh && !words_split(&m->ssh, options->ssh)) {
+        say("option --ssh: a quote in '%s' is not closed", options->ssh);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 1; i < m->ssh.count && used < size; i++)
+        used += (size_t)snprintf(m->ssh_args + used, size - used, "%s ", m->ssh.at[i]);
+    if (options->ssh_port && used < size)
+        used += (size_t)snprintf(m->ssh_args + used, size - used, "-p %d ", options->ssh_port);
+    if (options->ssh_identity && used < size)
+        used += (size_t)snprintf(m->ssh_args + used, size - used, "-i %s ", options->ssh_identity);
+    if (used >= size) {
+        say("the words for ssh are longer than %zu", size);
+        return EXIT_USAGE;
+    }
+    if (used)
+        m->ssh_args[used - 1] = 0; /* the last blank */
+    m->job.ssh = m->ssh.count ? m->ssh.at[0] : NULL;
+    m->job.ssh_args = used ? m->ssh_args : NULL;
+    return 0;
 }
 
 static int make(struct halay_log *log, const struct options *options, struct making *m)
@@ -198,9 +228,13 @@ static int make(struct halay_log *log, const struct options *options, struct mak
 
     if (!code)
         code = plan_binding(log, options, m);
+    if (!code)
+        code = plan_ssh(options, m);
     if (code)
         return code;
-    if (!getcwd(m->folder, sizeof m->folder)) {
+    if (options->folder) {
+        snprintf(m->folder, sizeof m->folder, "%s", options->folder);
+    } else if (!getcwd(m->folder, sizeof m->folder)) {
         say("cannot tell which folder this is: %s", strerror(errno));
         return 1;
     }
@@ -212,7 +246,7 @@ static int make(struct halay_log *log, const struct options *options, struct mak
     m->job.more = m->more.at;
     m->job.variables = m->variables.at;
     enum halay_status status = mpi_line_make(&m->job, &m->line, why, sizeof why);
-    if (m->variables.has_failed || m->more.has_failed || status == HALAY_ERR_NO_MEMORY)
+    if (m->variables.has_failed || m->more.has_failed || m->ssh.has_failed || status == HALAY_ERR_NO_MEMORY)
         return say_no_memory();
     if (status != HALAY_OK) {
         say("%s", why);
@@ -272,7 +306,7 @@ int mpi_start(struct halay_log *log, const struct options *options)
     }
     if (!code && options->dry_run)
         print_line(options, &m->line);
-    else if (!code && !(code = start_check_program(mpi_flavour_program(flavour))))
+    else if (!code && !(code = start_check_program(NULL, mpi_flavour_program(flavour))))
         code = become_it(options, &m->line);
     if (m) {
         allocation_fini(&m->allocation);
@@ -280,6 +314,7 @@ int mpi_start(struct halay_log *log, const struct options *options)
         words_fini(&m->variables);
         words_fini(&m->more);
         words_fini(&m->line);
+        words_fini(&m->ssh);
         free(m);
     }
     return code;

@@ -51,6 +51,7 @@ static const struct option table[] = {
     { "--no-prefix", NULL, FLAG_OF(no_prefix), "pass the ranks' lines on as they are, without [rank]" },
     { "--timestamp", NULL, FLAG_OF(timestamp), "begin each line with the time" },
     { "--output-filename", "DIR", OF(TEXT, output_folder), "also write DIR/rank.N/stdout and DIR/rank.N/stderr" },
+    { "--wdir", "DIR", OF(TEXT, folder), "start the ranks in this folder; default: where halayrun is started" },
     { "--transport", "NAME", SETS, "HALAY_TRANSPORT", 0, "auto, shm, mpi, ucx" },
     { "--fusion-threshold", "SIZE", SETS, "HALAY_FUSION_THRESHOLD", 0, "largest fused bucket, like 64M; 0: no fusion" },
     { "--fusion-threshold-mb", "N", SETS_MB, "HALAY_FUSION_THRESHOLD", 0, "the same in MiB" },

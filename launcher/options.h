@@ -41,6 +41,7 @@ struct options {
     const char *ssh_identity, *remote_halayrun; /* likewise */
     int ssh_port;                               /* 0: ssh's own */
     const char *output_folder;               /* borrowed from given; NULL if not asked for */
+    const char *folder;                      /* likewise: where ranks begin */
     const char *config_file;                 /* likewise */
     struct given *given;                     /* owned; the command line's first, in order, then the file's */
     size_t given_count;

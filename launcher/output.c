@@ -160,7 +160,7 @@ static void write_file(struct stream *stream, const char *bytes, size_t count, i
         fwrite(text, 1, write_time(text, sizeof text), stream->file);
     fwrite(bytes, 1, count, stream->file);
     if (ferror(stream->file) || fflush(stream->file) == EOF) {
-        output_say(stream->output, "cannot write output of rank %d to its file: %s; the file ends here", stream->rank,
+        output_say(stream->output, "cannot write '%s': %s; the file ends here, the job goes on", stream->path,
                    strerror(errno));
         fclose(stream->file);
         stream->file = NULL;
@@ -263,6 +263,10 @@ int stream_init(struct stream *stream, struct output *output, int rank, int whic
         say_no_memory();
         return 0;
     }
+    if (path && !(stream->path = strdup(path))) {
+        say_no_memory();
+        return 0;
+    }
     if (path && !(stream->file = fopen(path, "we"))) {
         say("cannot create '%s': %s", path, strerror(errno));
         return 0;
@@ -278,6 +282,7 @@ void stream_fini(struct stream *stream)
         fclose(stream->file);
     buffer_fini(&stream->line);
     free(stream->tail);
+    free(stream->path);
     *stream = (struct stream){ .fd = -1 };
 }
 

@@ -31,6 +31,7 @@ struct stream {
     int rank;
     int fd;              /* owned: what the rank writes to, read end; -1 once it has ended */
     FILE *file;          /* owned; NULL if there is none */
+    char *path;          /* owned: its name */
     struct buffer line;  /* what has come of a line that is not whole */
     char *tail;          /* owned: the newest bytes, TAIL_BYTES at most, a ring; NULL if not kept */
     size_t tail_count;   /* bytes ever written to it */

@@ -78,6 +78,8 @@ __attribute__((noreturn)) static void run_child(const struct start *s, pid_t par
         give_up(report_fd, "bind it to its cores");
     if (set_variables(s))
         give_up(report_fd, "set its variables");
+    if (s->folder && chdir(s->folder) < 0)
+        give_up(report_fd, "go to its folder");
     sigprocmask(SIG_SETMASK, s->signals, NULL);
     execvp(s->command[0], s->command);
     give_up(report_fd, "");
@@ -174,10 +176,33 @@ static int is_in_path(const char *program)
     return 0;
 }
 
-int start_check_program(const char *program)
+static int check_path(const char *program, const char *path)
 {
     struct stat file;
 
+    if (is_program(path))
+        return 0;
+    if (stat(path, &file) < 0) {
+        say("program '%s': %s", program, strerror(errno));
+        return errno == EACCES ? EXIT_CANNOT_RUN : EXIT_NOT_FOUND;
+    }
+    say("program '%s' %s", program, S_ISDIR(file.st_mode) ? "is a folder" : "is not executable; chmod +x makes it so");
+    return EXIT_CANNOT_RUN;
+}
+
+int start_check_program(const char *folder, const char *program)
+{
+    char path[PATH_MAX];
+    struct stat file;
+
+    if (folder && stat(folder, &file) < 0) {
+        say("folder '%s': %s", folder, strerror(errno));
+        return 1;
+    }
+    if (folder && !S_ISDIR(file.st_mode)) {
+        say("'%s' is no folder", folder);
+        return 1;
+    }
     if (!strchr(program, '/')) {
         if (*program && is_in_path(program))
             return 0;
@@ -187,12 +212,10 @@ int start_check_program(const char *program)
             say("program '%s' is not in PATH", program);
         return EXIT_NOT_FOUND;
     }
-    if (is_program(program))
-        return 0;
-    if (stat(program, &file) < 0) {
-        say("program '%s': %s", program, strerror(errno));
-        return errno == EACCES ? EXIT_CANNOT_RUN : EXIT_NOT_FOUND;
+    if (snprintf(path, sizeof path, "%s%s%s", folder && *program != '/' ? folder : "",
+                 folder && *program != '/' ? "/" : "", program) >= (int)sizeof path) {
+        say("the name of program '%.60s...' is too long", program);
+        return EXIT_NOT_FOUND;
     }
-    say("program '%s' %s", program, S_ISDIR(file.st_mode) ? "is a folder" : "is not executable; chmod +x makes it so");
-    return EXIT_CANNOT_RUN;
+    return check_path(program, path);
 }

@@ -12,6 +12,7 @@
 struct start {
     int rank, size, local_rank, local_size;
     char **command;                /* NULL at the end */
+    const char *folder;            /* that it begins in; NULL: this one */
     const struct binding_map *map;
     const char *store_address;
     int secret_fd;
@@ -23,7 +24,7 @@ struct start {
  * such program, 126 it cannot be executed, 1 the system refuses. Returns when the program runs. */
 int start_rank(const struct start *start, pid_t *pid, int streams[2]);
 
-/* Is there such a program? 0, or 127 or 126 (said). */
-int start_check_program(const char *program);
+/* Is there such a folder (NULL: it is this one), and there such a program? 0, or 127 or 126 or, for the folder, 1 (said). */
+int start_check_program(const char *folder, const char *program);
 
 #endif

@@ -54,6 +54,26 @@ check "file of standard error" test "$(cat "$dir/deep/er/rank.0/stderr")" = 'err
 check "and shown" out_has '[1] out 1'
 run 1 -np 2 --output-filename /dev/null/x true
 check "impossible folder" err_has "cannot create folder '/dev/null/x'"
+mkdir -p "$dir/full/rank.0" && ln -s /dev/full "$dir/full/rank.0/stdout"
+run 0 -np 2 --output-filename "$dir/full" sh -c 'echo one; echo two'
+check "a full disk: which file" grep -qxF "halayrun: cannot write '$dir/full/rank.0/stdout': No space left on device; the file ends here, the job goes on" "$dir/err"
+check "said once" test "$(wc -l <"$dir/err")" = 1
+check "all is shown" test "$(sort "$dir/out" | tr '\n' ,)" = '[0] one,[0] two,[1] one,[1] two,'
+check "and the other file is whole" test "$(cat "$dir/full/rank.1/stdout")" = "one
+two"
+mkdir "$dir/folder" && printf '#!/bin/sh\necho "$PWD"\n' >"$dir/folder/prog" && chmod +x "$dir/folder/prog"
+run 0 -np 1 --wdir "$dir/folder" --output-filename "$dir/written" ./prog
+check "--wdir: the program, and where it begins" out_has "[0] $dir/folder"
+own=$(realpath "$halayrun")
+(cd "$dir" && "$own" -np 1 --wdir folder --output-filename here ./prog >out 2>err)
+check "relative, and other files are where they were" test "$(cat "$dir/here/rank.0/stdout")" = "$dir/folder"
+run 1 -np 1 --wdir "$dir/nothing" true
+check "no such folder" err_has "folder '$dir/nothing': No such file or directory"
+run 127 -np 1 --wdir "$dir/folder" ./other
+check "no such program there" err_has "program './other': No such file or directory"
+run 0 -np 1 --wdir "$dir/folder" --dry-run --bind none ./prog
+check "dry run" grep -q "^env -C $dir/folder HALAY_RANK=0" "$dir/out"
+check "and it runs" test "$(sh "$dir/out")" = "$dir/folder"
 head -c 300000 /dev/urandom >"$dir/binary"
 run 0 -np 1 --no-prefix cat "$dir/binary"
 check "binary output is kept" cmp "$dir/out" "$dir/binary"
@@ -294,6 +314,13 @@ check "srun's line, ranks by the allocation" out_has \
     "srun --ntasks=4 --kill-on-bad-exit=1 --cpu-bind=none --chdir=$here --export=ALL --qos 'a b' true"
 check "no time there" err_has 'option --timestamp does nothing'
 check "no grace there" err_has 'option --grace does nothing with --mpi'
+run 0 --mpi-flavour openmpi4 -np 2 -H a,b --bind none --ssh "my-ssh -F 'a file'" -p 2222 -i key --wdir sub/dir --dry-run true
+check "ssh's words for mpirun, and the folder" grep -qF -e \
+    "-mca plm_rsh_agent my-ssh -mca plm_rsh_args '-F a file -p 2222 -i key' --map-by slot" "$dir/out"
+check "the folder" grep -qF -e "--wdir $here/sub/dir " "$dir/out"
+check "no complaint" test ! -s "$dir/err"
+run 2 --mpi-flavour openmpi4 -np 2 -H a,b -i "a key" --dry-run true
+check "a key that it would split" err_has "'a key' has one"
 SM_HOSTS='["algo-1","algo-2"]' SM_CURRENT_HOST=algo-1 run 0 --mpi-flavour openmpi5 --bind none -x A=1 --dry-run true
 check "hosts that mpirun would not find" grep -qE '^env A=1 mpirun (--allow-run-as-root )?-np 2 --host algo-1:1,algo-2:1 .* -x A ' "$dir/out"
 run 2 --mpi-flavour lam -np 1 true

@@ -183,6 +183,34 @@ static void check_variants(void)
     hosts_fini(&hosts);
 }
 
+static void check_ssh(void)
+{
+    static const struct {
+        enum mpi_flavour flavour;
+        const char *wanted;
+    } cases[] = {
+        { MPI_OPEN_4, "mpirun -np 4 -mca plm_rsh_agent /opt/ssh -mca plm_rsh_args '-p 2222 -i key' --map-by slot --bind-to none "
+                      "--tag-output --wdir /work 'it'\\''s two words'" },
+        { MPI_OPEN_5, "mpirun -np 4 --prtemca plm_ssh_agent /opt/ssh --prtemca plm_ssh_args '-p 2222 -i key' --map-by slot "
+                      "--bind-to none --output tag --wdir /work 'it'\\''s two words'" },
+        { MPI_MPICH, "env 'HYDRA_LAUNCHER_EXTRA_ARGS=-p 2222 -i key' mpirun -launcher ssh -launcher-exec /opt/ssh -bind-to none "
+                     "-genvall -prepend-rank -wdir /work -np 4 'it'\\''s two words'" },
+        { MPI_INTEL, "mpirun -bootstrap ssh -bootstrap-exec /opt/ssh -bootstrap-exec-args '-p 2222 -i key' -genv I_MPI_PIN 0 "
+                     "-genvall -prepend-rank -wdir /work -np 4 'it'\\''s two words'" },
+    };
+    struct mpi_job job;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        job = plain_job(cases[i].flavour);
+        job.ssh = "/opt/ssh";
+        job.ssh_args = "-p 2222 -i key";
+        check_line(&job, cases[i].wanted);
+        CHECK(!mpi_line_lacks(&job, 0));
+    }
+    job.flavour = MPI_SRUN;
+    CHECK(strstr(mpi_line_lacks(&job, 0), "it calls no ssh") && !mpi_line_lacks(&job, 1));
+}
+
 /* What the programs write, but for copyright lines. */
 static void check_versions(void)
 {
@@ -238,6 +266,7 @@ int main(void)
     check_large_cluster(MPI_OPEN_4, "-mca plm_rsh_no_tree_spawn 1 -mca plm_rsh_num_concurrent 64 ");
     check_large_cluster(MPI_OPEN_5, "--prtemca plm_ssh_no_tree_spawn 1 --prtemca plm_ssh_num_concurrent 64 ");
     check_variants();
+    check_ssh();
     check_versions();
     check_words();
     return test_end();

@@ -97,6 +97,15 @@ check "rank 0's standard input, three megabytes of it, and its output" cmp "$dir
 run 0 -np 2 --ssh "$fake" -H one:2 --output-filename "$dir/files" sh -c 'echo to $HALAY_RANK; printf half >&2'
 check "files per rank lie here" test "$(cat "$dir/files/rank.1/stdout" "$dir/files/rank.0/stderr")" = "to 1
 half"
+mkdir -p "$dir/full/rank.1" && ln -s /dev/full "$dir/full/rank.1/stderr"
+run 0 -np 2 --ssh "$fake" -H one:2 --output-filename "$dir/full" sh -c 'echo said; echo why >&2'
+check "a full disk: which file" err_has "cannot write '$dir/full/rank.1/stderr': No space left on device; the file ends here, the job goes on"
+check "the other file" test "$(cat "$dir/full/rank.1/stdout")" = said
+run 1 -np 2 --ssh "$fake" -H one:2 --output-filename /dev/null/x sh -c 'echo started; exec sleep 1000'
+check "no folder: its reason alone" test "$(cat "$dir/err")" = "halayrun: cannot create folder '/dev/null/x': Not a directory"
+run 0 -np 2 --ssh "$fake" -H one:1,"$here":1 --wdir / "$dir/where"
+check "another folder there" has_line "[0] 0 of 2, local 0 of 1, there in /"
+check "and here" has_line "[1] 1 of 2, local 0 of 1, here in /"
 run 0 -np 3 --dry-run -p 2222 -i key --remote-halayrun /opt/x/halayrun -H "one:2,$here" true
 check "the command, for those who ask" out_has "one 'exec /opt/x/halayrun --agent'"
 check "ssh's own options" out_has "-o BatchMode=yes -o ConnectTimeout=10 -p 2222 -i key one"
