@@ -143,6 +143,9 @@ static const struct row table[] = {
       .most = INT_MAX },
     { LAUNCHER_ROW("HALAY_STORE_ADDRESS", "address and port of the launcher's store"), .type = NAME,
       FIELD(store_address) },
+    { LAUNCHER_ROW("HALAY_ELASTIC",
+                   "in an elastic job, which start of processes this one belongs to; HALAY_RANK is its seat"),
+      .type = INT, FIELD(elastic), .least = 0, .most = INT_MAX },
     { LAUNCHER_ROW("HALAY_STORE_SECRET_FD", "inherited descriptor from which the job's secret is read"), .type = INT,
       FIELD(store_secret_fd), .least = 0, .most = INT_MAX },
 };

@@ -28,6 +28,13 @@ const char *halay_store_server_address(const struct halay_store_server *server);
 int halay_store_server_fd(const struct halay_store_server *server);
 /* Serve what is pending; never blocks. A client that misbehaves is dropped and does not disturb the others. */
 enum halay_status halay_store_server_progress(struct halay_store_server *server);
+/* The owner's own word, as if a client had set it. HALAY_ERR_NO_MEMORY, HALAY_ERR_ARGUMENT: no key. */
+enum halay_status halay_store_server_set(struct halay_store_server *server, const char *key, const void *value,
+                                         size_t bytes);
+/* Tell the owner, from within progress, of each key that a client sets and that begins with prefix. key ends with a zero;
+ * key and value are borrowed for the call, which may set keys itself. prefix is borrowed until destroy. */
+void halay_store_server_watch(struct halay_store_server *server, const char *prefix,
+                              void (*was_set)(void *arg, const char *key, const void *value, size_t bytes), void *arg);
 void halay_store_server_destroy(struct halay_store_server *server);
 
 /* Client: one thread at a time. */
@@ -43,6 +50,11 @@ enum halay_status halay_store_set(struct halay_store_client *client, const char 
 /* Wait for a key and copy its value, which must have exactly `bytes` bytes (HALAY_ERR_FORMAT otherwise). */
 enum halay_status halay_store_get(struct halay_store_client *client, const char *key, void *value, size_t bytes,
                                   int timeout_ms);
+/* The same in two halves: ask does not wait; answer does, at most timeout_ms, and after HALAY_ERR_TIMEOUT may be called again,
+ * unless anything else was asked or set meanwhile. */
+enum halay_status halay_store_ask(struct halay_store_client *client, const char *key);
+enum halay_status halay_store_answer(struct halay_store_client *client, const char *key, void *value, size_t bytes,
+                                     int timeout_ms);
 void halay_store_client_close(struct halay_store_client *client);
 
 /* Draw a secret and put it into a sealed memory file (close-on-exec: who passes it on clears that). */

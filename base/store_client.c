@@ -219,14 +219,19 @@ enum halay_status halay_store_set(struct halay_store_client *client, const char 
     return answer.kind == STORE_DONE ? HALAY_OK : breaks(client, HALAY_ERR_FORMAT, "gave an answer to another question");
 }
 
-enum halay_status halay_store_get(struct halay_store_client *client, const char *key, void *value, size_t bytes,
-                                  int timeout_ms)
+enum halay_status halay_store_ask(struct halay_store_client *client, const char *key)
+{
+    return send_request(client, STORE_GET, key, NULL, 0);
+}
+
+enum halay_status halay_store_answer(struct halay_store_client *client, const char *key, void *value, size_t bytes,
+                                     int timeout_ms)
 {
     struct store_message answer;
 
-    enum halay_status status = send_request(client, STORE_GET, key, NULL, 0);
-    if (status == HALAY_OK)
-        status = receive_answer(client, timeout_ms, &answer);
+    if (client->broken != HALAY_OK)
+        return client->broken;
+    enum halay_status status = receive_answer(client, timeout_ms, &answer);
     if (status != HALAY_OK)
         return status; /* HALAY_ERR_TIMEOUT without a line: only the caller knows what is missing */
     if (answer.kind != STORE_VALUE)
@@ -239,6 +244,14 @@ enum halay_status halay_store_get(struct halay_store_client *client, const char 
     if (bytes)
         memcpy(value, answer.value, bytes);
     return HALAY_OK;
+}
+
+enum halay_status halay_store_get(struct halay_store_client *client, const char *key, void *value, size_t bytes,
+                                  int timeout_ms)
+{
+    enum halay_status status = halay_store_ask(client, key);
+
+    return status == HALAY_OK ? halay_store_answer(client, key, value, bytes, timeout_ms) : status;
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */

@@ -72,6 +72,9 @@ struct halay_store_server {
     char address[96];
     struct list strangers, members, dead;
     struct store_table table;
+    const char *watched_prefix; /* borrowed; NULL: nobody wants to be told */
+    void (*was_set)(void *arg, const char *key, const void *value, size_t bytes);
+    void *was_set_arg;
     unsigned *generations; /* owned: how often each rank has connected */
     size_t generations_room;
 };
@@ -216,6 +219,17 @@ static void wake_parked(struct halay_store_server *server, const unsigned char *
     }
 }
 
+static void tell_owner(struct halay_store_server *server, const struct store_message *m)
+{
+    char key[HALAY_STORE_KEY_MAX];
+    size_t length = server->watched_prefix ? strlen(server->watched_prefix) : 0;
+
+    if (!length || m->key_bytes < length || memcmp(m->key, server->watched_prefix, length) != 0)
+        return;
+    snprintf(key, sizeof key, "%.*s", (int)m->key_bytes, (const char *)m->key);
+    server->was_set(server->was_set_arg, key, m->value, m->value_bytes);
+}
+
 static void do_set(struct halay_store_server *server, struct connection *c, const struct store_message *m)
 {
     if (store_table_set(&server->table, m->key, m->key_bytes, m->value, m->value_bytes) != HALAY_OK) {
@@ -225,6 +239,7 @@ static void do_set(struct halay_store_server *server, struct connection *c, cons
     }
     answer(server, c, STORE_DONE, m->number, NULL, 0);
     wake_parked(server, m->key, m->key_bytes);
+    tell_owner(server, m);
 }
 
 static void do_get(struct halay_store_server *server, struct connection *c, const struct store_message *m)
@@ -610,6 +625,29 @@ enum halay_status halay_store_server_create(struct halay_log *log, const char *h
 const char *halay_store_server_address(const struct halay_store_server *server)
 {
     return server->address;
+}
+
+void halay_store_server_watch(struct halay_store_server *server, const char *prefix,
+                              void (*was_set)(void *arg, const char *key, const void *value, size_t bytes), void *arg)
+{
+    server->watched_prefix = prefix;
+    server->was_set = was_set;
+    server->was_set_arg = arg;
+}
+
+enum halay_status halay_store_server_set(struct halay_store_server *server, const char *key, const void *value,
+                                         size_t bytes)
+{
+    size_t key_bytes = strlen(key);
+
+    if (!key_bytes || key_bytes >= HALAY_STORE_KEY_MAX)
+        return HALAY_ERR_ARGUMENT;
+    enum halay_status status = store_table_set(&server->table, (const unsigned char *)key, key_bytes, value, bytes);
+    if (status == HALAY_OK)
+        wake_parked(server, (const unsigned char *)key, key_bytes);
+    else
+        halay_error(server->log, "store: no room for %zu bytes", bytes);
+    return status;
 }
 
 int halay_store_server_fd(const struct halay_store_server *server)

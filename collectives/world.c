@@ -17,9 +17,11 @@
 #include "base/memory.h"
 #include "base/mpi_variant.h"
 #include "collectives/transport/fake.h"
+#include "collectives/transport/member.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/peers.h"
 #include "collectives/transport/shm.h"
+#include "collectives/transport/shm_memory.h"
 #include "collectives/transport/tcp.h"
 #include "collectives/tuning_share.h"
 #include <stdio.h>
@@ -225,6 +227,25 @@ static enum halay_status boot_communicator(struct halay_world *world, const stru
     return api->boot_create_from(world->host, options->comm, options->comm_abi, &world->boot);
 }
 
+/* The launcher's answer takes the place of what the environment says. */
+static enum halay_status boot_elastic(struct halay_world *world, const struct halay_world_options *options)
+{
+    struct halay_heritage *heritage = world->heritage;
+    const char *which = world->config.bootstrap;
+
+    if (!is_auto(which) && !is_set_to(which, "store")) {
+        halay_error(world->log, "bootstrap '%s' in an elastic job: halayrun --min-np starts it over its store", which);
+        return HALAY_ERR_CONFIG;
+    }
+    int lost = heritage->member ? options->lost : -1;
+    enum halay_status status = HALAY_OK;
+    if (!heritage->member)
+        status = halay_member_open(world->log, &world->config, &heritage->member);
+    if (status == HALAY_OK)
+        status = halay_member_enrol(heritage->member, lost);
+    return status == HALAY_OK ? halay_member_boot(heritage->member, &world->boot) : status;
+}
+
 static enum halay_status boot_choose(struct halay_world *world)
 {
     const struct halay_config *config = &world->config;
@@ -242,7 +263,9 @@ static enum halay_status boot_choose(struct halay_world *world)
 
 static enum halay_status boot_open(struct halay_world *world, const struct halay_world_options *options)
 {
-    enum halay_status status = options && options->comm ? boot_communicator(world, options) : boot_choose(world);
+    enum halay_status status = options && options->comm ? boot_communicator(world, options)
+                               : world->heritage        ? boot_elastic(world, options)
+                                                        : boot_choose(world);
     if (status != HALAY_OK)
         return status;
     world->rank = world->log->rank = world->boot->rank;
@@ -397,19 +420,41 @@ static int choose_node(struct halay_world *world)
     return node;
 }
 
+static size_t segment_bytes(const struct halay_world *world)
+{
+    if (world->config.segment_bytes)
+        return world->config.segment_bytes;
+    return world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT;
+}
+
+/* An elastic job's process has its segment whether its first epoch shares memory or not: a later one may. Laid out for as many
+ * ranks as the job can have, so that it fits all epochs. */
+static enum halay_status keep_memory(struct halay_world *world)
+{
+    struct halay_shm_memory *memory = world->heritage->memory;
+    size_t bytes;
+
+    if (memory->base)
+        return HALAY_OK;
+    enum halay_status status = halay_shm_fit(world->log, world->config.size, segment_bytes(world), &bytes);
+    return status == HALAY_OK ? halay_shm_memory_create(memory, world->config.size, bytes) : status;
+}
+
 /* Shared memory among the ranks of each host, into *out. All ranks know alike whether to try. */
 static enum halay_status open_shm(struct halay_world *world, struct halay_transport **out)
 {
     enum halay_log_level level = is_set_to(world->config.transport, "shm") ? HALAY_LOG_ERROR : HALAY_LOG_INFO;
     struct halay_shm_options options = {
-        .segment_bytes = world->config.segment_bytes,
+        .segment_bytes = segment_bytes(world),
         .timeout_ms = world->config.start_timeout_ms,
         .node = choose_node(world),
         .its_host_only = world->cross_size > 1,
     };
 
-    if (!options.segment_bytes)
-        options.segment_bytes = world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT;
+    if (world->heritage) {
+        options.memory = world->heritage->memory;
+        options.ranks = world->config.size;
+    }
     if (world->cross_size == world->size && world->size > 1)
         return HALAY_ERR_UNSUPPORTED;
     enum halay_status status = halay_shm_open(world->log, &options, world->boot, world->peers, out);
@@ -497,12 +542,38 @@ enum halay_status halay_world_open_control(struct halay_world *world)
 
 /* ---- open and close ---- */
 
+/* In an elastic job log, member and memory are the caller's to keep. */
+static enum halay_status inherit(struct halay_world *world, const struct halay_world_options *options)
+{
+    struct halay_heritage *heritage = options ? options->heritage : NULL;
+
+    if (world->config.elastic < 0)
+        return HALAY_OK;
+    if (!heritage || options->comm) {
+        halay_error(world->log,
+                    "in an elastic job (halayrun --min-np) ranks meet by halay_init: neither a group of its own "
+                    "nor a communicator can be opened");
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (!heritage->memory) {
+        heritage->memory = malloc(sizeof *heritage->memory);
+        if (!heritage->memory)
+            return HALAY_ERR_NO_MEMORY;
+        halay_shm_memory_init(world->log, heritage->memory);
+    }
+    heritage->log = world->log;
+    world->heritage = heritage;
+    return HALAY_OK;
+}
+
 /* A rank whose settings are wrong still meets the others, so that they need not wait for it. */
 static enum halay_status open_boot(struct halay_world *world, const struct halay_world_options *options)
 {
     enum halay_status status = configure(world, options);
     enum halay_status opened = host_create(world);
 
+    if (opened == HALAY_OK)
+        opened = inherit(world, options);
     if (opened == HALAY_OK)
         opened = boot_open(world, options);
     if (opened == HALAY_OK)
@@ -519,6 +590,8 @@ static enum halay_status world_fill(struct halay_world *world, const struct hala
         status = halay_tuning_share(world);
     if (status == HALAY_OK)
         status = open_transports(world);
+    if (status == HALAY_OK && world->heritage)
+        status = keep_memory(world);
     if (status != HALAY_OK)
         return status;
     halay_tuning_settle(world);
@@ -534,13 +607,15 @@ enum halay_status halay_world_open(const struct halay_world_options *options, st
 
     if (!world)
         return HALAY_ERR_NO_MEMORY;
-    world->log = malloc(sizeof *world->log);
+    int has_log = options && options->heritage && options->heritage->log;
+    world->log = has_log ? options->heritage->log : malloc(sizeof *world->log);
     if (!world->log) {
         free(world);
         return HALAY_ERR_NO_MEMORY;
     }
-    halay_log_init(world->log, HALAY_LOG_WARNING);
-    if (options) {
+    if (!has_log)
+        halay_log_init(world->log, HALAY_LOG_WARNING);
+    if (options && !has_log) {
         world->log->write = options->log_write;
         world->log->arg = options->log_arg;
     }
@@ -615,10 +690,20 @@ int halay_world_is_stopped(const struct halay_world *world, int rank)
     return world->peers && halay_peers_is_stopped(world->peers, rank);
 }
 
-void halay_world_close(struct halay_world *world)
+void halay_heritage_fini(struct halay_heritage *heritage)
 {
-    if (!world)
-        return;
+    halay_member_close(heritage->member);
+    if (heritage->memory)
+        halay_shm_memory_fini(heritage->memory);
+    free(heritage->memory);
+    if (heritage->log)
+        halay_log_fini(heritage->log);
+    free(heritage->log);
+    *heritage = (struct halay_heritage){ 0 };
+}
+
+void halay_world_leave(struct halay_world *world)
+{
     halay_group_ids_fini(&world->ids, world->data);
     if (world->data && world->data != world->control)
         world->data->ops->close(world->data);
@@ -628,9 +713,19 @@ void halay_world_close(struct halay_world *world)
         world->node->ops->close(world->node);
     if (world->under)
         world->under->ops->close(world->under);
+    world->data = world->control = world->node = world->under = NULL;
     halay_peers_destroy(world->peers);
+    world->peers = NULL;
     if (world->boot)
         world->boot->ops->destroy(world->boot);
+    world->boot = NULL;
+}
+
+void halay_world_close(struct halay_world *world)
+{
+    if (!world)
+        return;
+    halay_world_leave(world);
     for (size_t i = 0; i < sizeof world->module / sizeof *world->module; i++)
         halay_module_close(world->module[i]);
     free(world->host);
@@ -638,7 +733,9 @@ void halay_world_close(struct halay_world *world)
     free(world->node_rank);
     free(world->tuning);
     halay_config_fini(&world->config);
-    halay_log_fini(world->log);
-    free(world->log);
+    if (!world->heritage) {
+        halay_log_fini(world->log);
+        free(world->log);
+    }
     free(world);
 }

@@ -18,6 +18,14 @@ struct halay_host;     /* transport/module.h */
 struct halay_tuning;
 struct halay_peers;    /* where each rank runs, and whether it still does: transport/peers.h */
 
+/* What an elastic job's process takes from one world to the next; filled by the first. Begun with zeros. */
+struct halay_heritage {
+    struct halay_log *log;           /* owned, as are these; NULL: there has been no elastic world */
+    struct halay_member *member;     /* transport/member.h */
+    struct halay_shm_memory *memory; /* transport/shm_memory.h: of this process, whether a transport uses it or not */
+};
+void halay_heritage_fini(struct halay_heritage *heritage);
+
 struct halay_world {
     struct halay_log *log;       /* owned */
     struct halay_config config;  /* owned */
@@ -46,6 +54,8 @@ struct halay_world {
     struct halay_host *host;     /* owned: what modules were given; NULL over the fake transport */
     enum halay_mpi_abi comm_abi; /* of the program's communicator; 0 if it gave none */
     void *module[2];             /* owned: handles of loaded modules */
+    struct halay_heritage
+        *heritage; /* borrowed: what this world only uses; NULL: it owns its log, and is of no elastic job */
     struct halay_fake_hub *hub;  /* borrowed; NULL unless this is a rank of a fake hub */
 };
 
@@ -58,12 +68,16 @@ struct halay_world_options {
     const char *join_average; /* "all", "present"; NULL: the configuration's */
     void (*log_write)(void *arg, enum halay_log_level level, const char *line); /* NULL: standard error */
     void *log_arg;
+    /* Borrowed until close. NULL: the caller has no use for an elastic job, and is refused in one. */
+    struct halay_heritage *heritage;
+    int lost; /* with a heritage that is in use: by whose loss the epoch before ended, -1: nobody's */
     /* What the caller has found wrong with what it was given, and logged; HALAY_OK: nothing. The others are met all the same,
      * and told. */
     enum halay_status status;
 };
 
-/* Blocks until all ranks have come. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is
+/* Blocks until all ranks have come; in an elastic job first until halayrun gives this process a place, for as long as that takes
+ * (HALAY_ERR_CLOSED: there is none for it), and HALAY_ERR_PEER and HALAY_ERR_TIMEOUT mean that it is worth to try again. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is
  * an error. */
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
 
@@ -102,6 +116,9 @@ int halay_world_shared_rank(const struct halay_world *world, int rank);
 /* Set what follows from node_of: node_rank, local, cross. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_place(struct halay_world *world);
 
+/* The first half of close: from here on this rank has left, and nothing is mapped any more that others write to. What remains answers
+ * questions about ranks. */
+void halay_world_leave(struct halay_world *world);
 void halay_world_close(struct halay_world *world); /* NULL is allowed */
 
 #endif

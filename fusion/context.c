@@ -6,13 +6,17 @@
  * and nothing is left to do, at most LEAVE_MS), stop (the thread ends, what is still in flight ends with HALAY_ERR_CLOSED),
  * destroy. So ranks that leave together never pull memory from under each other.
  *
- * Cleanup: reverse-order labels while it is made, destroy takes a whole one.
+ * In an elastic job open and close take place several times in the life of a context (elastic.c); what is registered stays, and so do
+ * requests.
+ *
+ * Cleanup: reverse-order labels while it is opened, close takes an open one, fini any.
  */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/struct_size.h"
 #include "fusion/engine.h"
 #include "fusion/placement.h"
+#include "halay_elastic.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,23 +98,20 @@ static void destroy_autotune(struct halay_context *ctx)
     free(ctx->autotune);
 }
 
-enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out)
+enum halay_status halay_context_open(struct halay_context *ctx, struct halay_world *world)
 {
     enum halay_status status = halay_world_open_control(world);
     if (status != HALAY_OK)
         return status;
     status = HALAY_ERR_NO_MEMORY;
-    struct halay_context *ctx = calloc(1, sizeof *ctx);
-    if (!ctx)
-        return status;
     ctx->world = world;
-    mark_parent(ctx);
     ctx->log = world->log;
     ctx->rank = world->rank;
     ctx->size = world->size;
     ctx->control = world->size > 1 ? world->control : NULL;
     ctx->ended_last = &ctx->ended;
-    halay_process_set_init(&ctx->all, ctx, ctx->size, ctx->rank);
+    ctx->all.size = ctx->size;
+    ctx->all.rank = ctx->rank;
     ctx->left = calloc((size_t)ctx->size, 1);
     ctx->counts = calloc(2 * (size_t)ctx->size, sizeof *ctx->counts);
     if (!ctx->left || !ctx->counts)
@@ -120,10 +121,10 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
         goto err_free_left;
     status = create_coordinator(ctx);
     if (status != HALAY_OK)
-        goto err_fini_set;
+        goto err_end_set;
     status = halay_group_create(world, &ctx->all.group);
     if (status != HALAY_OK)
-        goto err_fini_set;
+        goto err_end_set;
     halay_group_set_deterministic(ctx->all.group, world->config.deterministic);
     set_express(ctx);
     status = create_autotune(ctx);
@@ -138,7 +139,6 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     status = halay_placement_apply(ctx);
     if (status != HALAY_OK)
         goto err_stop_cycle;
-    *out = ctx;
     return HALAY_OK;
 
 err_stop_cycle:
@@ -147,15 +147,55 @@ err_close_recorder:
     halay_recorder_close(ctx);
 err_free_autotune:
     free(ctx->autotune);
-err_fini_set:
-    halay_process_sets_fini(ctx);
+    ctx->autotune = NULL;
+err_end_set:
+    halay_process_sets_end(ctx);
+    ctx->coordinator = NULL;
     halay_link_destroy(ctx->link);
+    ctx->link = NULL;
 err_free_left:
-    unmark_parent(ctx);
     free(ctx->counts);
     free(ctx->left);
-    free(ctx);
+    ctx->counts = NULL;
+    ctx->left = NULL;
     return status;
+}
+
+static void context_free(struct halay_context *ctx)
+{
+    halay_cycle_fini(ctx);
+    pthread_mutex_destroy(&ctx->recorder.lock);
+    unmark_parent(ctx);
+    halay_elastic_fini(ctx);
+    free(ctx);
+}
+
+enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out)
+{
+    struct halay_context *ctx = calloc(1, sizeof *ctx);
+
+    if (!ctx)
+        return HALAY_ERR_NO_MEMORY;
+    mark_parent(ctx);
+    halay_cycle_init(ctx);
+    pthread_mutex_init(&ctx->recorder.lock, NULL);
+    halay_process_set_init(&ctx->all, ctx, world->size, world->rank);
+    enum halay_status status = halay_context_open(ctx, world);
+    if (status == HALAY_OK)
+        *out = ctx;
+    else
+        context_free(ctx);
+    return status;
+}
+
+/* They would not be what they were after the first change of ranks. */
+static enum halay_status refuse_sets(struct halay_world *world, const struct halay_options *how)
+{
+    if (!world->heritage || (!how->process_set_count && !world->config.process_sets))
+        return HALAY_OK;
+    halay_error(world->log, "process sets that are made at the start are not possible in an elastic job: "
+                            "halay_process_set_create makes them anew after each change of ranks");
+    return HALAY_ERR_UNSUPPORTED;
 }
 
 /* A rank that cannot go on after all says so: the others do not wait for it. Owns world. */
@@ -164,7 +204,9 @@ static enum halay_status start(struct halay_world *world, const struct halay_opt
     struct halay_context *ctx = NULL;
     int are_sets = 0;
 
-    enum halay_status status = halay_context_create(world, &ctx);
+    enum halay_status status = refuse_sets(world, how);
+    if (status == HALAY_OK)
+        status = halay_context_create(world, &ctx);
     if (status == HALAY_OK)
         status = halay_process_sets_read_static(ctx, how->process_sets, how->process_set_count, &are_sets);
     if (status != HALAY_ERR_TIMEOUT && status != HALAY_ERR_PEER) /* else somebody is missing, on all ranks */
@@ -200,19 +242,30 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
                               struct halay_context **out)
 {
     struct halay_options how = { 0 };
+    struct halay_heritage heritage = { 0 };
     struct halay_world *world;
 
-    enum halay_status status = read_options(options, out, &how);
-    status = halay_world_open(&(struct halay_world_options){ .bootstrap = how.bootstrap,
-                                                             .comm = comm,
-                                                             .comm_abi = abi,
-                                                             .transport = how.transport,
-                                                             .join_average = how.join_average,
-                                                             .log_write = how.log,
-                                                             .log_arg = how.log_arg,
-                                                             .status = status },
-                              &world);
-    return status == HALAY_OK ? start(world, &how, out) : status;
+    enum halay_status readable = read_options(options, out, &how), status;
+    do {
+        status = halay_world_open(&(struct halay_world_options){ .bootstrap = how.bootstrap,
+                                                                 .comm = comm,
+                                                                 .comm_abi = abi,
+                                                                 .transport = how.transport,
+                                                                 .join_average = how.join_average,
+                                                                 .log_write = how.log,
+                                                                 .log_arg = how.log_arg,
+                                                                 .heritage = &heritage,
+                                                                 .lost = -1,
+                                                                 .status = readable },
+                                  &world);
+        if (status == HALAY_OK)
+            status = start(world, &how, out);
+    } while (heritage.log && halay_elastic_may_retry(status));
+    if (heritage.log && status == HALAY_OK)
+        status = halay_elastic_init(*out, &how, &heritage);
+    else
+        halay_heritage_fini(&heritage);
+    return status;
 }
 
 enum halay_status halay_init(const struct halay_options *options, struct halay_context **out)
@@ -261,10 +314,8 @@ static void end_rest(struct halay_context *ctx)
     halay_requests_deliver(ctx);
 }
 
-void halay_fini(struct halay_context *ctx)
+void halay_context_close(struct halay_context *ctx)
 {
-    if (!ctx || halay_is_child(ctx))
-        return;
     leave(ctx);
     halay_cycle_stop(ctx);
     end_rest(ctx);
@@ -274,20 +325,30 @@ void halay_fini(struct halay_context *ctx)
     halay_recorder_close(ctx);
     destroy_autotune(ctx);
     halay_buckets_abandon(ctx);
+    halay_count(&ctx->tally.sent_before, halay_link_sent(ctx->link));
     halay_link_destroy(ctx->link);
     halay_buckets_free_all(ctx);
+    halay_process_sets_end(ctx);
+    free(ctx->counts);
+    free(ctx->left);
+    ctx->autotune = NULL;
+    ctx->link = NULL;
+    ctx->coordinator = NULL;
+    ctx->counts = NULL;
+    ctx->left = NULL;
+}
+
+void halay_fini(struct halay_context *ctx)
+{
+    if (!ctx || halay_is_child(ctx))
+        return;
+    if (ctx->link) /* else an elastic job has gone on without this rank */
+        halay_context_close(ctx);
     halay_process_sets_fini(ctx);
     halay_registry_free_all(ctx);
     halay_requests_free_all(ctx);
-    pthread_cond_destroy(&ctx->idle);
-    pthread_cond_destroy(&ctx->waiter_wakes);
-    pthread_cond_destroy(&ctx->thread_wakes);
-    pthread_mutex_destroy(&ctx->lock);
     halay_world_close(ctx->world);
-    unmark_parent(ctx);
-    free(ctx->counts);
-    free(ctx->left);
-    free(ctx);
+    context_free(ctx);
 }
 
 /* ---- questions ---- */
@@ -354,11 +415,19 @@ enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **pt
 {
     if (!ctx || !ptr)
         return HALAY_ERR_ARGUMENT;
-    return halay_is_child(ctx) ? HALAY_ERR_UNSUPPORTED : halay_group_alloc(ctx->all.group, bytes, ptr);
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    if (halay_elastic_is_on(ctx))
+        return halay_elastic_alloc(ctx, bytes, ptr);
+    return halay_group_alloc(ctx->all.group, bytes, ptr);
 }
 
 void halay_free(struct halay_context *ctx, void *ptr)
 {
-    if (ctx && !halay_is_child(ctx))
+    if (!ctx || halay_is_child(ctx))
+        return;
+    if (halay_elastic_is_on(ctx))
+        halay_elastic_free(ctx, ptr);
+    else
         halay_group_free(ctx->all.group, ptr);
 }

@@ -55,7 +55,8 @@ static void collect(struct halay_context *ctx, struct halay_counters *all)
                                     .fused_tensors = get(&tally->fused_tensors),
                                     .bytes = get(&tally->bytes),
                                     .communication_ns = communication_ns(tally),
-                                    .messages_sent = halay_link_sent(ctx->link),
+                                    .messages_sent =
+                                        get(&tally->sent_before) + (ctx->link ? halay_link_sent(ctx->link) : 0),
                                     .messages_received = get(&tally->messages_received),
                                     .steps = get(&tally->steps),
                                     .sleeps = get(&tally->sleeps) };

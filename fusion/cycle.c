@@ -538,23 +538,30 @@ static void choose_spin(struct halay_context *ctx)
     }
 }
 
-enum halay_status halay_cycle_start(struct halay_context *ctx)
+void halay_cycle_init(struct halay_context *ctx)
 {
     pthread_mutex_init(&ctx->lock, NULL);
     cond_init(&ctx->thread_wakes);
     cond_init(&ctx->waiter_wakes);
     cond_init(&ctx->idle);
+}
+
+void halay_cycle_fini(struct halay_context *ctx)
+{
+    pthread_cond_destroy(&ctx->idle);
+    pthread_cond_destroy(&ctx->waiter_wakes);
+    pthread_cond_destroy(&ctx->thread_wakes);
+    pthread_mutex_destroy(&ctx->lock);
+}
+
+enum halay_status halay_cycle_start(struct halay_context *ctx)
+{
     choose_spin(ctx);
     int error = pthread_create(&ctx->thread, NULL, run_thread, ctx);
-    if (error) {
-        halay_error(ctx->log, "no thread for the engine: %s", strerror(error));
-        pthread_cond_destroy(&ctx->idle);
-        pthread_cond_destroy(&ctx->waiter_wakes);
-        pthread_cond_destroy(&ctx->thread_wakes);
-        pthread_mutex_destroy(&ctx->lock);
-        return HALAY_ERR_SYSTEM;
-    }
-    return HALAY_OK;
+    if (!error)
+        return HALAY_OK;
+    halay_error(ctx->log, "no thread for the engine: %s", strerror(error));
+    return HALAY_ERR_SYSTEM;
 }
 
 void halay_cycle_stop(struct halay_context *ctx)

@@ -64,6 +64,7 @@ struct halay_tensor {
     uint64_t order;                     /* of registration, from 1 */
     struct halay_static_bucket *bucket; /* shared, or NULL */
     size_t member;
+    int is_stale; /* it depends on the ranks that there were when it was registered; guarded by lock */
 };
 
 struct halay_request {
@@ -84,7 +85,8 @@ struct halay_request {
     size_t result_rows, result_bytes;
     int last_joined; /* of a join */
     int set_number;  /* of a change of process sets: of the first one made */
-    size_t *rows; /* owned, kept, [size]: of each rank in the result */
+    size_t *rows;    /* owned, kept, [row_capacity]: of each rank in the result */
+    size_t row_capacity;
     int has_rows;
     halay_callback callback;
     void *arg;
@@ -150,7 +152,8 @@ struct halay_process_set {
 };
 
 struct halay_context {
-    struct halay_world *world;         /* owned */
+    struct halay_world *world;         /* owned; has been left while there is no link */
+    struct halay_elastic *elastic;     /* owned; NULL: no elastic job, and no state either */
     struct halay_process_set all;      /* of all ranks; the first of the list of all sets that live */
     struct halay_process_set *removed; /* owned: those that don't; guarded by lock */
     struct halay_transport *control;   /* borrowed from world; NULL in a job of one rank without one */
@@ -167,6 +170,7 @@ struct halay_context {
     _Atomic size_t in_flight;            /* submitted and not ended; written under lock, read anywhere (relaxed: a hint) */
     _Atomic int is_closing; /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver */
     enum halay_status status;            /* first cause; guarded by lock, written by the driver */
+    int lost;                            /* the rank that it names, -1: none; written by the driver */
     char text[HALAY_TEXT_MAX];           /* likewise */
     int is_joined;                       /* a join is in flight: nothing else is taken; guarded by lock */
     _Atomic int is_unwaited; /* something was submitted since the last WAITED; written under lock, relaxed: read by the
@@ -245,6 +249,21 @@ static inline int halay_is_child(const struct halay_context *ctx)
 
 /* A context over a world that is open; owns the world from success on. */
 enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out);
+/* What create does with a context that is closed, as new but for names and requests. On error it is closed still. */
+enum halay_status halay_context_open(struct halay_context *ctx, struct halay_world *world);
+/* Leave the other ranks: all that is in flight ends, the thread too. What belongs to the world is destroyed, the world is not. */
+void halay_context_close(struct halay_context *ctx);
+
+/* ---- elastic.c ---- */
+
+/* Is it worth to start again after this? */
+int halay_elastic_may_retry(enum halay_status status);
+/* The context is of an elastic job; takes what heritage owns. how: as it was started. On error the context is gone. */
+enum halay_status halay_elastic_init(struct halay_context *ctx, const struct halay_options *how,
+                                     const struct halay_heritage *heritage);
+void halay_elastic_fini(struct halay_context *ctx); /* the world is closed */
+enum halay_status halay_elastic_alloc(struct halay_context *ctx, size_t bytes, void **ptr);
+void halay_elastic_free(struct halay_context *ctx, void *ptr);
 
 /* ---- fail.c: driver only ---- */
 
@@ -286,6 +305,9 @@ void halay_static_bucket_remove_locked(struct halay_context *ctx, struct halay_s
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     halay_callback callback, void *arg, int wakes, struct halay_request **request);
 void halay_names_free_all(struct halay_process_set *set);
+/* The ranks are others: nothing is agreed on any more. Names that are not registered are forgotten; registered tensors that have
+ * become meaningless are marked. The engine is closed; rank and size are the new ones. */
+enum halay_status halay_registry_renew(struct halay_context *ctx);
 void halay_registry_free_all(struct halay_context *ctx);
 
 /* ---- cache.c: agreed ids; driver only ---- */
@@ -337,6 +359,8 @@ int halay_engine_is_pending(const struct halay_context *ctx);
 void halay_process_set_init(struct halay_process_set *set, struct halay_context *ctx, int size, int rank);
 /* All of them, that of all ranks included; accepts any state from its init on. The engine has stopped. */
 void halay_process_sets_fini(struct halay_context *ctx);
+/* All but that of all ranks are removed, and that has nothing left but its names. The engine has stopped. */
+void halay_process_sets_end(struct halay_context *ctx);
 /* The number in the set of a rank of the job, -1: it is no member. */
 int halay_process_set_rank_of(const struct halay_process_set *set, int rank);
 /* The one of that number, if it lives, or NULL. lock held, or driver. */
@@ -375,6 +399,9 @@ void halay_join_part_end(struct halay_request *part);
 
 /* ---- cycle.c ---- */
 
+void halay_cycle_init(struct halay_context *ctx); /* its locks */
+void halay_cycle_fini(struct halay_context *ctx);
+/* What a driver finds at the beginning; the thread is started. */
 enum halay_status halay_cycle_start(struct halay_context *ctx);
 void halay_cycle_stop(struct halay_context *ctx);
 /* There is something new for the driver. lock not held. */

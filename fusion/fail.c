@@ -91,6 +91,7 @@ static void fail(struct halay_context *ctx, enum halay_status status, int rank, 
     pthread_mutex_lock(&ctx->lock);
     snprintf(ctx->text, sizeof ctx->text, "%s", text);
     ctx->status = status;
+    ctx->lost = rank;
     pthread_mutex_unlock(&ctx->lock);
     if (halay_recording(&ctx->recorder))
         halay_record_event(ctx, HALAY_RECORD_FAILED, status, text);

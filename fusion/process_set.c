@@ -50,18 +50,30 @@ static void set_free(struct halay_process_set *set)
     free(set);
 }
 
-void halay_process_sets_fini(struct halay_context *ctx)
+void halay_process_sets_end(struct halay_context *ctx)
 {
-    struct halay_process_set *lists[] = { ctx->all.next, ctx->removed };
+    struct halay_process_set *set;
 
     halay_process_sets_abandon(ctx);
-    for (int i = 0; i < 2; i++)
-        for (struct halay_process_set *set = lists[i], *next; set; set = next) {
-            next = set->next;
-            set_free(set);
-        }
-    ctx->all.next = ctx->removed = NULL;
+    while ((set = ctx->all.next)) {
+        end_life(set);
+        pthread_mutex_lock(&ctx->lock);
+        ctx->all.next = set->next;
+        set->state = HALAY_SET_REMOVED;
+        set->next = ctx->removed;
+        ctx->removed = set;
+        pthread_mutex_unlock(&ctx->lock);
+    }
     end_life(&ctx->all);
+}
+
+void halay_process_sets_fini(struct halay_context *ctx)
+{
+    for (struct halay_process_set *set = ctx->removed, *next; set; set = next) {
+        next = set->next;
+        set_free(set);
+    }
+    ctx->removed = NULL;
     halay_names_free_all(&ctx->all);
 }
 

@@ -158,7 +158,6 @@ enum halay_status halay_recorder_open(struct halay_context *ctx)
     const struct halay_config *config = &ctx->world->config;
     enum halay_status status = HALAY_OK;
 
-    pthread_mutex_init(&ctx->recorder.lock, NULL);
     if (config->flight)
         status = open_flight(ctx);
     /* "DYNAMIC" is Horovod's word for a timeline that the program will start. */
@@ -180,5 +179,5 @@ void halay_recorder_close(struct halay_context *ctx)
     halay_ring_destroy(recorder->flight);
     halay_ring_destroy(recorder->store);
     recorder->flight = recorder->store = NULL;
-    pthread_mutex_destroy(&recorder->lock);
+    atomic_store_explicit(&recorder->is_on, 0, memory_order_relaxed);
 }

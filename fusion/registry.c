@@ -532,6 +532,11 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
                      : "a tensor of that name is in flight already";
     if (entry->request)
         return HALAY_ERR_DUPLICATE;
+    *why = entry->tensor && entry->tensor->is_stale
+               ? "it was registered for other ranks: unregister it, and register it again"
+               : NULL;
+    if (*why)
+        return HALAY_ERR_ARGUMENT;
     *why = refusal_locked(entry->set);
     if (*why)
         return is_change ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT; /* as the others get */
@@ -657,6 +662,76 @@ enum halay_status halay_submit_named(struct halay_context *ctx, const struct hal
     return status == HALAY_OK ? halay_submit_info(ctx, &known, callback, arg, 1, request) : status;
 }
 
+/* ---- other ranks ---- */
+
+/* Does what the caller said of it hold for other ranks? */
+static int depends_on_ranks(const struct halay_context *ctx, const struct halay_tensor *tensor)
+{
+    const struct halay_signature *s = &tensor->signature;
+
+    return s->operation == HALAY_REDUCE_SCATTER || s->operation == HALAY_ALLTOALL ||
+           (s->operation == HALAY_BROADCAST && s->root >= ctx->size);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    uint64_t left = (*(struct halay_tensor *const *)a)->order, right = (*(struct halay_tensor *const *)b)->order;
+
+    return (left > right) - (left < right);
+}
+
+static void entry_renew(struct halay_context *ctx, struct halay_entry *entry)
+{
+    struct halay_tensor *tensor = entry->tensor;
+
+    entry->id = (uint32_t)HALAY_NO_ID;
+    entry->submissions = entry->tuned_step = 0;
+    entry->agreed = (struct halay_signature){ 0 };
+    entry->enrolment = (struct halay_enrolment){ 0 };
+    halay_words_fini(&entry->said);
+    halay_words_fini(&entry->heard);
+    entry->followed = 0;
+    tensor->bucket = NULL;
+    tensor->is_stale |= depends_on_ranks(ctx, tensor);
+}
+
+/* Takes all names; puts those that are registered into tensors, in order of registration. Returns how many. */
+static size_t take_registered(struct halay_context *ctx, struct halay_tensor **tensors)
+{
+    struct halay_table_node *node;
+    size_t count = 0;
+
+    while ((node = halay_table_take(&ctx->all.names))) {
+        struct halay_entry *entry = (struct halay_entry *)node;
+        if (entry->tensor)
+            tensors[count++] = entry->tensor;
+        else
+            entry_free(entry);
+    }
+    qsort(tensors, count, sizeof *tensors, by_order);
+    return count;
+}
+
+enum halay_status halay_registry_renew(struct halay_context *ctx)
+{
+    struct halay_tensor **tensors = calloc(ctx->registered + 1, sizeof *tensors);
+    enum halay_status status = HALAY_OK;
+    int has_buckets = ctx->rank == 0 && ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF;
+
+    if (!tensors)
+        return HALAY_ERR_NO_MEMORY;
+    size_t count = take_registered(ctx, tensors);
+    halay_registry_free_all(ctx);
+    for (size_t i = 0; i < count; i++) {
+        entry_renew(ctx, tensors[i]->entry);
+        if (halay_table_add(&ctx->all.names, &tensors[i]->entry->node) != HALAY_OK ||
+            (has_buckets && !tensors[i]->is_stale && static_bucket_join_locked(ctx, tensors[i]) != HALAY_OK))
+            status = HALAY_ERR_NO_MEMORY;
+    }
+    free(tensors);
+    return status;
+}
+
 void halay_names_free_all(struct halay_process_set *set)
 {
     struct halay_table_node *node;
@@ -678,4 +753,5 @@ void halay_registry_free_all(struct halay_context *ctx)
     ctx->static_first = ctx->static_last = NULL;
     free(ctx->submitted.events);
     free(ctx->taken.events);
+    ctx->submitted = ctx->taken = (struct halay_events){ 0 };
 }

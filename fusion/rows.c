@@ -46,10 +46,13 @@ enum halay_status halay_rows_heard(struct halay_context *ctx, struct halay_reque
     const struct halay_words *heard = &r->entry->heard;
     size_t rows = 0;
 
-    if (!r->rows)
-        r->rows = calloc((size_t)ctx->size, sizeof *r->rows);
-    if (!r->rows)
-        return HALAY_ERR_NO_MEMORY;
+    if (r->row_capacity < (size_t)ctx->size) {
+        size_t *grown = realloc(r->rows, (size_t)ctx->size * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        r->rows = grown;
+        r->row_capacity = (size_t)ctx->size;
+    }
     for (size_t i = 0; i < heard->count; i++) {
         r->rows[i] = (size_t)heard->at[i];
         rows += r->rows[i];

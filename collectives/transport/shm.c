@@ -12,6 +12,7 @@
  */
 #include "collectives/transport/shm.h"
 #include "collectives/transport/shm_exchange.h"
+#include "collectives/transport/shm_memory.h"
 #include "collectives/transport/shm_message.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,7 @@ struct shm_transport {
     struct halay_shm_map map;
     struct halay_shm_context context;
     struct halay_shm_peer *peer; /* owned: [size - 1], without this rank, in order of rank */
-    struct halay_heap heap;
+    struct halay_shm_memory own, *memory; /* borrowed: this rank's segment; own, or what outlives the transport */
     enum halay_status status; /* the first error but for lost peers; used by the driver only */
     unsigned looks;           /* progress calls since the last look at the peers; driver only */
 };
@@ -171,80 +172,14 @@ static void shm_cancel(struct halay_transport *t, struct halay_transfer *x)
 
 /* ---- memory ---- */
 
-/* What the system could still give, as it says itself; SIZE_MAX if it does not. Taking more could end with its killing
- * some process instead of refusing. */
-static size_t memory_available(void)
-{
-    char line[128];
-    size_t kb, available = SIZE_MAX;
-    FILE *file = fopen("/proc/meminfo", "re");
-
-    if (!file)
-        return available;
-    while (fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %zu kB", &kb) == 1) {
-            available = kb * 1024;
-            break;
-        }
-    fclose(file);
-    return available;
-}
-
-/* Take the memory behind a range of the segment now. */
-static int back(struct shm_transport *self, size_t offset, size_t bytes)
-{
-    int error = ENOMEM;
-
-    if (bytes > memory_available())
-        goto err_no_memory;
-    do
-        error = fallocate(self->map.fd, 0, (off_t)offset, (off_t)bytes) < 0 ? errno : 0;
-    while (error == EINTR);
-    if (!error)
-        return 1;
-    /* Part of it may have been taken. */
-    fallocate(self->map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
-
-err_no_memory:
-    halay_error(self->base.log, "cannot allocate %zu bytes of shared memory: %s", bytes, strerror(error));
-    return 0;
-}
-
 static enum halay_status shm_alloc(struct halay_transport *t, size_t bytes, void **out)
 {
-    struct shm_transport *self = shm_of(t);
-    size_t offset;
-
-    if (halay_heap_take(&self->heap, bytes ? bytes : 1, &offset) != HALAY_OK) {
-        halay_error(t->log, "cannot allocate %zu bytes of a shared segment of %zu (HALAY_SEGMENT_BYTES)", bytes,
-                    self->map.layout.bytes);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    if (!back(self, self->map.layout.heap + offset, halay_heap_size(&self->heap, offset))) {
-        halay_heap_give(&self->heap, offset);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    *out = self->context.segment + self->map.layout.heap + offset;
-    halay_segment_wish_huge(*out, bytes);
-    return HALAY_OK;
+    return halay_shm_memory_alloc(shm_of(t)->memory, bytes, out);
 }
 
 static void shm_free(struct halay_transport *t, void *ptr)
 {
-    struct shm_transport *self = shm_of(t);
-
-    if (!ptr)
-        return;
-    size_t offset = (size_t)((unsigned char *)ptr - self->context.segment) - self->map.layout.heap;
-    size_t bytes = halay_heap_size(&self->heap, offset);
-    if (!bytes) {
-        halay_error(t->log, "free of memory at %p that alloc did not give", ptr);
-        return;
-    }
-    if (fallocate(self->map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(self->map.layout.heap + offset),
-                  (off_t)bytes) < 0)
-        halay_warning(t->log, "cannot give shared memory back: %s", strerror(errno));
-    halay_heap_give(&self->heap, offset);
+    halay_shm_memory_free(shm_of(t)->memory, ptr);
 }
 
 static void *shm_area(struct halay_transport *t, int peer, int index)
@@ -259,7 +194,7 @@ static void shm_clear(struct halay_transport *t, int index, int count)
     struct shm_transport *self = shm_of(t);
     size_t offset = self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
 
-    if (fallocate(self->map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+    if (fallocate(self->memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
                   (off_t)((size_t)count * HALAY_AREA_BYTES)) == 0)
         return;
     halay_warning(t->log, "cannot give shared memory back: %s", strerror(errno));
@@ -375,10 +310,10 @@ static void shm_destroy(struct shm_transport *self)
     for (int i = 0; self->peer && i < self->base.size - 1; i++)
         halay_shm_peer_fini(&self->peer[i]);
     halay_shm_context_fini(&self->context);
-    halay_heap_fini(&self->heap);
     free(self->peer);
     free(self->base.lost);
     halay_shm_map_fini(&self->map);
+    halay_shm_memory_fini(&self->own);
     free(self);
 }
 
@@ -444,7 +379,7 @@ static enum halay_status shm_init(struct shm_transport *self, int node)
     halay_segment_wish_node(self->base.log, self->map.base[self->base.rank], layout->bytes, node);
     self->peer = calloc((size_t)self->base.size, sizeof *self->peer);
     self->base.lost = calloc((size_t)self->base.size, sizeof *self->base.lost);
-    if (!self->peer || !self->base.lost || halay_heap_init(&self->heap, layout->bytes - layout->heap) != HALAY_OK)
+    if (!self->peer || !self->base.lost)
         return HALAY_ERR_NO_MEMORY;
     self->context = (struct halay_shm_context){
         .t = &self->base,
@@ -468,7 +403,8 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
 
     if (!self)
         return HALAY_ERR_NO_MEMORY;
-    self->map.fd = -1;
+    halay_shm_memory_init(log, &self->own);
+    self->memory = options->memory ? options->memory : &self->own;
     self->base = (struct halay_transport){
         .ops = &shm_ops,
         .caps = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS,
@@ -476,8 +412,15 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
         .log = log,
     };
     self->peers = peers;
-    enum halay_status status = halay_shm_exchange(log, boot, peers, options->segment_bytes, options->its_host_only,
-                                                  options->without_barrier, options->timeout_ms, &self->map);
+    enum halay_status status =
+        halay_shm_exchange(log, boot, peers,
+                           &(struct halay_shm_exchange_options){ .memory = self->memory,
+                                                                 .wanted = options->segment_bytes,
+                                                                 .ranks = options->ranks,
+                                                                 .its_host_only = options->its_host_only,
+                                                                 .without_barrier = options->without_barrier,
+                                                                 .timeout_ms = options->timeout_ms },
+                           &self->map);
     self->base.rank = self->map.rank;
     self->base.size = self->map.size;
     if (status == HALAY_OK)

@@ -60,7 +60,8 @@ struct delivery {
 struct exchange {
     struct halay_log *log;
     const struct halay_peers *peers; /* borrowed */
-    struct halay_shm_map *map;       /* borrowed: filled here */
+    const struct halay_shm_exchange_options *options; /* borrowed */
+    struct halay_shm_map *map;                        /* borrowed: filled here */
     int rank, size;                  /* the bootstrap's */
     int64_t deadline_us;
     int listener; /* owned, -1 if none */
@@ -111,15 +112,23 @@ static enum halay_status listen_somewhere(struct exchange *x)
     return HALAY_OK;
 }
 
-static enum halay_status prepare(struct exchange *x, size_t wanted, int without_barrier)
+/* How many ranks segments are laid out for. */
+static int ranks_laid_out(const struct exchange *x)
 {
-    size_t bytes;
+    return x->options->ranks > x->map->size ? x->options->ranks : x->map->size;
+}
 
-    enum halay_status status = halay_shm_fit(x->log, x->map->size, wanted, &bytes);
+static enum halay_status prepare(struct exchange *x)
+{
+    size_t bytes = x->options->memory->layout.bytes;
+    enum halay_status status = HALAY_OK;
+
+    if (!x->options->memory->base)
+        status = halay_shm_fit(x->log, ranks_laid_out(x), x->options->wanted, &bytes);
     if (status != HALAY_OK)
         return status;
     x->me.bytes = bytes;
-    x->me.has_barrier = !without_barrier && halay_shm_barrier_register();
+    x->me.has_barrier = !x->options->without_barrier && halay_shm_barrier_register();
     status = random_fill(x->log, x->me.token, sizeof x->me.token);
     if (status == HALAY_OK)
         status = random_fill(x->log, x->me.nonce, sizeof x->me.nonce);
@@ -141,6 +150,21 @@ static enum halay_status first_failure(const struct exchange *x, int *rank)
 
 /* ---- 2: create and hand out ---- */
 
+/* A new one, or the one that there is with all but its heap as new. */
+static enum halay_status get_memory(struct exchange *x, size_t bytes)
+{
+    struct halay_shm_memory *memory = x->options->memory;
+
+    if (!memory->base)
+        return halay_shm_memory_create(memory, ranks_laid_out(x), bytes);
+    if (memory->layout.bytes != x->map->layout.bytes || memory->layout.heap != x->map->layout.heap) {
+        halay_error(x->log, "this rank's shared segment has %zu bytes, the others can have only %zu",
+                    memory->layout.bytes, x->map->layout.bytes);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    return halay_shm_memory_renew(memory);
+}
+
 static enum halay_status segment_create(struct exchange *x)
 {
     struct halay_shm_map *map = x->map;
@@ -149,15 +173,13 @@ static enum halay_status segment_create(struct exchange *x)
     for (int m = 0; m < map->size; m++)
         if (x->all[map->ranks[m]].bytes < bytes)
             bytes = x->all[map->ranks[m]].bytes;
-    if (bytes < halay_shm_least_bytes(map->size))
+    if (bytes < halay_shm_least_bytes(ranks_laid_out(x)))
         return HALAY_ERR_FORMAT;
-    halay_shm_layout(map->size, bytes, &map->layout);
-    enum halay_status status = halay_segment_create(x->log, "halay", map->layout.bytes, &map->fd);
+    halay_shm_layout(ranks_laid_out(x), bytes, &map->layout);
+    enum halay_status status = get_memory(x, bytes);
     if (status != HALAY_OK)
         return status;
-    status = halay_segment_map(x->log, map->fd, map->layout.bytes, &map->base[map->rank]);
-    if (status != HALAY_OK)
-        return status;
+    map->base[map->rank] = x->options->memory->base;
     struct halay_shm_header *header = map->base[map->rank];
     header->magic = HALAY_SHM_MAGIC;
     header->version = HALAY_SHM_VERSION;
@@ -222,7 +244,7 @@ static void deliver(struct exchange *x, int peer)
         return;
     memcpy(delivery.token, x->all[peer].token, sizeof delivery.token);
     int fd = connect_to(x, peer);
-    int sent = fd >= 0 && send_descriptor(fd, &delivery, x->map->fd);
+    int sent = fd >= 0 && send_descriptor(fd, &delivery, x->options->memory->fd);
     if (!sent)
         halay_debug(x->log, "cannot pass shared memory to rank %d: %s", peer, strerror(errno));
     if (fd >= 0)
@@ -405,9 +427,9 @@ static enum halay_status agree(struct exchange *x, struct halay_boot *boot, enum
     return status;
 }
 
-static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boot, size_t wanted, int without_barrier)
+static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boot)
 {
-    enum halay_status status = agree(x, boot, prepare(x, wanted, without_barrier));
+    enum halay_status status = agree(x, boot, prepare(x));
     if (status != HALAY_OK)
         return status;
     status = segment_create(x);
@@ -422,24 +444,24 @@ static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boo
 }
 
 enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
-                                     size_t wanted, int its_host_only, int without_barrier, int timeout_ms,
-                                     struct halay_shm_map *map)
+                                     const struct halay_shm_exchange_options *options, struct halay_shm_map *map)
 {
     struct exchange x = {
         .log = log,
         .peers = peers,
+        .options = options,
         .map = map,
         .rank = boot->rank,
         .size = boot->size,
-        .deadline_us = halay_deadline_us(timeout_ms),
+        .deadline_us = halay_deadline_us(options->timeout_ms),
         .listener = -1,
     };
 
     memset(x.silent, -1, sizeof x.silent);
-    *map = (struct halay_shm_map){ .fd = -1 };
-    enum halay_status status = allocate(&x, its_host_only);
+    *map = (struct halay_shm_map){ 0 };
+    enum halay_status status = allocate(&x, options->its_host_only);
     if (status == HALAY_OK)
-        status = exchange_all(&x, boot, wanted, without_barrier);
+        status = exchange_all(&x, boot);
     if (x.listener >= 0)
         close(x.listener);
     for (int i = 0; i < SILENT_MAX; i++)
@@ -452,12 +474,10 @@ enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *b
 void halay_shm_map_fini(struct halay_shm_map *map)
 {
     for (int r = 0; map->base && r < map->size; r++)
-        halay_segment_unmap(map->base[r], map->layout.bytes);
+        if (r != map->rank)
+            halay_segment_unmap(map->base[r], map->layout.bytes);
     free(map->base);
     free(map->ranks);
     map->base = NULL;
     map->ranks = NULL;
-    if (map->fd >= 0)
-        close(map->fd);
-    map->fd = -1;
 }

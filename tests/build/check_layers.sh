@@ -17,15 +17,16 @@ set -eu
 layers='
 include                 halay_types.h
 include/halay_mpi.h     halay_types.h halay_coll.h halay.h
+include/halay_elastic.h halay_types.h halay.h
 base                    halay_types.h base/
 collectives/transport   halay_types.h base/ collectives/transport/
 collectives             halay_types.h halay_coll.h base/ collectives/transport/ collectives/
-fusion                  halay_types.h halay_coll.h halay.h base/ collectives/transport/ collectives/ fusion/
+fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h base/ collectives/transport/ collectives/ fusion/
 launcher                halay_types.h base/ launcher/
 perf                    halay_types.h halay_coll.h halay.h base/ perf/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
-tft                     halay_types.h halay_coll.h halay.h base/ tft/
-examples                halay_types.h halay_coll.h halay.h halay_mpi.h
+tft                     halay_types.h halay_coll.h halay.h halay_elastic.h base/ tft/
+examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h
 '
 
 # One line for each library of others: its headers, then the files that may include them (shell patterns).

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elastic: keys and values of the words in elastic.h. Pure.
+ */
+#include "base/elastic.h"
+#include "base/store_protocol.h"
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static void seat_key(const char *prefix, const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX])
+{
+    snprintf(key, HALAY_STORE_KEY_MAX, "%s%d.%d.%u", prefix, seat->seat, seat->start, seat->times);
+}
+
+void halay_elastic_ready_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX])
+{
+    seat_key(HALAY_ELASTIC_READY, seat, key);
+}
+
+void halay_elastic_place_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX])
+{
+    seat_key("elastic/place/", seat, key);
+}
+
+void halay_elastic_change_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX])
+{
+    snprintf(key, HALAY_STORE_KEY_MAX, "elastic/change/%u", epoch);
+}
+
+void halay_elastic_over_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX])
+{
+    snprintf(key, HALAY_STORE_KEY_MAX, "elastic/over/%u", epoch);
+}
+
+int halay_elastic_read_key(const char *key, struct halay_seat *seat)
+{
+    struct halay_seat read;
+    char end;
+
+    if (sscanf(key, HALAY_ELASTIC_READY "%9d.%9d.%9u%c", &read.seat, &read.start, &read.times, &end) != 3 ||
+        read.seat < 0 || read.start < 0)
+        return 0;
+    *seat = read;
+    return 1;
+}
+
+void halay_ready_write(const struct halay_ready *ready, unsigned char bytes[HALAY_READY_BYTES])
+{
+    store_write_u32(bytes, ready->epoch);
+    store_write_u32(bytes + 4, (uint32_t)(ready->lost + 1));
+}
+
+int halay_ready_read(const void *bytes, size_t count, struct halay_ready *ready)
+{
+    const unsigned char *at = bytes;
+
+    if (count != HALAY_READY_BYTES || store_read_u32(at + 4) > INT_MAX)
+        return 0;
+    *ready = (struct halay_ready){ .epoch = store_read_u32(at), .lost = (int)store_read_u32(at + 4) - 1 };
+    return 1;
+}
+
+void halay_place_write(const struct halay_place *place, unsigned char bytes[HALAY_PLACE_BYTES])
+{
+    store_write_u32(bytes, (uint32_t)place->verdict);
+    store_write_u32(bytes + 4, place->epoch);
+    store_write_u32(bytes + 8, (uint32_t)place->rank);
+    store_write_u32(bytes + 12, (uint32_t)place->size);
+}
+
+int halay_place_read(const void *bytes, size_t count, struct halay_place *place)
+{
+    const unsigned char *at = bytes;
+    uint32_t verdict, rank, size;
+
+    if (count != HALAY_PLACE_BYTES)
+        return 0;
+    verdict = store_read_u32(at);
+    rank = store_read_u32(at + 8);
+    size = store_read_u32(at + 12);
+    if (verdict > HALAY_VERDICT_OVER || (verdict == HALAY_VERDICT_PLACE && (size > INT_MAX || rank >= size)))
+        return 0;
+    *place = (struct halay_place){ (enum halay_verdict)verdict, store_read_u32(at + 4), (int)rank, (int)size };
+    return 1;
+}

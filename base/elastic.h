@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elastic: what the processes of an elastic job and halayrun say to each other, through the store.
+ *
+ * A process has a *seat*, a number below HALAY_SIZE that is free again when it has ended; with HALAY_ELASTIC, the number of the
+ * start that it belongs to, it is like no other. The ranks of a job are made of those seats again and again; each time is an
+ * *epoch*. As values little-endian numbers of 4 bytes:
+ *
+ *     elastic/ready/SEAT.START.N     process    it waits for its N-th place     epoch that it was in (0: none),
+ *                                                                               1 + the rank by whose loss that ended (0: none)
+ *     elastic/place/SEAT.START.N     halayrun   the answer, once it is known    of enum halay_verdict, epoch, rank, size
+ *     elastic/change/EPOCH           halayrun   processes wait for a place, or seats are to go: commit, and be ready
+ *     elastic/over/EPOCH             halayrun   who is still on the way into it shall give up: somebody is lost
+ *
+ * A process that is ready has nothing mapped any more that others use, and nothing under way. halayrun answers when all processes
+ * of the epoch are ready or have ended: so nobody writes into memory that is used anew.
+ */
+#ifndef HALAY_BASE_ELASTIC_H
+#define HALAY_BASE_ELASTIC_H
+
+#include "base/store.h"
+
+#define HALAY_ELASTIC_READY "elastic/ready/"
+
+enum halay_verdict {
+    HALAY_VERDICT_PLACE = 0, /* go on as that rank */
+    HALAY_VERDICT_LEAVE = 1, /* this seat is not wanted any more: its host is not part of the job now */
+    HALAY_VERDICT_OVER = 2,  /* the job is ending: nobody gets a place */
+};
+
+/* Who waits for a place. */
+struct halay_seat {
+    int seat, start;
+    unsigned times; /* N */
+};
+
+struct halay_ready {
+    unsigned epoch;
+    int lost; /* -1: none */
+};
+
+struct halay_place {
+    enum halay_verdict verdict;
+    unsigned epoch;
+    int rank, size;
+};
+
+enum { HALAY_READY_BYTES = 8, HALAY_PLACE_BYTES = 16 };
+
+void halay_elastic_ready_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX]);
+void halay_elastic_place_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX]);
+void halay_elastic_change_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX]);
+void halay_elastic_over_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX]);
+/* Of a key that begins with HALAY_ELASTIC_READY. 0: it is none. */
+int halay_elastic_read_key(const char *key, struct halay_seat *seat);
+
+void halay_ready_write(const struct halay_ready *ready, unsigned char bytes[HALAY_READY_BYTES]);
+int halay_ready_read(const void *bytes, size_t count, struct halay_ready *ready); /* 0: these are none */
+void halay_place_write(const struct halay_place *place, unsigned char bytes[HALAY_PLACE_BYTES]);
+/* 0: these are none. */
+int halay_place_read(const void *bytes, size_t count, struct halay_place *place);
+
+#endif

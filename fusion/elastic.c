@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elastic: a context that changes its ranks, and the state that goes with it (halay_elastic.h).
+ *
+ *     restore, or a commit that halayrun wants more of
+ *       close the engine: all requests end, the thread too      halay_context_close
+ *       leave the world: nothing of the peers' is mapped any more, nor do they write here
+ *       say that this process is ready, wait for a place        halay_world_open (transport/member.h)
+ *       open the engine over the new world, with the names and the memory that there were
+ *       agree on the newest commit; who lacks it gets it        sync
+ *     ... and again, if somebody is lost meanwhile
+ *
+ * The state is the same on all ranks that have made the same commit, so whoever has the newest can give it to all: the lowest such
+ * rank does. Two ranks may differ by one commit, if somebody was lost while they made it.
+ *
+ * The world that was left stays until there is a new one: questions about ranks are answered from it, and when there is no place for
+ * this process any more the context is good for those and for halay_fini.
+ */
+#include "base/memory.h"
+#include "base/struct_size.h"
+#include "collectives/transport/member.h"
+#include "collectives/transport/shm_memory.h"
+#include "fusion/engine.h"
+#include "halay_elastic.h"
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SYNC_NAME "halay elastic sync"
+#define STATE_NAME "halay elastic state"
+#define CHANGE_NAME "halay elastic change"
+
+struct piece {
+    void *data; /* borrowed */
+    size_t bytes;
+};
+
+struct halay_elastic {
+    int is_on; /* of an elastic job; otherwise this is the state's only */
+    struct halay_heritage heritage;
+    char *bootstrap, *transport, *join_average; /* owned: as the program wanted them, or NULL */
+    struct piece *pieces;                       /* owned */
+    size_t piece_count, bytes;                  /* of all pieces */
+    unsigned char *copy;                        /* owned: of the commit; NULL before begin */
+    uint64_t commit;                            /* its number; 0: none */
+    uint64_t reforms;
+    int rank_was, size_was;
+    int has_begun, has_joined; /* has_joined: its first state came from others */
+};
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+int halay_elastic_may_retry(enum halay_status status)
+{
+    return status == HALAY_ERR_PEER || status == HALAY_ERR_TIMEOUT;
+}
+
+static struct halay_elastic *elastic_create(void)
+{
+    struct halay_elastic *e = calloc(1, sizeof *e);
+
+    if (e)
+        e->rank_was = -1;
+    return e;
+}
+
+static int copy_text(const char *text, char **copy)
+{
+    *copy = text ? strdup(text) : NULL;
+    return !text || *copy;
+}
+
+enum halay_status halay_elastic_init(struct halay_context *ctx, const struct halay_options *how,
+                                     const struct halay_heritage *heritage)
+{
+    struct halay_elastic *e = elastic_create();
+
+    if (!e) {
+        struct halay_heritage rest = *heritage;
+        halay_fini(ctx);
+        halay_heritage_fini(&rest);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    ctx->elastic = e;
+    e->is_on = 1;
+    e->heritage = *heritage;
+    ctx->world->heritage = &e->heritage;
+    if (copy_text(how->bootstrap, &e->bootstrap) && copy_text(how->transport, &e->transport) &&
+        copy_text(how->join_average, &e->join_average))
+        return HALAY_OK;
+    halay_fini(ctx);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+void halay_elastic_fini(struct halay_context *ctx)
+{
+    struct halay_elastic *e = ctx->elastic;
+
+    if (!e)
+        return;
+    halay_heritage_fini(&e->heritage);
+    free(e->bootstrap);
+    free(e->transport);
+    free(e->join_average);
+    free(e->pieces);
+    free(e->copy);
+    free(e);
+    ctx->elastic = NULL;
+}
+
+enum halay_status halay_elastic_alloc(struct halay_context *ctx, size_t bytes, void **ptr)
+{
+    return halay_shm_memory_alloc(ctx->elastic->heritage.memory, bytes, ptr);
+}
+
+void halay_elastic_free(struct halay_context *ctx, void *ptr)
+{
+    halay_shm_memory_free(ctx->elastic->heritage.memory, ptr);
+}
+
+int halay_elastic_is_on(const struct halay_context *ctx)
+{
+    return ctx && ctx->elastic && ctx->elastic->is_on;
+}
+
+/* ---- the state --------------------------------------------------------------------------------------------------- */
+
+enum halay_status halay_elastic_add(struct halay_context *ctx, void *data, size_t bytes)
+{
+    size_t all;
+
+    if (!ctx || (!data && bytes) || (ctx->elastic && ctx->elastic->has_begun))
+        return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    if (!ctx->elastic && !(ctx->elastic = elastic_create()))
+        return HALAY_ERR_NO_MEMORY;
+    struct halay_elastic *e = ctx->elastic;
+    if (halay_add_overflows(e->bytes, bytes, &all))
+        return HALAY_ERR_NO_MEMORY;
+    struct piece *grown = realloc(e->pieces, (e->piece_count + 1) * sizeof *grown);
+    if (!grown)
+        return HALAY_ERR_NO_MEMORY;
+    e->pieces = grown;
+    e->pieces[e->piece_count++] = (struct piece){ data, bytes };
+    e->bytes = all;
+    return HALAY_OK;
+}
+
+static void copy_state(struct halay_elastic *e, int back)
+{
+    unsigned char *at = e->copy;
+
+    for (size_t i = 0; i < e->piece_count; at += e->pieces[i++].bytes) {
+        if (!e->pieces[i].bytes)
+            continue;
+        if (back)
+            memcpy(e->pieces[i].data, at, e->pieces[i].bytes);
+        else
+            memcpy(at, e->pieces[i].data, e->pieces[i].bytes);
+    }
+}
+
+/* The ranks tell each other how far they are. The greatest of the first two says who has the newest commit, in the low bits, as the
+ * lower rank's is greater; the others find the least commit and sizes that differ. */
+enum { RANK_BITS = 24, SAID = 4 };
+
+static enum halay_status compare(struct halay_context *ctx, int64_t said[SAID])
+{
+    const struct halay_elastic *e = ctx->elastic;
+    int64_t rank = ((int64_t)1 << RANK_BITS) - 1 - ctx->rank, commit = (int64_t)e->commit;
+
+    said[0] = commit << RANK_BITS | rank;
+    said[1] = -commit;
+    said[2] = (int64_t)e->bytes;
+    said[3] = -(int64_t)e->bytes;
+    return halay_allreduce(ctx, SYNC_NAME, said, said, SAID, HALAY_I64, HALAY_MAX);
+}
+
+/* Everybody gets the newest commit, and has it as the state. The very first is rank 0's state. */
+static enum halay_status sync(struct halay_context *ctx)
+{
+    struct halay_elastic *e = ctx->elastic;
+    int64_t said[SAID];
+
+    if (!e->commit)
+        copy_state(e, 0);
+    enum halay_status status = compare(ctx, said);
+    if (status != HALAY_OK)
+        return status;
+    int root = (int)(((int64_t)1 << RANK_BITS) - 1 - (said[0] & (((int64_t)1 << RANK_BITS) - 1)));
+    int64_t newest = said[0] >> RANK_BITS, oldest = -said[1];
+    if (said[2] != -said[3]) {
+        halay_error(ctx->log, "the ranks' states differ: this one has %zu bytes, there are some of %lld and of %lld",
+                    e->bytes, (long long)-said[3], (long long)said[2]);
+        return HALAY_ERR_MISMATCH;
+    }
+    if (e->bytes && (newest != oldest || !newest))
+        status = halay_broadcast(ctx, STATE_NAME, e->copy, e->bytes, HALAY_U8, root);
+    if (status != HALAY_OK)
+        return status;
+    e->has_joined |= newest && !e->commit;
+    e->commit = newest ? (uint64_t)newest : 1;
+    copy_state(e, 1);
+    return HALAY_OK;
+}
+
+/* ---- other ranks ------------------------------------------------------------------------------------------------- */
+
+/* All that says something about an engine that was closed; names and requests stay, and what counts. */
+static void renew(struct halay_context *ctx)
+{
+    ctx->status = HALAY_OK;
+    ctx->lost = -1;
+    ctx->text[0] = '\0';
+    ctx->is_joined = ctx->is_asleep = ctx->thread_dozes = ctx->thread_is_parked = ctx->bell_wanted = ctx->has_news = 0;
+    ctx->listens = ctx->has_left_some = ctx->waits_followed = 0;
+    ctx->latest = NULL;
+    ctx->driver = HALAY_DRIVER_NONE;
+    atomic_store_explicit(&ctx->is_closing, 0, memory_order_relaxed); /* no other thread is there, here and below */
+    atomic_store_explicit(&ctx->has_events, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->is_unwaited, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->waited, NULL, memory_order_relaxed);
+    atomic_store_explicit(&ctx->flush_wanted, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->has_left, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->is_stopping, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->is_owed, 0, memory_order_relaxed);
+    ctx->express = (struct halay_express){ 0 };
+    ctx->sets_made = ctx->is_changing = ctx->making_number = 0;
+    ctx->free_buckets = NULL;
+    ctx->running_count = 0;
+    ctx->checked_us = ctx->suspected_us = 0;
+    ctx->suspect = -1;
+    ctx->is_draining = ctx->said_bye = ctx->is_done = ctx->said_fail = 0;
+}
+
+/* One attempt to get a place among the ranks, and to work there. */
+static enum halay_status join(struct halay_context *ctx, int lost)
+{
+    struct halay_elastic *e = ctx->elastic;
+    struct halay_world *world, *left = ctx->world;
+    int none = 0;
+
+    enum halay_status status = halay_world_open(&(struct halay_world_options){ .bootstrap = e->bootstrap,
+                                                                               .transport = e->transport,
+                                                                               .join_average = e->join_average,
+                                                                               .heritage = &e->heritage,
+                                                                               .lost = lost },
+                                                &world);
+    if (status != HALAY_OK)
+        return status;
+    renew(ctx);
+    ctx->world = world;
+    ctx->rank = world->rank;
+    ctx->size = world->size;
+    status = halay_registry_renew(ctx);
+    if (status == HALAY_OK)
+        status = halay_context_open(ctx, world);
+    if (!halay_elastic_may_retry(status)) /* as those do that join by halay_init */
+        status = halay_world_agree(world, status, &none);
+    if (status == HALAY_OK) {
+        halay_world_close(left);
+        return HALAY_OK;
+    }
+    if (ctx->link)
+        halay_context_close(ctx);
+    ctx->world = left;
+    halay_world_close(world);
+    return status;
+}
+
+/* The context has no engine and gets none any more. */
+static enum halay_status give_up(struct halay_context *ctx, enum halay_status status)
+{
+    ctx->status = status;
+    snprintf(ctx->text, sizeof ctx->text, "this process has no place in the job any more");
+    return status;
+}
+
+static enum halay_status reform(struct halay_context *ctx)
+{
+    struct halay_elastic *e = ctx->elastic;
+    int lost = ctx->status == HALAY_ERR_PEER ? ctx->lost : -1;
+    enum halay_status status;
+
+    e->rank_was = ctx->rank;
+    e->size_was = ctx->size;
+    do {
+        if (ctx->link)
+            halay_context_close(ctx);
+        halay_world_leave(ctx->world);
+        status = join(ctx, lost);
+        if (status == HALAY_OK)
+            status = sync(ctx);
+        lost = ctx->status == HALAY_ERR_PEER ? ctx->lost : -1;
+    } while (halay_elastic_may_retry(status));
+    if (status != HALAY_OK && !ctx->link)
+        return give_up(ctx, status);
+    if (status == HALAY_OK) {
+        e->reforms++;
+        halay_info(ctx->log, "re-formed: rank %d of %d was %d of %d; commit %llu", ctx->rank, ctx->size, e->rank_was,
+                   e->size_was, (unsigned long long)e->commit);
+    }
+    return status;
+}
+
+/* ---- public ------------------------------------------------------------------------------------------------------ */
+
+static void report(const struct halay_context *ctx, int has_reformed, struct halay_elastic_change *change)
+{
+    const struct halay_elastic *e = ctx->elastic;
+    struct halay_elastic_change all = { .has_reformed = has_reformed,
+                                        .rank_was = has_reformed ? e->rank_was : ctx->rank,
+                                        .size_was = has_reformed ? e->size_was : ctx->size,
+                                        .commit = e && e->is_on ? e->commit : 0,
+                                        .reforms = e ? e->reforms : 0 };
+
+    if (change)
+        halay_struct_write(&all, sizeof all, change);
+}
+
+static enum halay_status check(struct halay_context *ctx, const struct halay_elastic_change *change)
+{
+    if (!ctx || (change && !halay_struct_has_size(change)))
+        return HALAY_ERR_ARGUMENT;
+    return halay_is_child(ctx) ? HALAY_ERR_UNSUPPORTED : HALAY_OK;
+}
+
+static enum halay_status failure_of(struct halay_context *ctx)
+{
+    return halay_context_status(ctx, NULL, 0);
+}
+
+enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_elastic_change *change)
+{
+    enum halay_status status = check(ctx, change);
+    if (status != HALAY_OK)
+        return status;
+    if (!ctx->elastic && !(ctx->elastic = elastic_create()))
+        return HALAY_ERR_NO_MEMORY;
+    struct halay_elastic *e = ctx->elastic;
+    if (e->has_begun)
+        return HALAY_ERR_ARGUMENT;
+    if (!e->copy && !(e->copy = malloc(e->bytes ? e->bytes : 1))) {
+        halay_error(ctx->log, "no memory for a copy of the state, %zu bytes", e->bytes);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    status = sync(ctx);
+    /* Somebody was lost: this rank has no commit yet, and takes what the others have. */
+    int has_reformed = e->is_on && status != HALAY_OK && failure_of(ctx) == HALAY_ERR_PEER;
+    if (has_reformed)
+        status = reform(ctx);
+    if (status != HALAY_OK)
+        return status;
+    e->has_begun = 1;
+    if (e->has_joined) {
+        e->rank_was = -1;
+        e->size_was = 0;
+    }
+    if (!e->is_on) {
+        free(e->copy); /* it was for the broadcast */
+        e->copy = NULL;
+    }
+    report(ctx, e->has_joined || has_reformed, change);
+    return HALAY_OK;
+}
+
+/* Rank 0 hears from halayrun, all others from rank 0. */
+static enum halay_status ask_for_change(struct halay_context *ctx, int32_t *wanted)
+{
+    *wanted = ctx->rank == 0 && halay_member_is_called(ctx->elastic->heritage.member);
+    if (ctx->size == 1)
+        return HALAY_OK;
+    return halay_allreduce(ctx, CHANGE_NAME, wanted, wanted, 1, HALAY_I32, HALAY_MAX);
+}
+
+enum halay_status halay_elastic_commit(struct halay_context *ctx, struct halay_elastic_change *change)
+{
+    int32_t wanted = 0;
+
+    enum halay_status status = check(ctx, change);
+    if (status == HALAY_OK && (!ctx->elastic || !ctx->elastic->has_begun))
+        status = HALAY_ERR_ARGUMENT;
+    if (status == HALAY_OK)
+        status = failure_of(ctx);
+    if (status != HALAY_OK)
+        return status;
+    struct halay_elastic *e = ctx->elastic;
+    if (e->is_on) {
+        copy_state(e, 0);
+        e->commit++;
+        status = ask_for_change(ctx, &wanted);
+        if (status == HALAY_OK && wanted)
+            status = reform(ctx);
+    }
+    if (status == HALAY_OK)
+        report(ctx, wanted, change);
+    return status;
+}
+
+enum halay_status halay_elastic_restore(struct halay_context *ctx, struct halay_elastic_change *change)
+{
+    enum halay_status status = check(ctx, change);
+    if (status != HALAY_OK)
+        return status;
+    if (!halay_elastic_is_on(ctx) || !ctx->elastic->has_begun)
+        return HALAY_ERR_UNSUPPORTED;
+    if (failure_of(ctx) == HALAY_OK)
+        return HALAY_ERR_ARGUMENT;
+    if (!ctx->link)
+        return ctx->status; /* there was no place before */
+    status = reform(ctx);
+    if (status == HALAY_OK)
+        report(ctx, 1, change);
+    return status;
+}

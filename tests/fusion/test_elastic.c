@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elastic contexts: ranks that are killed, that join, that are lost while the job is re-formed. This program is the launcher: it
+ * forks processes that train, serves their store, kills, and gives places as base/elastic.h says; it judges by what they report.
+ */
+#include "base/clock.h"
+#include "base/elastic.h"
+#include "halay_elastic.h"
+#include "tests/test.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SEATS = 4, COUNT = 5000, STEPS = 400, MINUTE_US = 60000000 };
+
+/* ---- a process that trains --------------------------------------------------------------------------------------- */
+
+struct training {
+    struct halay_context *ctx;
+    struct halay_tensor *gradient;
+    float *values; /* of halay_alloc */
+    double *weights;
+    int64_t step;
+    int told; /* write end of a pipe to the launcher */
+};
+
+/* The launcher hears of each step: "s" and the seat. */
+static void tell(struct training *t, char what)
+{
+    char word[2] = { what, (char)atoi(getenv("HALAY_RANK")) };
+
+    if (write(t->told, word, sizeof word) != (ssize_t)sizeof word)
+        _exit(3);
+}
+
+/* Every rank gives (step + 1) / size, so that the weights do not depend on how many ranks there are. */
+static enum halay_status train(struct training *t)
+{
+    struct halay_request *request;
+    float give = (float)(t->step + 1) / (float)halay_size(t->ctx);
+
+    for (size_t i = 0; i < COUNT; i++)
+        t->values[i] = give;
+    enum halay_status status = halay_submit(t->gradient, NULL, NULL, &request);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_wait(request, -1);
+    halay_request_free(request);
+    for (size_t i = 0; i < COUNT && status == HALAY_OK; i++)
+        t->weights[i] += (double)t->values[i];
+    return status;
+}
+
+static int weights_are_right(const struct training *t)
+{
+    double sum = (double)t->step * (double)(t->step + 1) / 2;
+
+    for (size_t i = 0; i < COUNT; i++)
+        if (t->weights[i] < sum * 0.99999 || t->weights[i] > sum * 1.00001)
+            return 0;
+    return 1;
+}
+
+static int run(struct training *t)
+{
+    struct halay_elastic_change change = { .struct_size = sizeof change };
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "gradient",
+                                      .dtype = HALAY_F32,
+                                      .dimensions = 1,
+                                      .shape = { COUNT },
+                                      .op = HALAY_SUM };
+
+    if (halay_init(NULL, &t->ctx) != HALAY_OK)
+        return 10;
+    void *memory;
+    t->weights = calloc(COUNT, sizeof *t->weights);
+    if (halay_alloc(t->ctx, COUNT * sizeof *t->values, &memory) != HALAY_OK || !t->weights)
+        return 11;
+    info.out = t->values = memory;
+    if (halay_register(t->ctx, &info, &t->gradient) != HALAY_OK ||
+        halay_elastic_add(t->ctx, t->weights, COUNT * sizeof *t->weights) != HALAY_OK ||
+        halay_elastic_add(t->ctx, &t->step, sizeof t->step) != HALAY_OK || !halay_elastic_is_on(t->ctx))
+        return 12;
+    enum halay_status status = halay_elastic_begin(t->ctx, &change);
+    tell(t, 'b');
+    while (status == HALAY_OK && t->step < STEPS) {
+        if (!weights_are_right(t))
+            return 13;
+        status = train(t);
+        if (status == HALAY_OK) {
+            t->step++;
+            tell(t, 's');
+            status = halay_elastic_commit(t->ctx, &change);
+        }
+        if (status == HALAY_ERR_PEER)
+            status = halay_elastic_restore(t->ctx, &change);
+    }
+    if (status == HALAY_ERR_CLOSED && halay_size(t->ctx) > 0 && halay_local_size(t->ctx) > 0) {
+        halay_fini(t->ctx);
+        free(t->weights);
+        return 20;
+    }
+    if (status != HALAY_OK || !weights_are_right(t)) {
+        fprintf(stderr, "step %lld: %s\n", (long long)t->step, halay_status_string(status));
+        return 14;
+    }
+    halay_fini(t->ctx);
+    free(t->weights);
+    return 0;
+}
+
+/* ---- the launcher ------------------------------------------------------------------------------------------------ */
+
+struct seat {
+    pid_t pid; /* 0: free */
+    int start;
+    int is_ready, is_member; /* of the newest epoch */
+    int is_dismissed;
+    int code; /* of its end, -1: killed by a signal */
+    struct halay_seat waits;
+    struct halay_ready said;
+};
+
+struct launcher {
+    struct halay_log log;
+    struct halay_store_server *store;
+    unsigned char secret[HALAY_SECRET_BYTES];
+    int secret_fd, heard[2];
+    struct seat seats[SEATS];
+    int starts, order[SEATS], members; /* of the newest epoch: [rank], its seat */
+    unsigned epoch;
+    int steps, begun;    /* heard in all */
+    int kill_when_ready; /* a seat that is killed as soon as it is ready; -1: none */
+    int holds;           /* no places are given for now */
+};
+
+static void was_set(void *arg, const char *key, const void *value, size_t bytes)
+{
+    struct launcher *l = arg;
+    struct halay_seat who;
+    struct halay_ready ready;
+
+    CHECK(halay_elastic_read_key(key, &who) && halay_ready_read(value, bytes, &ready));
+    CHECK(who.seat < SEATS);
+    struct seat *seat = &l->seats[who.seat];
+    if (seat->start != who.start)
+        return;
+    seat->is_ready = 1;
+    seat->waits = who;
+    seat->said = ready;
+}
+
+static void begin(struct launcher *l)
+{
+    memset(l, 0, sizeof *l);
+    l->kill_when_ready = -1;
+    halay_log_init(&l->log, HALAY_LOG_WARNING);
+    CHECK(halay_store_create_secret(&l->log, l->secret, &l->secret_fd) == HALAY_OK);
+    CHECK(halay_store_server_create(&l->log, NULL, l->secret, &l->store) == HALAY_OK);
+    halay_store_server_watch(l->store, HALAY_ELASTIC_READY, was_set, l);
+    CHECK(pipe(l->heard) == 0);
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static void start(struct launcher *l, int seat)
+{
+    l->seats[seat] = (struct seat){ .start = l->starts++ };
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (!pid) {
+        struct training training = { .told = l->heard[1] };
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        set_number("HALAY_RANK", seat);
+        set_number("HALAY_SIZE", SEATS);
+        set_number("HALAY_ELASTIC", l->seats[seat].start);
+        set_number("HALAY_STORE_SECRET_FD", l->secret_fd);
+        setenv("HALAY_STORE_ADDRESS", halay_store_server_address(l->store), 1);
+        _exit(run(&training));
+    }
+    l->seats[seat].pid = pid;
+}
+
+static void say_over(struct launcher *l)
+{
+    char key[HALAY_STORE_KEY_MAX];
+
+    halay_elastic_over_key(l->epoch, key);
+    CHECK(halay_store_server_set(l->store, key, NULL, 0) == HALAY_OK);
+}
+
+static void want_change(struct launcher *l)
+{
+    char key[HALAY_STORE_KEY_MAX];
+
+    halay_elastic_change_key(l->epoch, key);
+    CHECK(halay_store_server_set(l->store, key, NULL, 0) == HALAY_OK);
+}
+
+static void answer(struct launcher *l, struct seat *seat, enum halay_verdict verdict, int rank, int size)
+{
+    struct halay_place place = { verdict, l->epoch, rank, size };
+    unsigned char bytes[HALAY_PLACE_BYTES];
+    char key[HALAY_STORE_KEY_MAX];
+
+    halay_place_write(&place, bytes);
+    halay_elastic_place_key(&seat->waits, key);
+    CHECK(halay_store_server_set(l->store, key, bytes, sizeof bytes) == HALAY_OK);
+    seat->is_ready = 0;
+}
+
+/* All that live are ready: those that had ranks keep their order, the others follow. */
+static void form(struct launcher *l)
+{
+    int order[SEATS], n = 0;
+
+    l->epoch++;
+    for (int r = 0; r < l->members; r++) {
+        struct seat *seat = &l->seats[l->order[r]];
+        if (seat->pid && seat->is_member && !seat->is_dismissed)
+            order[n++] = l->order[r];
+        else if (seat->pid && seat->is_dismissed)
+            answer(l, seat, HALAY_VERDICT_LEAVE, 0, 0);
+    }
+    for (int i = 0; i < SEATS; i++)
+        if (l->seats[i].pid && !l->seats[i].is_member) {
+            l->seats[i].is_member = 1;
+            order[n++] = i;
+        }
+    memcpy(l->order, order, sizeof order);
+    l->members = n;
+    for (int r = 0; r < n; r++)
+        answer(l, &l->seats[order[r]], HALAY_VERDICT_PLACE, r, n);
+}
+
+static int all_are_ready(const struct launcher *l)
+{
+    int n = 0;
+
+    for (int i = 0; i < SEATS; i++) {
+        if (l->seats[i].pid && !l->seats[i].is_ready)
+            return 0;
+        n += l->seats[i].pid != 0;
+    }
+    return n > 0;
+}
+
+static void reap(struct launcher *l)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        for (int i = 0; i < SEATS; i++) {
+            struct seat *seat = &l->seats[i];
+            if (seat->pid != pid)
+                continue;
+            seat->pid = 0;
+            seat->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+            if (seat->is_member && seat->code)
+                say_over(l);
+            CHECK(!seat->code || seat->code == 20 || seat->code == -1, "seat %d ended with %d", i, seat->code);
+        }
+}
+
+static void turn(struct launcher *l)
+{
+    struct pollfd fds[] = { { .fd = halay_store_server_fd(l->store), .events = POLLIN },
+                            { .fd = l->heard[0], .events = POLLIN } };
+    char words[512];
+
+    CHECK(poll(fds, 2, 20) >= 0 || errno == EINTR);
+    CHECK(halay_store_server_progress(l->store) == HALAY_OK);
+    if (fds[1].revents & POLLIN) {
+        ssize_t n = read(l->heard[0], words, sizeof words);
+        for (ssize_t i = 0; i + 1 < n; i += 2) {
+            l->steps += words[i] == 's';
+            l->begun += words[i] == 'b';
+        }
+    }
+    if (l->kill_when_ready >= 0 && l->seats[l->kill_when_ready].is_ready) {
+        kill(l->seats[l->kill_when_ready].pid, SIGKILL);
+        l->kill_when_ready = -1;
+    }
+    reap(l);
+    if (!l->holds && all_are_ready(l))
+        form(l);
+}
+
+/* Turns until done, or far too long. */
+#define UNTIL(l, done)                                                                                                 \
+    do {                                                                                                               \
+        int64_t give_up_us = halay_now_us() + MINUTE_US;                                                               \
+        while (!(done) && halay_now_us() < give_up_us)                                                                 \
+            turn(l);                                                                                                   \
+        CHECK(done, "in time");                                                                                        \
+    } while (0)
+
+static int living(const struct launcher *l)
+{
+    int n = 0;
+
+    for (int i = 0; i < SEATS; i++)
+        n += l->seats[i].pid != 0;
+    return n;
+}
+
+static void end(struct launcher *l)
+{
+    UNTIL(l, !living(l));
+    close(l->heard[0]);
+    close(l->heard[1]);
+    close(l->secret_fd);
+    halay_store_server_destroy(l->store);
+    halay_log_fini(&l->log);
+}
+
+/* ---- cases ------------------------------------------------------------------------------------------------------- */
+
+static void run_some_steps(struct launcher *l)
+{
+    int steps = l->steps;
+
+    UNTIL(l, l->steps > steps + 10);
+}
+
+static void kill_seat(struct launcher *l, int seat)
+{
+    kill(l->seats[seat].pid, SIGKILL);
+    UNTIL(l, !l->seats[seat].pid);
+}
+
+static void start_all(struct launcher *l, int n)
+{
+    l->holds = 1;
+    for (int i = 0; i < n; i++)
+        start(l, i);
+    UNTIL(l, all_are_ready(l));
+    l->holds = 0;
+}
+
+/* Each of them is lost once: in the middle, rank 0, two at once; the last one goes on alone. */
+static void test_lost(void)
+{
+    struct launcher l;
+
+    begin(&l);
+    start_all(&l, 4);
+    run_some_steps(&l);
+    kill_seat(&l, 2);
+    UNTIL(&l, l.members == 3);
+    run_some_steps(&l);
+    kill_seat(&l, 0);
+    UNTIL(&l, l.members == 2);
+    run_some_steps(&l);
+    kill_seat(&l, 1);
+    UNTIL(&l, l.members == 1);
+    end(&l);
+    CHECK(l.seats[3].code == 0);
+}
+
+static void test_two_at_once(void)
+{
+    struct launcher l;
+
+    begin(&l);
+    start_all(&l, 4);
+    run_some_steps(&l);
+    kill(l.seats[0].pid, SIGKILL);
+    kill(l.seats[3].pid, SIGKILL);
+    UNTIL(&l, l.members == 2);
+    end(&l);
+    CHECK(l.seats[1].code == 0 && l.seats[2].code == 0);
+}
+
+/* A lost process is replaced at once, another joins at a commit; then one is told to leave. */
+static void test_join_and_leave(void)
+{
+    struct launcher l;
+
+    begin(&l);
+    start_all(&l, 2);
+    run_some_steps(&l);
+    l.holds = 1;
+    kill_seat(&l, 0);
+    start(&l, 0);
+    l.holds = 0;
+    UNTIL(&l, l.members == 2 && l.epoch == 2);
+    CHECK(l.order[0] == 1 && l.order[1] == 0);
+    run_some_steps(&l);
+    l.holds = 1;
+    start(&l, 2);
+    UNTIL(&l, l.seats[2].is_ready);
+    want_change(&l);
+    l.holds = 0;
+    UNTIL(&l, l.members == 3);
+    run_some_steps(&l);
+    l.seats[1].is_dismissed = 1;
+    want_change(&l);
+    UNTIL(&l, l.members == 2 && !l.seats[1].pid);
+    end(&l);
+    CHECK(l.seats[0].code == 0 && l.seats[1].code == 20 && l.seats[2].code == 0);
+}
+
+/* One is lost, and while the others wait for places another one; then one that has a place and is on its way. */
+static void test_lost_again(void)
+{
+    struct launcher l;
+
+    begin(&l);
+    start_all(&l, 4);
+    run_some_steps(&l);
+    l.kill_when_ready = 1;
+    l.holds = 1;
+    kill_seat(&l, 3);
+    UNTIL(&l, !l.seats[1].pid && l.seats[0].is_ready && l.seats[2].is_ready);
+    kill(l.seats[2].pid, SIGSTOP); /* gets a place and does not come */
+    l.holds = 0;
+    UNTIL(&l, l.members == 2);
+    kill_seat(&l, 2);
+    UNTIL(&l, l.members == 1);
+    end(&l);
+    CHECK(l.seats[0].code == 0);
+}
+
+int main(void)
+{
+    test_lost();
+    test_two_at_once();
+    test_join_and_leave();
+    test_lost_again();
+    return test_end();
+}
