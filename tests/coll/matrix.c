@@ -4,7 +4,7 @@
  * at a cache line, in the middle of one, or at another place of it on each rank. Among floating elements there are NaNs,
  * infinities, zeros of both signs and subnormal numbers; integers overflow.
  *
- * Each rank knows what every rank gives (value()), so it computes the expected result by itself: with the plain reduction
+ * Each rank knows what every rank gives (fill()), so it computes the expected result by itself: with the plain reduction
  * along the tree, whose bits the tree algorithms must give whatever the count; in double with a tolerance for the others.
  * That all ranks have the same bits is seen by exchanging a hash of all results once per algorithm and type. Around the
  * data lie guards.
@@ -26,13 +26,28 @@ enum { RANKS_MAX = 8, LARGE = 100003, CHUNK_AND_ONE = 32769, HUGE_COUNT = 250000
 
 enum where { SHARED, PRIVATE, MIXED, WHERES };
 
+/* PLAIN: finite. OPERANDS: also what is special of floating types. FACTORS: the same, and no product that overflows. */
+enum kind { PLAIN, OPERANDS, FACTORS, KINDS };
+
+/* How many windows of the same values there are. */
+enum { WINDOWS = 61 };
+
+/* What the ranks may give, made when it is needed first. */
+struct values {
+    unsigned char *of_rank[RANKS_MAX]; /* owned */
+    size_t count;
+};
+
 struct run {
     struct halay_group *group;
     int rank, size, quick;
     int failed;
     int is_shared; /* memory is shared and the algorithm makes use of it: it matters where a buffer lies */
-    unsigned char *memory[2][2]; /* [shared, private][in, out] */
-    unsigned char *given[RANKS_MAX]; /* what each rank gives */
+    unsigned char *memory[2][2];     /* [shared, private][in, out] */
+    unsigned char *given[RANKS_MAX]; /* what each rank gives: a window of values, another one each time */
+    struct values values[KINDS][HALAY_DTYPE_COUNT];
+    size_t values_bytes; /* of a rank, at most */
+    unsigned fills;
     unsigned char *expected;
     uint64_t hash;
     unsigned cases; /* so far: they take turns in how their buffers are aligned */
@@ -44,14 +59,16 @@ static void fail(struct run *run, const char *what, const char *algorithm, enum 
     if (run->failed++ < 20)
         printf("rank %d of %d: %s: algorithm %s, %s %s, %zu elements, %s, buffers %s\n", run->rank, run->size, what,
                algorithm, halay_dtype_name(dtype), halay_op_name(op), count, in_place ? "in place" : "out of place",
-               where == SHARED ? "shared" : where == PRIVATE ? "private" : "mixed");
+               where == SHARED    ? "shared"
+               : where == PRIVATE ? "private"
+                                  : "mixed");
 }
 
 /* ---- data ---- */
 
-static double value(int rank, size_t i, unsigned seed)
+static double value(int rank, size_t i)
 {
-    uint32_t x = (uint32_t)i * 2654435761u + (uint32_t)rank * 40503u + seed * 977u;
+    uint32_t x = (uint32_t)i * 2654435761u + (uint32_t)rank * 40503u;
 
     x ^= x >> 15;
     x *= 2246822519u;
@@ -109,28 +126,49 @@ static double get(enum halay_dtype dtype, const void *array, size_t i)
     }
 }
 
-static void fill_given(struct run *run, enum halay_dtype dtype, size_t count, unsigned seed)
-{
-    for (int r = 0; r < run->size; r++)
-        for (size_t i = 0; i < count; i++)
-            put(dtype, run->given[r], i, value(r, i, seed));
-}
-
-/* For a reduction: also what is special of floating types, and no product that overflows. */
-static void fill_operands(struct run *run, enum halay_dtype dtype, enum halay_op op, size_t count, unsigned seed)
+static double value_of_kind(enum kind kind, int rank, size_t i)
 {
     static const double special[] = { NAN, INFINITY, -INFINITY, 0.0, -0.0, 6e-8, -1e-40, 1e-310 };
+    double v = value(rank, i);
 
-    for (int r = 0; r < run->size; r++)
-        for (size_t i = 0; i < count; i++) {
-            double v = value(r, i, seed);
-            unsigned dice = (unsigned)(fabs(v) * 16);
-            if (op == HALAY_PRODUCT && dtype <= HALAY_BF16)
-                v = (v < 0 ? -1 : 1) * (0.5 + fabs(v) / 100); /* an underflow times infinity would be a NaN */
-            if (dtype <= HALAY_BF16 && dice % 32 == 5)
-                v = special[(dice >> 5) % (op == HALAY_PRODUCT ? 5 : 8)];
-            put(dtype, run->given[r], i, v);
-        }
+    if (kind == PLAIN)
+        return v;
+    unsigned dice = (unsigned)(fabs(v) * 16);
+    if (dice % 32 == 5)
+        return special[(dice >> 5) % (kind == FACTORS ? 5 : 8)]; /* an underflow times infinity would be a NaN */
+    return kind == FACTORS ? (v < 0 ? -1 : 1) * (0.5 + fabs(v) / 100) : v;
+}
+
+/* Values are made once for all cases (to make them anew takes half of the time). Each case takes them from another place on, so
+ * that what is left of the case before is never right. */
+static void fill(struct run *run, enum halay_dtype dtype, enum kind kind, size_t count)
+{
+    struct values *v = &run->values[dtype > HALAY_BF16 ? PLAIN : kind][dtype];
+
+    count += WINDOWS;
+    for (int r = 0; r < run->size; r++) {
+        if (!v->of_rank[r])
+            v->of_rank[r] = malloc(run->values_bytes);
+        REQUIRE(v->of_rank[r]);
+        for (size_t i = v->count; i < count; i++)
+            put(dtype, v->of_rank[r], i, value_of_kind(kind, r, i));
+        run->given[r] = v->of_rank[r] + run->fills % WINDOWS * halay_dtype_size(dtype);
+    }
+    v->count = count > v->count ? count : v->count;
+    run->fills++;
+}
+
+static void forget_values(struct run *run)
+{
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int dtype = 0; dtype < HALAY_DTYPE_COUNT; dtype++)
+            for (int r = 0; r < run->size; r++)
+                free(run->values[kind][dtype].of_rank[r]);
+}
+
+static enum kind kind_of(enum halay_op op)
+{
+    return op == HALAY_PRODUCT ? FACTORS : OPERANDS;
 }
 
 static double combine(enum halay_op op, double a, double b)
@@ -265,10 +303,9 @@ static void allreduce_case(struct run *run, const struct halay_algorithm *a, enu
     size_t element = halay_dtype_size(dtype), bytes = count * element, room = bytes + 4 * GUARD_BYTES;
     unsigned char *in = buffer(run, where, 0, room), *out = in_place ? in : buffer(run, where, 1, room);
     size_t before_in = lead(run, element, 0), before_out = in_place ? before_in : lead(run, element, 1);
-    unsigned seed = (unsigned)(count * 31 + (size_t)dtype * 7 + (size_t)op);
 
     run->cases++;
-    fill_operands(run, dtype, op, count, seed);
+    fill(run, dtype, kind_of(op), count);
     memcpy(in + before_in, run->given[run->rank], bytes);
     enum halay_status status = halay_group_allreduce(run->group, in + before_in, out + before_out, count, dtype, op);
     if (status != HALAY_OK)
@@ -306,10 +343,10 @@ static void allreduce_all(struct run *run, const struct halay_algorithm *a)
         if (!run->quick || t == HALAY_F32 || t == HALAY_BF16)
             allreduce_type(run, a, (enum halay_dtype)t);
     size_t large = run->quick ? LARGE / 10 : LARGE;
-    for (int w = 0; w < wheres(run); w++) {
+    for (int w = 0; w < wheres(run); w++)
         allreduce_case(run, a, HALAY_F32, HALAY_SUM, large, w & 1, (enum where)w);
+    for (int w = 0; w < wheres(run); w++)
         allreduce_case(run, a, HALAY_F16, HALAY_AVERAGE, large / 2, !(w & 1), (enum where)w);
-    }
     compare_hashes(run, a->name, HALAY_F32);
 }
 
@@ -321,7 +358,7 @@ static void broadcast_case(struct run *run, const char *name, enum halay_dtype d
     size_t element = halay_dtype_size(dtype), guard = GUARD * element, bytes = count * element;
     unsigned char *buf = buffer(run, where, 0, bytes + 2 * guard);
 
-    fill_given(run, dtype, count, (unsigned)count + (unsigned)root);
+    fill(run, dtype, PLAIN, count);
     if (run->rank == root)
         memcpy(buf + guard, run->given[root], bytes);
     enum halay_status status = halay_group_broadcast(run->group, buf + guard, count, dtype, root);
@@ -338,8 +375,8 @@ static void broadcast_all(struct run *run, const struct halay_algorithm *a)
     static const enum halay_dtype types[] = { HALAY_F32, HALAY_BF16, HALAY_I64 };
     size_t n = (size_t)run->size, counts[] = { 0, 1, n - 1, n, n + 1, 97 };
 
-    for (int root = 0; root < run->size; root++)
-        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int root = 0; root < run->size; root++)
             for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
                 broadcast_case(run, a->name, types[t], counts[k], root, (enum where)((k + t) % (size_t)wheres(run)));
     for (int w = 0; w < wheres(run); w++) {
@@ -362,7 +399,7 @@ static void allgather_case(struct run *run, const char *name, enum halay_dtype d
     }
     unsigned char *out = buffer(run, where, 1, all * element + 2 * guard), *place = out + guard + at * element;
     unsigned char *in = in_place ? place : buffer(run, where, 0, mine * element + 2 * guard) + guard;
-    fill_given(run, dtype, all, (unsigned)all);
+    fill(run, dtype, PLAIN, all);
     memcpy(in, run->given[run->rank], mine * element);
     if (even)
         status = halay_group_allgather(run->group, in, out + guard, mine, dtype);
@@ -383,7 +420,8 @@ static void allgather_case(struct run *run, const char *name, enum halay_dtype d
 static void allgather_all(struct run *run, const struct halay_algorithm *a)
 {
     static const size_t each[] = { 0, 1, 2, 97 };
-    static const size_t ragged[][RANKS_MAX] = { { 0, 3, 1, 0, 97, 2, 0, 5 }, { 41, 0, 0, 0, 0, 0, 0, 1 },
+    static const size_t ragged[][RANKS_MAX] = { { 0, 3, 1, 0, 97, 2, 0, 5 },
+                                                { 41, 0, 0, 0, 0, 0, 0, 1 },
                                                 { 20011, 7, 0, 9001, 1, 1, 300, 0 } };
     static const enum halay_dtype types[] = { HALAY_F32, HALAY_F16, HALAY_F64 };
 
@@ -467,7 +505,7 @@ static void adasum_case(struct run *run, enum halay_dtype dtype, const size_t *c
     enum halay_status status;
 
     run->cases++;
-    fill_given(run, dtype, count, (unsigned)(count + tensors));
+    fill(run, dtype, PLAIN, count);
     memcpy(in + before_in, run->given[run->rank], bytes);
     if (whole)
         status = halay_group_allreduce(run->group, in + before_in, out + before_out, count, dtype, HALAY_ADASUM);
@@ -520,7 +558,7 @@ static void adasum_pieces(struct run *run)
     struct halay_piece pieces[TENSORS];
     struct halay_coll *c = NULL;
 
-    fill_given(run, HALAY_F16, 1075, 9);
+    fill(run, HALAY_F16, PLAIN, 1075);
     for (size_t t = 0; t < TENSORS; first += counts[t++]) {
         pieces[t] = (struct halay_piece){ .data = memory + (first + 5 * t) * 2, .count = counts[t] };
         memcpy(pieces[t].data, run->given[run->rank] + first * 2, counts[t] * 2);
@@ -571,7 +609,7 @@ static void reduce_case(struct run *run, const struct halay_algorithm *a, enum h
 
     if (!in_place)
         out = buffer(run, where, 1, bytes + 2 * guard);
-    fill_operands(run, dtype, op, count, (unsigned)(count * 31 + (size_t)dtype * 7 + (size_t)op));
+    fill(run, dtype, kind_of(op), count);
     memcpy(in + guard, run->given[run->rank], bytes);
     enum halay_status status =
         halay_group_reduce(run->group, in + guard, is_root ? out + guard : NULL, count, dtype, op, root);
@@ -594,8 +632,8 @@ static void reduce_all(struct run *run, const struct halay_algorithm *a)
         for (int op = 0; op < HALAY_ADASUM; op++)
             for (size_t k = 0; k < sizeof counts / sizeof *counts && halay_op_takes(op, t); k++, root++, w++)
                 if (!run->quick || ((t == HALAY_F32 || t == HALAY_BF16) && k > 2))
-                    reduce_case(run, a, (enum halay_dtype)t, (enum halay_op)op, counts[k], root % run->size, (w / 3) & 1,
-                                (enum where)(w % wheres(run)));
+                    reduce_case(run, a, (enum halay_dtype)t, (enum halay_op)op, counts[k], root % run->size,
+                                (w / 3) & 1, (enum where)(w % wheres(run)));
     size_t large = run->quick ? LARGE / 10 : LARGE;
     for (w = 0; w < wheres(run); w++)
         for (root = 0; root < run->size; root++) {
@@ -619,7 +657,7 @@ static void reduce_scatter_case(struct run *run, const struct halay_algorithm *a
     unsigned char *in = buffer(run, where, 0, all * element + 2 * guard) + guard, *out = in + at * element;
     if (!in_place)
         out = buffer(run, where, 1, mine * element + 2 * guard) + guard;
-    fill_operands(run, dtype, op, all, (unsigned)(all * 31 + (size_t)dtype * 7 + (size_t)op));
+    fill(run, dtype, kind_of(op), all);
     memcpy(in, run->given[run->rank], all * element);
     if (even)
         status = halay_group_reduce_scatter(run->group, in, out, mine, dtype, op);
@@ -696,7 +734,7 @@ static void alltoall_case(struct run *run, const char *name, enum halay_dtype dt
     unsigned char *in = buffer(run, where, 0, give * element + 2 * guard) + guard, *out = in;
     if (!in_place)
         out = buffer(run, where, 1, take * element + 2 * guard) + guard;
-    fill_given(run, dtype, most * (size_t)run->size, (unsigned)most);
+    fill(run, dtype, PLAIN, most * (size_t)run->size);
     memcpy(in, run->given[run->rank], give * element);
     if (split == EVEN)
         status = halay_group_alltoall(run->group, in, out, most, dtype);
@@ -742,8 +780,8 @@ enum { PIECES = 40, GAP = 3 };
 
 /* Pieces of lengths 0 to 60 in one buffer, with gaps between them, other ones on each rank and none on some; `longer` makes
  * one of them much longer. */
-static size_t cut(const struct run *run, unsigned char *memory, size_t element, size_t longer, struct halay_piece *pieces,
-                  size_t *total)
+static size_t cut(const struct run *run, unsigned char *memory, size_t element, size_t longer,
+                  struct halay_piece *pieces, size_t *total)
 {
     size_t at = GAP;
 
@@ -771,7 +809,7 @@ static void pieces_case(struct run *run, const struct halay_algorithm *a, enum h
     enum halay_status status;
 
     memset(memory, 0xa5, bytes);
-    fill_given(run, dtype, total, (unsigned)total);
+    fill(run, dtype, PLAIN, total);
     for (size_t i = 0; i < PIECES; start += pieces[i++].count)
         if (is_sum || run->rank == root)
             memcpy(pieces[i].data, run->given[run->rank] + start * element, pieces[i].count * element);
@@ -859,7 +897,7 @@ static void lists_case(struct run *run, const struct halay_algorithm *a, const s
     size_t bytes = cut(run, memory[l->in_place ? 0 : 1], element, l->longer, out, &total);
     memset(memory[0], 0xa5, bytes);
     memset(memory[1], 0xa5, bytes);
-    fill_given(run, l->dtype, total, (unsigned)total);
+    fill(run, l->dtype, PLAIN, total);
     for (size_t i = 0; i < PIECES; i++)
         for (size_t k = 0; k < in[i].count; k++)
             move(l->memory, in[i].data, k, l->dtype, run->given[run->rank], at++, 1 / factor_of(l, i, 0));
@@ -996,7 +1034,8 @@ static void algorithm_all(struct run *run, const struct halay_algorithm *a)
     }
     if (status != HALAY_OK)
         fail(run, halay_status_string(status), a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
-    if (run->size > 1 && strcmp(halay_group_explain(run->group, operation, 5, HALAY_F32, 1, text, sizeof text), a->name))
+    if (run->size > 1 &&
+        strcmp(halay_group_explain(run->group, operation, 5, HALAY_F32, 1, text, sizeof text), a->name))
         fail(run, "explained otherwise", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
     switch (a->operation) {
     case HALAY_ALLREDUCE:
@@ -1115,8 +1154,7 @@ static void in_flight(struct run *run)
             if (status != HALAY_OK)
                 fail(run, halay_status_string(status), "in flight", HALAY_F32, HALAY_SUM, (size_t)k, 1, SHARED);
         }
-        if (halay_group_can_start(run->group) ||
-            halay_group_barrier_start(run->group, &more) != HALAY_ERR_UNSUPPORTED)
+        if (halay_group_can_start(run->group) || halay_group_barrier_start(run->group, &more) != HALAY_ERR_UNSUPPORTED)
             fail(run, "a ninth was not refused", "in flight", HALAY_F32, HALAY_SUM, 0, 1, SHARED);
         if (round == 2 && halay_coll_wait(c[run->rank % N], -1) != HALAY_OK) /* a wait drives the others too */
             fail(run, "wait", "in flight", HALAY_F32, HALAY_SUM, 0, 1, SHARED);
@@ -1224,7 +1262,8 @@ static void sequence(struct run *run)
             allreduce_case(run, &auto_or_ring, dtype, HALAY_SUM, count, i & 1, (enum where)(i % wheres(run)));
             break;
         case 2:
-            reduce_case(run, &auto_or_ring, dtype, HALAY_SUM, count, i % run->size, i & 1, (enum where)(i % wheres(run)));
+            reduce_case(run, &auto_or_ring, dtype, HALAY_SUM, count, i % run->size, i & 1,
+                        (enum where)(i % wheres(run)));
             break;
         case 3:
             reduce_scatter_case(run, &auto_or_ring, dtype, HALAY_SUM, counts, 0, i & 1, (enum where)(i % wheres(run)));
@@ -1268,8 +1307,11 @@ static void check_memory(struct run *run, size_t bytes)
 int matrix_run(struct halay_group *group, int quick)
 {
     int size = halay_group_size(group);
-    struct run run = { .group = group, .rank = halay_group_rank(group), .size = size,
-                       .quick = quick || (is_brief() && size != 3), .hash = 14695981039346656037u };
+    struct run run = { .group = group,
+                       .rank = halay_group_rank(group),
+                       .size = size,
+                       .quick = quick || (is_brief() && size != 3),
+                       .hash = 14695981039346656037u };
     size_t bytes = (LARGE + 2 * GUARD) * 8 + 4096; /* guards of allreduce_case included */
     void *shared[2];
 
@@ -1284,10 +1326,7 @@ int matrix_run(struct halay_group *group, int quick)
         run.memory[1][i] = halay_aligned_alloc(HALAY_PAGE, halay_round_up(bytes, HALAY_PAGE));
         REQUIRE(run.memory[1][i]);
     }
-    for (int r = 0; r < run.size; r++) {
-        run.given[r] = malloc(bytes);
-        REQUIRE(run.given[r]);
-    }
+    run.values_bytes = bytes + WINDOWS * sizeof(double);
     run.expected = malloc(bytes);
     REQUIRE(run.expected);
 
@@ -1306,8 +1345,7 @@ int matrix_run(struct halay_group *group, int quick)
         free(run.memory[1][i]);
         halay_group_free(group, shared[i]);
     }
-    for (int r = 0; r < run.size; r++)
-        free(run.given[r]);
+    forget_values(&run);
     free(run.expected);
     return run.failed;
 }
