@@ -457,7 +457,7 @@ static void body_finish_late(struct rank_run *run)
         return;
     for (int r = 0; r < run->size; r++)
         while (r != late && !halay_fake_hub_has_left(run->hub, r))
-            sched_yield();
+            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     CHECK(data[3] == (float)(4 * run->size), "what is done stays done");
     CHECK(halay_allreduce(run->ctx, "alone", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
     CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && strstr(text, "has left"), "'%s'", text);
@@ -790,7 +790,8 @@ int main(void)
             run_case("mismatch", sizes[s], delay * 81, &(struct rank_run){ .body = body_mismatch, .expected = "vsn.w" });
             for (int who = 0; who < sizes[s]; who += sizes[s] - 1) {
                 run_case("leave early", sizes[s], delay * 82, &(struct rank_run){ .body = body_leave_early, .arg = &who, .expected = "has left" });
-                run_case("finish late", sizes[s], delay * 88, &(struct rank_run){ .body = body_finish_late, .arg = &who, .expected = "has left" });
+                if (sizes[s] == 3 && !delay) /* the others wait for it, seconds */
+                    run_case("finish late", 3, 0, &(struct rank_run){ .body = body_finish_late, .arg = &who, .expected = "has left" });
                 run_case("die", sizes[s], delay * 83, &(struct rank_run){ .body = body_die, .arg = &who, .expected = "" });
             }
             closed_calls = 0;

@@ -20,12 +20,12 @@ static size_t large_of(const struct conformance *c)
 
 /* ---- what messages hold ---- */
 
-static unsigned char byte_of(uint32_t key, size_t i)
+/* The four bytes at 4 i. */
+static uint32_t word_of(uint32_t key, size_t i)
 {
-    uint32_t x = key + (uint32_t)(i >> 2) * 2654435761u;
+    uint32_t x = key + (uint32_t)i * 2654435761u;
 
-    x ^= x >> 15;
-    return (unsigned char)(x >> 8 * (i & 3));
+    return x ^ x >> 15;
 }
 
 static uint32_t key_of(int from, int to, uint32_t tag, unsigned number)
@@ -35,16 +35,27 @@ static uint32_t key_of(int from, int to, uint32_t tag, unsigned number)
 
 static void fill(unsigned char *buf, size_t bytes, uint32_t key)
 {
-    for (size_t i = 0; i < bytes; i++)
-        buf[i] = byte_of(key, i);
+    size_t words = bytes / 4;
+
+    for (size_t i = 0; i < words; i++) {
+        uint32_t word = word_of(key, i);
+        memcpy(buf + 4 * i, &word, 4);
+    }
+    uint32_t last = word_of(key, words);
+    memcpy(buf + 4 * words, &last, bytes % 4);
 }
 
 static int holds(const unsigned char *buf, size_t bytes, uint32_t key)
 {
-    for (size_t i = 0; i < bytes; i++)
-        if (buf[i] != byte_of(key, i))
-            return 0;
-    return 1;
+    size_t words = bytes / 4;
+    uint32_t last = word_of(key, words), wrong = 0;
+
+    for (size_t i = 0; i < words; i++) {
+        uint32_t word;
+        memcpy(&word, buf + 4 * i, 4);
+        wrong |= word ^ word_of(key, i);
+    }
+    return !wrong && !memcmp(buf + 4 * words, &last, bytes % 4);
 }
 
 static unsigned char *make(size_t bytes, uint32_t key)
