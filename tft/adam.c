@@ -8,14 +8,14 @@
 #include <float.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct work {
     struct tft_adam *adam;
     const struct tft_param_table *table;
     real *params;
     const real *gradients;
-    enum halay_status (*wait)(void *arg, size_t param);
-    void *wait_arg;
+    const struct tft_adam_peers *peers;
     int update;         /* this round updates */
     int measure;        /* this round waits and takes norms */
     double rate, scale; /* learning rate of this step; of all gradients, unless clipping is per tensor */
@@ -84,12 +84,17 @@ static void update_param(const struct work *work, size_t i)
 {
     const struct tft_adam *adam = work->adam;
     const struct tft_param *param = &work->table->params[i];
-    size_t at = param->offset;
+    size_t at = param->offset, place = adam->places ? adam->places[i] : at;
     double scale = adam->clip_mode == TFT_CLIP_TENSOR ? clip_scale(adam->clip, adam->squares[i]) : work->scale;
 
-    update(work->params + at, adam->m + at, adam->v + at, work->gradients + at, param->count, (real)scale,
+    update(work->params + at, adam->m + place, adam->v + place, work->gradients + at, param->count, (real)scale,
            (real)adam->beta1, (real)adam->beta2, (real)(1 - adam->beta1), (real)(1 - adam->beta2), (real)work->rate,
            (real)(adam->learning_rate * adam->weight_decay), (real)adam->epsilon);
+}
+
+static int is_mine(const struct work *work, size_t i)
+{
+    return !work->table->params[i].dead && !(work->adam->places && work->adam->places[i] == SIZE_MAX);
 }
 
 static void run(void *arg, int thread)
@@ -102,10 +107,10 @@ static void run(void *arg, int thread)
         size_t i = work->table->count - 1 - k;
         const struct tft_param *param = &work->table->params[i];
 
-        if (param->dead)
+        if (!is_mine(work, i))
             continue;
         if (work->measure) {
-            enum halay_status status = work->wait ? work->wait(work->wait_arg, i) : HALAY_OK;
+            enum halay_status status = work->peers->wait ? work->peers->wait(work->peers->arg, i) : HALAY_OK;
             int none = HALAY_OK;
 
             if (status) {
@@ -114,8 +119,11 @@ static void run(void *arg, int thread)
             }
             work->adam->squares[i] = sum_of_squares(work->gradients + param->offset, param->count);
         }
-        if (work->update)
+        if (work->update) {
             update_param(work, i);
+            if (work->peers->done)
+                work->peers->done(work->peers->arg, i);
+        }
     }
 }
 
@@ -130,17 +138,17 @@ static double all_squares(const struct work *work)
 }
 
 enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, const struct tft_param_table *table,
-                                real *params, const real *gradients, enum halay_status (*wait)(void *arg, size_t param),
-                                void *wait_arg, double *norm)
+                                real *params, const real *gradients, const struct tft_adam_peers *peers, double *norm)
 {
+    static const struct tft_adam_peers none = { 0 };
     int global = adam->clip_mode == TFT_CLIP_GLOBAL;
+    enum halay_status status;
     double t = (double)(adam->step + 1);
     struct work work = { .adam = adam,
                          .table = table,
                          .params = params,
                          .gradients = gradients,
-                         .wait = wait,
-                         .wait_arg = wait_arg,
+                         .peers = peers ? peers : &none,
                          .measure = 1,
                          .update = !global,
                          .scale = 1 };
@@ -149,17 +157,21 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
         adam->squares = calloc(table->count, sizeof *adam->squares);
     if (!adam->squares)
         return HALAY_ERR_NO_MEMORY;
+    memset(adam->squares, 0, table->count * sizeof *adam->squares); /* of other ranks' tensors */
     work.rate = adam->learning_rate * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
     tft_pool_run(pool, run, &work);
-    if (global && !atomic_load(&work.failure)) {
+    status = (enum halay_status)atomic_load(&work.failure);
+    if (!status && global && work.peers->sum)
+        status = work.peers->sum(work.peers->arg, adam->squares, table->count);
+    if (!status && global) {
         work.scale = clip_scale(adam->clip, all_squares(&work));
         work.measure = 0;
         work.update = 1;
         atomic_store(&work.next, 0);
         tft_pool_run(pool, run, &work);
     }
-    if (atomic_load(&work.failure))
-        return (enum halay_status)atomic_load(&work.failure);
+    if (status)
+        return status;
     adam->step++;
     if (norm)
         *norm = sqrt(all_squares(&work));

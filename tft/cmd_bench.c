@@ -31,6 +31,7 @@ struct bench_options {
     long threads, batch, hidden, steps;
     double dropout;
     int bf16, evaluate;
+    enum tft_strategy strategy;
     const char *json; /* NULL: a line for people */
 };
 
@@ -38,19 +39,23 @@ struct bench {
     struct halay_log log;
     struct bench_options options;
     struct halay_context *ctx;
-    struct tft_exchange exchange; /* used with more than one rank */
+    struct tft_shards shards; /* as the next one used with more than one rank */
+    struct tft_exchange exchange;
     int rank, ranks;
     struct tft_model *model;
     struct tft_pool *pool;
     struct tft_workers *workers;
     struct tft_adam adam;
-    real *params, *gradients; /* owned; each with its block of moments behind it */
+    real *params;    /* the exchange's, if it has some, else in memory */
+    real *memory;    /* owned: both moments, then what the exchange does not have of parameters and gradients */
+    real *gradients; /* likewise */
     double *seconds;          /* (steps), owned */
     double *losses;           /* (granules of a batch), owned */
     double median;
     double rate; /* floating-point operations a second of a thread's matrix products */
     double adam_seconds, loss_first, loss_last;
     double communication, exposed; /* seconds of this rank: a sum was under way; a thread waited for one */
+    double footprint;              /* bytes of memory of a rank, the mean; 0: not known */
 };
 
 static void print_usage(FILE *out)
@@ -65,6 +70,7 @@ static void print_usage(FILE *out)
             "  --dropout P   (0.1)\n"
             "  --steps N     steps measured, after %d to warm up (10)\n"
             "  --dtype T     f32 or bf16: the factors of matrix products (f32)\n"
+            "  --strategy S  allreduce, zero1, zero2 or parameter-server, as in training (allreduce)\n"
             "  --device D    cpu\n"
             "  --json FILE   write the result as JSON, - for standard output\n",
             WARM_UP);
@@ -80,6 +86,18 @@ static int take_dtype(struct bench_options *options, const char *text)
 {
     options->bf16 = !strcmp(text, "bf16");
     return options->bf16 || !strcmp(text, "f32") ? 0 : refuse("dtype", text, "f32 or bf16");
+}
+
+static int take_strategy(struct bench_options *options, const char *text)
+{
+    static const char *const words[] = { "allreduce", "zero1", "zero2", "parameter-server" };
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i])) {
+            options->strategy = (enum tft_strategy)i;
+            return 0;
+        }
+    return refuse("strategy", text, "allreduce, zero1, zero2 or parameter-server");
 }
 
 /* One option; 0 or EXIT_USAGE. */
@@ -105,6 +123,8 @@ static int take_option(struct bench_options *options, const char *name, const ch
     }
     if (!strcmp(name, "dtype"))
         return take_dtype(options, text);
+    if (!strcmp(name, "strategy"))
+        return take_strategy(options, text);
     if (!strcmp(name, "device"))
         return strcmp(text, "cpu") ? refuse(name, text, "this version computes on the cpu only") : 0;
     options->json = text;
@@ -115,17 +135,12 @@ static int take_option(struct bench_options *options, const char *name, const ch
 static int parse(struct bench_options *options, int argc, char **argv, int *code)
 {
     static const struct option known[] = {
-        { "threads", required_argument, NULL, 'o' },
-        { "batch", required_argument, NULL, 'o' },
-        { "hidden", required_argument, NULL, 'o' },
-        { "dropout", required_argument, NULL, 'o' },
-        { "steps", required_argument, NULL, 'o' },
-        { "dtype", required_argument, NULL, 'o' },
-        { "device", required_argument, NULL, 'o' },
-        { "json", required_argument, NULL, 'o' },
-        { "evaluate", no_argument, NULL, 'o' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        { "threads", required_argument, NULL, 'o' },  { "batch", required_argument, NULL, 'o' },
+        { "hidden", required_argument, NULL, 'o' },   { "dropout", required_argument, NULL, 'o' },
+        { "steps", required_argument, NULL, 'o' },    { "dtype", required_argument, NULL, 'o' },
+        { "strategy", required_argument, NULL, 'o' }, { "device", required_argument, NULL, 'o' },
+        { "json", required_argument, NULL, 'o' },     { "evaluate", no_argument, NULL, 'o' },
+        { "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 },
     };
     int index = 0, c;
 
@@ -157,12 +172,43 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Parameters, gradients and moments: with several ranks as the strategy deals them out. */
+static enum halay_status prepare_blocks(struct bench *bench)
+{
+    const struct tft_param_table *table = tft_model_params(bench->model);
+    int together = bench->ranks > 1;
+    enum halay_status status = HALAY_OK;
+
+    if (together)
+        status =
+            tft_shards_init(&bench->log, table, bench->options.strategy, bench->rank, bench->ranks, &bench->shards);
+    if (!status && together)
+        status = tft_exchange_init(&bench->log, bench->ctx, table, &bench->shards, &bench->exchange);
+    if (status)
+        return status;
+    size_t own = tft_shards_reals(&bench->shards, table), params = bench->exchange.params ? 0 : table->reals;
+    size_t bytes = (2 * own + params + (together ? 0 : table->reals)) * sizeof(real);
+    bench->memory = halay_aligned_alloc(HALAY_PAGE, bytes + 1);
+    if (!bench->memory) {
+        halay_error(&bench->log, "no memory for %zu parameters", table->reals);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    memset(bench->memory, 0, bytes);
+    tft_adam_defaults(&bench->adam);
+    bench->adam.m = bench->memory;
+    bench->adam.v = bench->memory + own;
+    bench->adam.places = bench->shards.places;
+    bench->params = params ? bench->memory + 2 * own : bench->exchange.params;
+    bench->gradients = together ? bench->exchange.gradients : bench->params + params;
+    return tft_params_init(table, 1, bench->params);
+}
+
 static enum halay_status prepare(struct bench *bench)
 {
     struct tft_model_config config;
     const struct bench_options *options = &bench->options;
     enum halay_status status;
-    size_t reals, granules;
+    size_t granules;
 
     status = halay_init(NULL, &bench->ctx);
     if (status)
@@ -185,24 +231,13 @@ static enum halay_status prepare(struct bench *bench)
         status = tft_workers_create(&bench->log, bench->model, bench->pool, granules, &bench->workers);
     if (status)
         return status;
-    reals = tft_model_param_count(bench->model);
-    bench->params = halay_aligned_alloc(HALAY_PAGE, 2 * reals * sizeof(real));
-    bench->gradients = halay_aligned_alloc(HALAY_PAGE, 2 * reals * sizeof(real));
     bench->seconds = calloc((size_t)options->steps, sizeof *bench->seconds);
     bench->losses = calloc(granules, sizeof *bench->losses);
-    if (!bench->params || !bench->gradients || !bench->seconds || !bench->losses) {
-        halay_error(&bench->log, "no memory for %zu parameters", reals);
+    if (!bench->seconds || !bench->losses) {
+        halay_error(&bench->log, "no memory for %ld steps' times", options->steps);
         return HALAY_ERR_NO_MEMORY;
     }
-    memset(bench->params, 0, 2 * reals * sizeof(real));
-    memset(bench->gradients, 0, 2 * reals * sizeof(real));
-    tft_adam_defaults(&bench->adam);
-    bench->adam.m = bench->params + reals;
-    bench->adam.v = bench->gradients + reals;
-    status = tft_params_init(tft_model_params(bench->model), 1, bench->params);
-    if (!status && bench->ranks > 1)
-        status = tft_exchange_init(&bench->log, bench->ctx, tft_model_params(bench->model), &bench->exchange);
-    return status;
+    return prepare_blocks(bench);
 }
 
 /* This rank's part of a batch that is forecast. */
@@ -267,10 +302,9 @@ static enum halay_status one_step(struct bench *bench, uint32_t number, double *
     const struct tft_model_config *config = tft_model_config(bench->model);
     size_t samples = (size_t)bench->options.batch, granules = (samples + config->granule - 1) / config->granule;
     int together = bench->ranks > 1;
-    real *gradients = together ? bench->exchange.gradients : bench->gradients;
     struct tft_step step = {
         .params = bench->params,
-        .gradients = gradients,
+        .gradients = bench->gradients,
         .seed = 1,
         .step = number,
         .samples = samples,
@@ -288,9 +322,16 @@ static enum halay_status one_step(struct bench *bench, uint32_t number, double *
         status = tft_exchange_status(&bench->exchange);
     double begin = now();
 
+    if (!status && together)
+        status = tft_exchange_begin(&bench->exchange);
+    struct tft_adam_peers peers = { 0 };
+    if (together)
+        peers = tft_exchange_peers(&bench->exchange);
     if (!status)
-        status = tft_adam_step(&bench->adam, bench->pool, tft_model_params(bench->model), bench->params, gradients,
-                               together ? tft_exchange_wait : NULL, &bench->exchange, NULL);
+        status = tft_adam_step(&bench->adam, bench->pool, tft_model_params(bench->model), bench->params,
+                               bench->gradients, &peers, NULL);
+    if (!status && together)
+        status = tft_exchange_finish(&bench->exchange, (int)bench->options.threads);
     bench->adam_seconds += now() - begin;
     return status;
 }
@@ -342,6 +383,21 @@ static enum halay_status read_communication(const struct bench *bench, double *c
     return status;
 }
 
+/* What the kernel counts for this process, a page that k processes share as the k-th part of one; 0: it does not say. */
+static double footprint(void)
+{
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    char line[256];
+    double bytes = 0;
+
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, "Pss:", 4))
+            bytes = 1024 * strtod(line + 4, NULL);
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
 /* parts: seconds of all threads in each layer over the measured steps. */
 static enum halay_status measure(struct bench *bench, double *parts)
 {
@@ -373,13 +429,15 @@ static enum halay_status measure(struct bench *bench, double *parts)
         return status;
     bench->communication -= communication;
     bench->exposed -= exposed;
+    bench->footprint = footprint();
     if (bench->ranks > 1) { /* each rank has its part of the loss */
-        double losses[] = { bench->loss_first, bench->loss_last };
-        status = halay_allreduce(bench->ctx, "losses", losses, losses, 2, HALAY_F64, HALAY_SUM);
+        double sums[] = { bench->loss_first, bench->loss_last, bench->footprint };
+        status = halay_allreduce(bench->ctx, "losses", sums, sums, 3, HALAY_F64, HALAY_SUM);
         if (status)
             return status;
-        bench->loss_first = losses[0];
-        bench->loss_last = losses[1];
+        bench->loss_first = sums[0];
+        bench->loss_last = sums[1];
+        bench->footprint = sums[2] / bench->ranks;
     }
     tft_workers_seconds(bench->workers, parts);
     for (size_t part = 0; part < TFT_PART_COUNT; part++)
@@ -436,7 +494,8 @@ static json_t *result_of(const struct bench *bench, const double *parts)
                             json_real(1e3 * parts[part] / steps / (double)options->threads));
     json_object_set_new(layers, "optimizer", json_real(1e3 * bench->adam_seconds / steps));
     return json_pack(
-        "{s:f, s:b, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:o, s:o}",
+        "{s:f, s:b, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o, "
+        "s:o}",
         "samples_per_second", (double)options->batch / bench->median, "evaluate", options->evaluate, "dtype",
         bench->options.bf16 ? "bf16" : "f32", "threads", (json_int_t)options->threads, "ranks", bench->ranks,
         "batch_size", (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden, "dropout",
@@ -444,7 +503,9 @@ static json_t *result_of(const struct bench *bench, const double *parts)
         1e3 * bench->seconds[0], "parameters", (json_int_t)tft_model_param_count(bench->model), "matrix_products",
         tft_gemm_name(), "loss_first", bench->loss_first, "loss_last", bench->loss_last, "gflops_a_thread",
         bench->rate * 1e-9, "communication_ms", 1e3 * bench->communication / steps, "exposed_ms",
-        1e3 * bench->exposed / steps, "by_layer_ms", layers, "floor_ms", floors);
+        1e3 * bench->exposed / steps, "memory_bytes", (json_int_t)bench->footprint, "optimizer_bytes",
+        (json_int_t)(2 * sizeof(real) * tft_shards_reals(&bench->shards, tft_model_params(bench->model))),
+        "by_layer_ms", layers, "floor_ms", floors);
 }
 
 static enum halay_status write_result(struct bench *bench, const double *parts)
@@ -482,11 +543,11 @@ int tft_cmd_bench(int argc, char **argv)
     if (!status && bench.rank == 0)
         status = write_result(&bench, parts);
     tft_exchange_fini(&bench.exchange);
+    tft_shards_fini(&bench.shards);
     tft_adam_fini(&bench.adam);
     free(bench.losses);
     free(bench.seconds);
-    free(bench.gradients);
-    free(bench.params);
+    free(bench.memory);
     tft_workers_destroy(bench.workers);
     tft_pool_destroy(bench.pool);
     tft_model_destroy(bench.model);

@@ -272,25 +272,107 @@ static enum halay_status read_entry(const struct tft_resume *resume, const json_
     return status;
 }
 
+static int is_of(const json_t *entry, enum tft_resume_block block)
+{
+    const char *what = json_string_value(json_object_get(entry, "block"));
+
+    return what && !strcmp(what, block_names[block]);
+}
+
 /* Of a list of files, the one of a block; NULL if there is none. */
 static json_t *find_block(const json_t *files, enum tft_resume_block block)
 {
-    for (size_t i = 0; i < json_array_size(files); i++) {
-        json_t *entry = json_array_get(files, i);
-        const char *what = json_string_value(json_object_get(entry, "block"));
-        if (what && !strcmp(what, block_names[block]))
-            return entry;
-    }
+    for (size_t i = 0; i < json_array_size(files); i++)
+        if (is_of(json_array_get(files, i), block))
+            return json_array_get(files, i);
     return NULL;
+}
+
+static size_t find_param(const struct tft_param_table *table, const char *name)
+{
+    size_t i = 0;
+
+    while (i < table->count && strcmp(table->params[i].name, name))
+        i++;
+    return i;
+}
+
+/* The tensors that a file of some rank holds, out of those that no file before it held. part: room for all. */
+static enum halay_status choose_part(const struct tft_resume *resume, const char *path,
+                                     const struct tft_param_table *table, const json_t *header, char *is_read,
+                                     struct tft_param_table *part)
+{
+    const char *name;
+    json_t *value;
+
+    part->count = 0;
+    json_object_foreach((json_t *)header, name, value)
+    {
+        size_t i = find_param(table, name);
+        if (!strcmp(name, "__metadata__"))
+            continue;
+        if (i == table->count || is_read[i]) {
+            halay_error(resume->log, "'%s' holds tensor '%s', which %s", path, name,
+                        i == table->count ? "the model has not" : "another rank's file holds too");
+            return HALAY_ERR_FORMAT;
+        }
+        is_read[i] = 1;
+        part->params[part->count++] = table->params[i];
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status read_part(const struct tft_resume *resume, const json_t *entry,
+                                   const struct tft_param_table *table, char *is_read, struct tft_param_table *part,
+                                   float *values)
+{
+    char *path = tft_path_join(resume->log, resume->folder, json_string_value(json_object_get(entry, "name")));
+    json_t *header = NULL;
+    enum halay_status status = path ? tft_safetensors_header(resume->log, path, &header) : HALAY_ERR_NO_MEMORY;
+
+    if (!status)
+        status = choose_part(resume, path, table, header, is_read, part);
+    if (!status)
+        status = tft_safetensors_read(resume->log, path, part, values, NULL);
+    json_decref(header);
+    free(path);
+    return status;
+}
+
+/* A block from the files of all ranks that had some of it. */
+static enum halay_status read_parts(const struct tft_resume *resume, const json_t *files, enum tft_resume_block block,
+                                    const struct tft_param_table *table, float *values)
+{
+    struct tft_param_table part = { .params = calloc(table->count + 1, sizeof *part.params) };
+    char *is_read = calloc(table->count + 1, 1);
+    enum halay_status status = HALAY_OK;
+
+    if (!is_read || !part.params) {
+        halay_error(resume->log, "no memory to read the checkpoint in '%s'", resume->folder);
+        status = HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < json_array_size(files) && !status; i++)
+        if (is_of(json_array_get(files, i), block))
+            status = read_part(resume, json_array_get(files, i), table, is_read, &part, values);
+    for (size_t i = 0; i < table->count && !status; i++)
+        if (!is_read[i] && !table->params[i].dead) {
+            halay_error(resume->log, "the checkpoint in '%s' has no '%s' of tensor '%s'", resume->folder,
+                        block_names[block], table->params[i].name);
+            status = HALAY_ERR_FORMAT;
+        }
+    free(is_read);
+    free(part.params);
+    return status;
 }
 
 enum halay_status tft_resume_read(const struct tft_resume *resume, const json_t *manifest, enum tft_resume_block block,
                                   const struct tft_param_table *table, float *values)
 {
-    const json_t *entry = find_block(json_object_get(manifest, "files"), block);
+    const json_t *files = json_object_get(manifest, "files"), *entry = find_block(files, block);
 
     if (entry)
-        return read_entry(resume, entry, table, values);
+        return json_object_get(entry, "rank") ? read_parts(resume, files, block, table, values)
+                                              : read_entry(resume, entry, table, values);
     halay_error(resume->log, "the checkpoint in '%s' has no block '%s'", resume->folder, block_names[block]);
     return HALAY_ERR_FORMAT;
 }
@@ -355,7 +437,7 @@ static void clean_stage(const char *stage)
         closedir(folder);
 }
 
-static enum halay_status make_folders(struct tft_resume *resume)
+enum halay_status tft_resume_make_folders(struct tft_resume *resume, int cleans)
 {
     enum halay_status status;
 
@@ -369,35 +451,76 @@ static enum halay_status make_folders(struct tft_resume *resume)
         return HALAY_ERR_NO_MEMORY;
     free(resume->stage);
     resume->stage = stage;
-    clean_stage(stage);
+    if (cleans)
+        clean_stage(stage);
     return HALAY_OK;
 }
 
-/* Write a block; *entry: what the manifest will say of it. */
-static enum halay_status save_block(const struct tft_resume *resume, uint64_t step, enum tft_resume_block block,
-                                    const struct tft_param_table *table, const float *values, json_t **entry)
+/* The name of a block's file. rank: -1 if it is all of it. */
+static void block_name(uint64_t step, enum tft_resume_block block, int rank, char *name, size_t size)
+{
+    char of_rank[32] = "";
+
+    if (rank >= 0)
+        snprintf(of_rank, sizeof of_rank, ".rank-%05d", rank);
+    snprintf(name, size, "step-%010" PRIu64 ".%s%s.safetensors", step, block_names[block], of_rank);
+}
+
+enum halay_status tft_resume_save_part(const struct tft_resume *resume, uint64_t step, enum tft_resume_block block,
+                                       int rank, const struct tft_param_table *table, const float *values,
+                                       struct tft_resume_part *part)
 {
     char name[96];
-    uint64_t bytes = 0;
-    uint32_t crc = 0;
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-    snprintf(name, sizeof name, "step-%010" PRIu64 ".%s.safetensors", step, block_names[block]);
+    block_name(step, block, rank, name, sizeof name);
     char *path = tft_path_join(resume->log, resume->folder, name);
     json_t *metadata = json_pack("{ss ss}", "format", "halay-tft", "block", block_names[block]);
     if (path && metadata)
         status = tft_safetensors_write_staged(resume->log, resume->stage, path, table, values, metadata);
     json_decref(metadata);
-    if (!status && crc_of_file(path, &bytes, &crc)) {
+    if (!status && crc_of_file(path, &part->bytes, &part->crc)) {
         halay_error(resume->log, "cannot read '%s' again: %s", path, strerror(errno));
         status = HALAY_ERR_SYSTEM;
     }
     free(path);
-    if (status)
-        return status;
-    *entry = json_pack("{ss ss sI sI sI}", "name", name, "block", block_names[block], "step", (json_int_t)step, "bytes",
-                       (json_int_t)bytes, "crc32", (json_int_t)crc);
-    return *entry ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    return status;
+}
+
+/* What the manifest says of a file. */
+static enum halay_status add_entry(uint64_t step, enum tft_resume_block block, int rank,
+                                   const struct tft_resume_part *part, json_t *files)
+{
+    char name[96];
+
+    block_name(step, block, rank, name, sizeof name);
+    json_t *entry = json_pack("{ss ss sI sI sI}", "name", name, "block", block_names[block], "step", (json_int_t)step,
+                              "bytes", (json_int_t)part->bytes, "crc32", (json_int_t)part->crc);
+    int failed = !entry || (rank >= 0 && json_object_set_new(entry, "rank", json_integer(rank)));
+    if (failed)
+        json_decref(entry);
+    return failed || json_array_append_new(files, entry) ? HALAY_ERR_NO_MEMORY : HALAY_OK;
+}
+
+enum halay_status tft_resume_add_part(const struct tft_resume *resume, uint64_t step, enum tft_resume_block block,
+                                      int rank, const struct tft_resume_part *part, json_t *files)
+{
+    char name[96];
+    struct stat st;
+
+    block_name(step, block, rank, name, sizeof name);
+    char *path = tft_path_join(resume->log, resume->folder, name);
+    if (!path)
+        return HALAY_ERR_NO_MEMORY;
+    int is_here = !stat(path, &st) && (uint64_t)st.st_size == part->bytes;
+    if (!is_here)
+        halay_error(
+            resume->log,
+            "'%s', which rank %d has written, is not here: the folder of checkpoints must be the same one on all "
+            "hosts, unless 'strategy' is allreduce",
+            path, rank);
+    free(path);
+    return is_here ? add_entry(step, block, rank, part, files) : HALAY_ERR_SYSTEM;
 }
 
 static json_t *make_state(const struct tft_resume_state *s)
@@ -474,19 +597,23 @@ static void prune(const struct tft_resume *resume)
 }
 
 enum halay_status tft_resume_save(struct tft_resume *resume, const json_t *run, const struct tft_resume_state *state,
-                                  const struct tft_param_table *table, const float *const blocks[TFT_RESUME_BLOCKS])
+                                  const struct tft_param_table *table, const float *const blocks[TFT_RESUME_BLOCKS],
+                                  const json_t *parts)
 {
     json_t *files = json_array();
-    enum halay_status status = files ? make_folders(resume) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = files ? tft_resume_make_folders(resume, 1) : HALAY_ERR_NO_MEMORY;
 
     for (int block = 0; block < TFT_RESUME_BLOCKS && !status; block++) {
-        json_t *entry = NULL;
+        struct tft_resume_part whole;
         if (!blocks[block])
             continue;
-        status = save_block(resume, state->step, (enum tft_resume_block)block, table, blocks[block], &entry);
-        if (!status && json_array_append_new(files, entry))
-            status = HALAY_ERR_NO_MEMORY;
+        status =
+            tft_resume_save_part(resume, state->step, (enum tft_resume_block)block, -1, table, blocks[block], &whole);
+        if (!status)
+            status = add_entry(state->step, (enum tft_resume_block)block, -1, &whole, files);
     }
+    if (!status && parts && json_array_extend(files, (json_t *)parts))
+        status = HALAY_ERR_NO_MEMORY;
     if (!status)
         status = save_manifest(resume, run, state, files);
     if (!status) {

@@ -67,8 +67,8 @@ static const struct key {
       "width of a real's embedding; of pytorch-forecasting's model" },
     { "crossing", WORD, AT(crossing), 0, 0, 0, 0, WORDS("allow", "forbid"), 2,
       "forbid: each quantile is the one before and a positive step" },
-    { "strategy", WORD, AT(strategy), 0, 0, 0, 0, WORDS("allreduce", "zero1", "zero2", "parameter-server"), 1,
-      "allreduce" },
+    { "strategy", WORD, AT(strategy), 0, 0, 0, 0, WORDS("allreduce", "zero1", "zero2", "parameter-server"), 4,
+      "who updates what: every rank all; zero1, zero2: each its share; parameter-server: rank 0" },
     { "device", WORD, AT(device), 0, 0, 0, 0, WORDS("cpu", "cuda"), 1, "cpu" },
     { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
     { "ema", REAL, AT(ema), 0, 0, 0.99999, 0, NULL, 0,
@@ -84,8 +84,8 @@ static const struct key {
 enum { KEYS = sizeof keys / sizeof *keys };
 
 /* What a run may change when it goes on. */
-static const char *const free_keys[] = { "epochs",   "max_steps",        "max_time", "patience",
-                                         "threads",  "checkpoint_every", "keep",     "init_from" };
+static const char *const free_keys[] = { "epochs",           "max_steps", "max_time",  "patience", "threads",
+                                         "checkpoint_every", "keep",      "init_from", "strategy" };
 
 static int is_free(const char *name)
 {

@@ -111,20 +111,6 @@ static enum halay_status check_agreement(struct tft_trainer *t)
     return status;
 }
 
-/* Rank 0 writes where training stands. */
-static enum halay_status save_checkpoint(struct tft_trainer *t, int pending)
-{
-    const float *const blocks[TFT_RESUME_BLOCKS] = { t->params, t->adam.m, t->adam.v, t->average };
-
-    t->state.pending = pending;
-    if (t->rank != 0 || !t->config->keep)
-        return HALAY_OK;
-    t->state.seconds = tft_progress_seconds(&t->progress);
-    enum halay_status status = tft_resume_save(&t->resume, t->run, &t->state, t->table, blocks);
-    t->saved |= !status;
-    return status;
-}
-
 /* After an epoch, or every eval_every steps. */
 static enum halay_status evaluate(struct tft_trainer *t)
 {
@@ -132,6 +118,8 @@ static enum halay_status evaluate(struct tft_trainer *t)
     int has_valid = t->valid_samples > 0, best = 1;
     enum halay_status status = check_agreement(t);
 
+    if (!status)
+        status = tft_trainer_gather_average(t);
     if (!status && has_valid)
         status = validate(t, &result);
     if (status == HALAY_ERR_CANCELED) { /* it stays due: the checkpoint before it says so */
@@ -175,8 +163,10 @@ static enum halay_status advance(struct tft_trainer *t)
         tft_progress_step(&t->progress, &(struct tft_progress_step){ t->state.step, t->state.epoch + 1,
                                                                      t->state.samples, t->numbers[TFT_STEP_LOSS] });
     int due = every ? t->state.step % every == 0 : t->state.position == t->epoch_samples;
-    if (due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0))
-        status = save_checkpoint(t, due || (t->stop && !t->interrupted));
+    if (due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0)) {
+        t->state.pending = due || (t->stop && !t->interrupted);
+        status = tft_trainer_save(t);
+    }
     return !status && !t->interrupted && (due || t->stop) ? evaluate(t) : status;
 }
 
@@ -196,6 +186,35 @@ static enum halay_status run_epoch(struct tft_trainer *t)
     return status;
 }
 
+/* What the strategy saves, by count. */
+static void say_strategy(struct tft_trainer *t)
+{
+    const struct tft_shards *s = &t->shards;
+    size_t living = 0, most = 0, blocks = t->average ? 3 : 2;
+    const double mb = 1e-6 * sizeof(float);
+
+    for (int r = 0; r < t->ranks; r++) {
+        size_t reals = 0;
+        for (size_t k = 0; k < s->bucket_count; k++)
+            reals += s->buckets[k].splits[r];
+        most = reals > most ? reals : most;
+        living += reals;
+    }
+    if (s->strategy == TFT_PARAMETER_SERVER)
+        tft_progress_say(
+            &t->progress,
+            "strategy parameter-server: rank 0 updates all %zu parameters and holds %.1f MB of optimizer state, "
+            "the others none",
+            living, mb * (double)(blocks * living));
+    else if (s->bucket_count)
+        tft_progress_say(
+            &t->progress,
+            "strategy %s: a rank updates at most %zu of %zu parameters and holds %.1f MB of optimizer state "
+            "instead of %.1f MB",
+            s->strategy == TFT_ZERO1 ? "zero1" : "zero2", most, living, mb * (double)(blocks * most),
+            mb * (double)(blocks * living));
+}
+
 static void say_beginning(struct tft_trainer *t)
 {
     tft_progress_say(
@@ -205,6 +224,7 @@ static void say_beginning(struct tft_trainer *t)
         tft_model_param_count(t->model), t->train.count, t->epoch_samples, t->valid_samples, t->batch,
         (unsigned long long)t->total_steps, t->ranks, t->ranks == 1 ? "" : "s", tft_pool_threads(t->pool),
         tft_pool_threads(t->pool) == 1 ? "" : "s");
+    say_strategy(t);
     if (t->state.step)
         tft_progress_say(&t->progress, "going on after step %llu, from '%s'", (unsigned long long)t->state.step,
                          t->options->checkpoints);

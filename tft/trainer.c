@@ -84,22 +84,26 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
     return c->sampling == TFT_SAMPLING_SCALE ? set_up_weights(t) : HALAY_OK;
 }
 
-/* One block for parameters, moments, and the moving average. */
+/* One block for parameters, moments, and the moving average; of the latter what this rank has of them. */
 static enum halay_status set_up_blocks(struct tft_trainer *t)
 {
-    size_t n = t->table->reals, count = t->config->ema > 0 ? 4 : 3, bytes;
+    size_t n = t->exchange.params ? 0 : t->table->reals, own = tft_shards_reals(&t->shards, t->table);
+    size_t count = t->config->ema > 0 ? 3 : 2, bytes;
 
-    if (!halay_mul_overflows(n, count * sizeof *t->blocks, &bytes))
-        t->blocks = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
+    if (!halay_mul_overflows(own, count, &bytes) && !halay_add_overflows(bytes, n, &bytes) &&
+        !halay_mul_overflows(bytes, sizeof *t->blocks, &bytes))
+        t->blocks = halay_aligned_alloc(HALAY_CACHE_LINE, bytes + 1);
     if (!t->blocks) {
-        halay_error(t->log, "no memory for %zu parameters", n);
+        halay_error(t->log, "no memory for %zu parameters", t->table->reals);
         return HALAY_ERR_NO_MEMORY;
     }
     memset(t->blocks, 0, bytes);
-    t->params = t->blocks;
+    t->params = t->exchange.params ? t->exchange.params : t->blocks;
     t->adam.m = t->blocks + n;
-    t->adam.v = t->blocks + 2 * n;
-    t->average = t->config->ema > 0 ? t->blocks + 3 * n : NULL;
+    t->adam.v = t->adam.m + own;
+    t->adam.places = t->shards.places;
+    t->average = t->config->ema > 0 ? t->adam.v + own : NULL;
+    t->average_whole = t->average && t->exchange.params ? t->exchange.gradients : t->average;
     return tft_params_init(t->table, (uint32_t)t->config->seed, t->params);
 }
 
@@ -132,8 +136,7 @@ static enum halay_status set_up_model(struct tft_trainer *t)
     granules = (t->batch + model.granule - 1) / model.granule;
     most = tft_forecast_granules(t->model);
     status = tft_workers_create(t->log, t->model, t->pool, granules > most ? granules : most, &t->workers);
-    set_up_adam(t);
-    return status ? status : set_up_blocks(t);
+    return status;
 }
 
 static enum halay_status set_up_exchange(struct tft_trainer *t)
@@ -146,9 +149,15 @@ static enum halay_status set_up_exchange(struct tft_trainer *t)
                                       .shape = { TFT_STEP_NUMBERS },
                                       .out = t->numbers,
                                       .op = HALAY_SUM };
-    enum halay_status status = tft_exchange_init(t->log, t->ctx, t->table, &t->exchange);
+    enum halay_status status =
+        tft_shards_init(t->log, t->table, (enum tft_strategy)t->config->strategy, t->rank, t->ranks, &t->shards);
 
-    return status ? status : halay_register(t->ctx, &info, &t->numbers_tensor);
+    if (!status)
+        status = tft_exchange_init(t->log, t->ctx, t->table, &t->shards, &t->exchange);
+    if (!status)
+        status = halay_register(t->ctx, &info, &t->numbers_tensor);
+    set_up_adam(t);
+    return status ? status : set_up_blocks(t);
 }
 
 /* ---- the state to begin with; rank 0 ---- */
@@ -188,7 +197,7 @@ static enum halay_status init_from(struct tft_trainer *t)
     return HALAY_OK;
 }
 
-/* Blocks and state of a checkpoint; the run's folder gets the best parameters again. */
+/* Parameters and state of a checkpoint; the run's folder gets the best parameters again. */
 static enum halay_status take_checkpoint(struct tft_trainer *t, const json_t *manifest)
 {
     const json_t *run;
@@ -207,12 +216,6 @@ static enum halay_status take_checkpoint(struct tft_trainer *t, const json_t *ma
         status = tft_trainer_keep(t, t->params, (uint64_t)best);
     if (!status)
         status = tft_resume_read(&t->resume, manifest, TFT_RESUME_PARAMS, t->table, t->params);
-    if (!status)
-        status = tft_resume_read(&t->resume, manifest, TFT_RESUME_MOMENT1, t->table, t->adam.m);
-    if (!status)
-        status = tft_resume_read(&t->resume, manifest, TFT_RESUME_MOMENT2, t->table, t->adam.v);
-    if (!status && t->average)
-        status = tft_resume_read(&t->resume, manifest, TFT_RESUME_AVERAGE, t->table, t->average);
     t->saved = 1; /* whatever happens now, the checkpoints stay */
     return status;
 }
@@ -251,7 +254,6 @@ static enum halay_status lock_folders(struct tft_trainer *t)
 
 static enum halay_status begin_state(struct tft_trainer *t)
 {
-    json_t *manifest = NULL;
     enum halay_status status;
 
     if (t->options->finds_rate)
@@ -260,13 +262,11 @@ static enum halay_status begin_state(struct tft_trainer *t)
     t->run = tft_checkpoint_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
     if (!t->run)
         return HALAY_ERR_NO_MEMORY;
-    status = tft_resume_init(t->log, t->options->checkpoints, (size_t)t->config->keep, &t->resume);
-    if (!status)
-        status = lock_folders(t);
+    status = lock_folders(t);
     if (!status && t->options->resume)
-        status = tft_resume_find(&t->resume, &manifest);
+        status = tft_resume_find(&t->resume, &t->manifest);
     if (!status)
-        status = manifest ? take_checkpoint(t, manifest) : begin_fresh(t);
+        status = t->manifest ? take_checkpoint(t, t->manifest) : begin_fresh(t);
     if (!status)
         status =
             tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder, t->total_steps,
@@ -275,7 +275,6 @@ static enum halay_status begin_state(struct tft_trainer *t)
                                                             .seconds = t->state.seconds,
                                                             .pending = t->state.pending },
                               &t->progress);
-    json_decref(manifest);
     return status;
 }
 
@@ -286,34 +285,68 @@ static enum halay_status broadcast(struct tft_trainer *t, const char *name, void
     return halay_broadcast(t->ctx, name, data, bytes, HALAY_U8, 0);
 }
 
+/* Rank 0's status; HALAY_ERR_PEER on the others if that is an error. */
+static enum halay_status hear_status(struct tft_trainer *t, enum halay_status status)
+{
+    int failed = status != HALAY_OK;
+    enum halay_status heard = halay_broadcast(t->ctx, "folder", &failed, 1, HALAY_I32, 0);
+
+    return status ? status : heard ? heard : failed ? HALAY_ERR_PEER : HALAY_OK;
+}
+
+/* A block of the checkpoint, by way of the gradients' memory: every rank takes what it has of it. */
+static enum halay_status share_block(struct tft_trainer *t, enum tft_resume_block block, float *own)
+{
+    float *whole = t->exchange.gradients;
+    size_t bytes = t->table->reals * sizeof *whole;
+    enum halay_status status =
+        t->rank == 0 ? tft_resume_read(&t->resume, t->manifest, block, t->table, whole) : HALAY_OK;
+
+    status = hear_status(t, status);
+    if (!status)
+        status = broadcast(t, "block", whole, bytes);
+    if (!status)
+        tft_shards_take(&t->shards, t->table, whole, own);
+    memset(whole, 0, bytes);
+    return status;
+}
+
 static enum halay_status share_state(struct tft_trainer *t)
 {
-    size_t bytes = t->table->reals * sizeof(float) * (t->average ? 4 : 3);
     enum halay_status status = broadcast(t, "state", &t->state, sizeof t->state);
 
-    return status ? status : broadcast(t, "parameters", t->blocks, bytes);
+    if (!status)
+        status = broadcast(t, "parameters", t->params, t->table->reals * sizeof *t->params);
+    if (status)
+        return status;
+    if (!t->state.step) {
+        if (t->average)
+            tft_shards_take(&t->shards, t->table, t->params, t->average);
+        return HALAY_OK;
+    }
+    status = share_block(t, TFT_RESUME_MOMENT1, t->adam.m);
+    if (!status)
+        status = share_block(t, TFT_RESUME_MOMENT2, t->adam.v);
+    if (!status && t->average)
+        status = share_block(t, TFT_RESUME_AVERAGE, t->average);
+    return status;
 }
 
 /* Rank 0 begins; the others hear whether it could. */
 static enum halay_status set_up_state(struct tft_trainer *t)
 {
-    enum halay_status status = HALAY_OK, shared;
+    enum halay_status status =
+        t->options->finds_rate ? HALAY_OK
+                               : tft_resume_init(t->log, t->options->checkpoints, (size_t)t->config->keep, &t->resume);
 
-    if (t->rank == 0)
+    if (!status && t->rank == 0)
         status = begin_state(t);
-    if (!status && t->average && !t->state.step)
-        memcpy(t->average, t->params, t->table->reals * sizeof *t->average);
-    if (t->ranks > 1) {
-        int failed = status != HALAY_OK;
-        shared = halay_broadcast(t->ctx, "folder", &failed, 1, HALAY_I32, 0);
-        if (!shared && failed && !status)
-            status = HALAY_ERR_PEER;
-        if (!shared && !status)
-            shared = share_state(t);
-        if (shared && !status)
-            status = shared;
-    }
+    status = hear_status(t, status);
+    if (!status)
+        status = share_state(t);
     t->adam.step = t->state.step;
+    json_decref(t->manifest);
+    t->manifest = NULL;
     return status;
 }
 
@@ -353,10 +386,12 @@ void tft_trainer_fini(struct tft_trainer *t)
     for (size_t i = 0; i < 2; i++)
         if (t->locks[i] >= 0)
             close(t->locks[i]);
+    json_decref(t->manifest);
     json_decref(t->run);
     if (t->numbers_tensor)
         halay_unregister(t->numbers_tensor);
     tft_exchange_fini(&t->exchange);
+    tft_shards_fini(&t->shards);
     tft_adam_fini(&t->adam);
     tft_workers_destroy(t->workers);
     tft_pool_destroy(t->pool);

@@ -30,10 +30,15 @@ struct tft_trainer {
     const struct tft_param_table *table; /* the model's */
     struct tft_pool *pool;
     struct tft_workers *workers;
+    struct tft_shards shards;
     struct tft_exchange exchange;
     struct tft_adam adam;
-    float *blocks, *params; /* blocks is owned: parameters, both moments, the average if there is one */
-    float *average;         /* of the parameters; NULL: none is kept */
+    /* blocks is owned: both moments and the average if there is one, of this rank's tensors; before them the parameters, unless
+     * these are in the exchange's memory. */
+    float *blocks, *params;
+    float *average;       /* of the parameters; NULL: none is kept */
+    float *average_whole; /* the same, of all ranks' tensors: up to date after tft_trainer_gather_average */
+    json_t *manifest;     /* owned: of the checkpoint that it goes on from, at the start; rank 0 */
 
     struct tft_windows train, valid;
     uint64_t *order, *valid_order; /* owned: windows of this epoch; of each validation, in order */
@@ -66,11 +71,15 @@ double tft_trainer_rate(const struct tft_trainer *trainer);
  * (the parameters then are so too); stop and interrupted are set where they apply. The same on every rank. */
 enum halay_status tft_trainer_step(struct tft_trainer *trainer, double learning_rate);
 
-/* The parameters that are evaluated and kept: their moving average if there is one. */
+/* The moving average of all parameters, if one is kept. All ranks call it, between steps. */
+enum halay_status tft_trainer_gather_average(struct tft_trainer *trainer);
+/* The parameters that are evaluated and kept: that, or the parameters themselves. */
 static inline const float *tft_trainer_best_params(const struct tft_trainer *t)
 {
-    return t->average ? t->average : t->params;
+    return t->average ? t->average_whole : t->params;
 }
+/* Write a checkpoint of where the state stands; all ranks call it. */
+enum halay_status tft_trainer_save(struct tft_trainer *trainer);
 
 /* Rank 0: the parameters of this step are the best so far; write them. Nothing on the others. */
 enum halay_status tft_trainer_keep(struct tft_trainer *trainer, const float *params, uint64_t step);

@@ -42,24 +42,31 @@ TFT_VECTOR static void average_block(float *restrict average, const float *restr
         average[i] += (1 - decay) * (params[i] - average[i]);
 }
 
+/* This thread's share of this rank's tensors. */
 static void average_share(void *arg, int thread)
 {
     struct tft_trainer *t = arg;
-    size_t threads = (size_t)tft_pool_threads(t->pool), n = t->table->reals;
-    size_t first = n * (size_t)thread / threads, end = n * ((size_t)thread + 1) / threads;
     double step = (double)t->state.step, decay = fmin(t->config->ema, (1 + step) / (10 + step));
 
-    average_block(t->average + first, t->params + first, end - first, (float)decay);
+    for (size_t i = (size_t)thread; i < t->table->count; i += (size_t)tft_pool_threads(t->pool)) {
+        const struct tft_param *p = &t->table->params[i];
+        size_t place = t->shards.places ? t->shards.places[i] : p->offset;
+        if (place != SIZE_MAX)
+            average_block(t->average + place, t->params + p->offset, p->count, (float)decay);
+    }
 }
 
 static enum halay_status update(struct tft_trainer *t, double learning_rate)
 {
+    const struct tft_adam_peers peers = tft_exchange_peers(&t->exchange);
+    enum halay_status status = tft_exchange_begin(&t->exchange);
+
     t->adam.learning_rate = learning_rate;
-    enum halay_status status = tft_adam_step(&t->adam, t->pool, t->table, t->params, t->exchange.gradients,
-                                             tft_exchange_wait, &t->exchange, NULL);
+    if (!status)
+        status = tft_adam_step(&t->adam, t->pool, t->table, t->params, t->exchange.gradients, &peers, NULL);
     if (!status && t->average)
         tft_pool_run(t->pool, average_share, t);
-    return status;
+    return status ? status : tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool));
 }
 
 double tft_trainer_rate(const struct tft_trainer *t)

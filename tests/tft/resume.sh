@@ -126,15 +126,38 @@ if [ -x "$halayrun" ]; then
         shift
         "$halayrun" -np "$n" "$tft" train --data "$data" --config "$scratch/config.yaml" "$@"
     }
-    interrupted "$scratch/ranks" "$halayrun" -np 2 "$@"
+    interrupted "$scratch/ranks" "$halayrun" -np 2 "$@" --strategy parameter-server
     check "go on alone" train --out "$scratch/ranks" --resume --max-steps 30
-    check "go on with four" ranks 4 --out "$scratch/ranks" --resume
+    check "go on with four" ranks 4 --out "$scratch/ranks" --resume --strategy zero1
     # It ended once after 30 steps, with an evaluation there that the others do not have.
     [ -e "$scratch/ranks/checkpoints/manifest-0000000057.json" ] || wrong "four ranks did not reach the end"
-    interrupted "$scratch/more" "$halayrun" -np 2 "$@"
-    check "two ranks, then one" train --out "$scratch/more" --resume
-    outcome "$scratch/more" >"$scratch/got"
-    check "the same bits on other ranks" cmp "$scratch/expected" "$scratch/got"
+    # A rank's file that is missing or damaged: named, and the checkpoint before is taken.
+    moments=$scratch/ranks/checkpoints/step-0000000057.moment2.rank-00003.safetensors
+    printf '\377' | dd of="$moments" bs=1 seek=900 conv=notrunc 2>/dev/null
+    check "with a rank's file damaged" train --out "$scratch/ranks" --resume --max-steps 57
+    grep -q "is not used: .*moment2.rank-00003.safetensors' is damaged" "$scratch/said" || wrong "it is not named: $(cat "$scratch/said")"
+    # Killed where each rank has moments of its own; gone on with by the same two, then by one that has all.
+    "$halayrun" -np 2 "$@" --out "$scratch/more" --strategy zero2 >"$scratch/said" 2>&1 &
+    pid=$!
+    until [ -e "$scratch/more/checkpoints/manifest-0000000005.json" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+    kill -9 $pid
+    wait $pid || :
+    until ranks 2 --out "$scratch/more" --resume --strategy zero2 >"$scratch/said" 2>&1; do
+        grep -q "another process is training" "$scratch/said" || { wrong "zero2: $(cat "$scratch/said")"; break; }
+        sleep 0.05 # the killed job's rank 0 is not gone yet
+    done
+    check "two ranks, killed, and two" cmp "$scratch/whole/model.safetensors" "$scratch/more/model.safetensors"
+    [ -e "$scratch/more/checkpoints/step-0000000057.moment1.rank-00001.safetensors" ] || wrong "rank 1 wrote no file"
+    rm "$scratch/more/checkpoints/manifest-0000000055.json" "$scratch/more/checkpoints/manifest-0000000057.json"
+    check "then one" train --out "$scratch/more" --resume
+    grep -q "going on after step 50" "$scratch/said" || wrong "it does not go on from where two were: $(cat "$scratch/said")"
+    last() {
+        cat "$1/model.safetensors" "$1"/checkpoints/step-0000000057.*.safetensors | cksum
+        outcome "$1" | sed -n '2,/^{.*"step":48/p'
+    }
+    last "$scratch/whole" >"$scratch/last"
+    last "$scratch/more" >"$scratch/got"
+    check "the same bits on other ranks" cmp "$scratch/last" "$scratch/got"
 fi
 
 # Interrupted in an evaluation that would take long: it is broken off, and is still due.

@@ -94,7 +94,8 @@ static void check_formula(enum tft_clip mode, double clip, double decay, struct 
         r.g[r.table.params[DEAD].offset] = (real)NAN;
         for (size_t t = 0; t < TENSORS; t++)
             all += t == DEAD ? 0 : squares_of(&r, t);
-        CHECK(tft_adam_step(&r.adam, pool, &r.table, r.p, r.g, count_wait, NULL, &norm) == HALAY_OK);
+        CHECK(tft_adam_step(&r.adam, pool, &r.table, r.p, r.g, &(struct tft_adam_peers){ .wait = count_wait }, &norm) ==
+              HALAY_OK);
         CHECK(fabs(norm - sqrt(all)) < 1e-9 * norm, "norm %g instead of %g", norm, sqrt(all));
         for (size_t t = 0; t < TENSORS; t++) {
             double length = sqrt(mode == TFT_CLIP_GLOBAL ? all : squares_of(&r, t));
@@ -131,7 +132,7 @@ static void check_threads(enum tft_clip mode)
         run_init(&r[k], mode, 0.01, 0.1);
         fill_values(r[k].g, r[k].table.reals, 5);
         for (int step = 0; step < 20; step++)
-            REQUIRE(tft_adam_step(&r[k].adam, pool, &r[k].table, r[k].p, r[k].g, NULL, NULL, NULL) == HALAY_OK);
+            REQUIRE(tft_adam_step(&r[k].adam, pool, &r[k].table, r[k].p, r[k].g, NULL, NULL) == HALAY_OK);
         tft_pool_destroy(pool);
     }
     CHECK(!memcmp(r[0].p, r[1].p, r[0].table.reals * sizeof(real)), "mode %d: one and four threads differ", mode);
@@ -150,7 +151,7 @@ static void check_rare(struct tft_pool *pool)
     for (size_t i = 0; i < r.table.reals; i++)
         r.v[i] = (real)1e-36;
     for (int step = 0; step < 300; step++) {
-        REQUIRE(tft_adam_step(&r.adam, pool, &r.table, r.p, r.g, NULL, NULL, NULL) == HALAY_OK);
+        REQUIRE(tft_adam_step(&r.adam, pool, &r.table, r.p, r.g, NULL, NULL) == HALAY_OK);
         memset(r.g, 0, r.table.reals * sizeof *r.g);
         if (step == 0)
             for (size_t i = 0; i < r.table.reals; i++)
@@ -219,7 +220,8 @@ int main(void)
     check_threads(TFT_CLIP_GLOBAL);
     check_rare(pool);
     run_init(&r, TFT_CLIP_GLOBAL, 1, 0);
-    CHECK(tft_adam_step(&r.adam, pool, &r.table, r.p, r.g, refuse_wait, NULL, NULL) == HALAY_ERR_PEER);
+    CHECK(tft_adam_step(&r.adam, pool, &r.table, r.p, r.g, &(struct tft_adam_peers){ .wait = refuse_wait }, NULL) ==
+          HALAY_ERR_PEER);
     CHECK(r.adam.step == 0, "a failed update counted");
     run_fini(&r);
     check_init();

@@ -381,8 +381,7 @@ static void check_training(void)
         }
         REQUIRE(tft_step_run(t.workers, &one, &loss) == HALAY_OK);
         first = step ? first : loss;
-        REQUIRE(tft_adam_step(&adam, t.pool, tft_model_params(t.model), t.params, gradients, NULL, NULL, NULL) ==
-                HALAY_OK);
+        REQUIRE(tft_adam_step(&adam, t.pool, tft_model_params(t.model), t.params, gradients, NULL, NULL) == HALAY_OK);
     }
     long calls = counting_stop();
     if (!CHECK(calls == 0 || !counting_is_possible(), "50 steps asked for memory %ld times", calls))
