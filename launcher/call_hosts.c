@@ -112,6 +112,9 @@ static int judge(const struct calls *calls)
         link_explain(link, why, sizeof why);
         say("host '%s': %s%s", link->host, why,
             code == 126 || code == 127 ? "; --remote-halayrun PATH says where halayrun is on the other hosts" : "");
+        if (calls->setting->cause_fd)
+            dprintf(calls->setting->cause_fd, "%s%shost '%s': %s\n", failed ? "" : link->host, failed ? "" : "\n",
+                    link->host, why);
         failed++;
     }
     if (failed)

@@ -14,6 +14,7 @@ struct call_setting {
     int timeout_ms;
     int signal_fd; /* a signalfd of all signals */
     int lifeline;  /* readable when halayrun's front has died */
+    int cause_fd;  /* as in struct job_setting */
 };
 
 /* Call all at the same time, CALLS_MAX at once, and wait until all have answered or failed: 0 if all links are READY. Otherwise an

@@ -10,8 +10,8 @@
 
 /* A word that ends with '*' stands for all that begins so. */
 static const char *const kept_here[] = {
-    "BASH_FUNC_*", "CUDA_VISIBLE_DEVICES", "DBUS_*", "DISPLAY", "HOME", "HOSTNAME", "LOGNAME", "MAIL", "OLDPWD", "PWD", "SHELL",
-    "SHLVL", "SLURMD_NODENAME", "SLURM_GTIDS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_PROCID", "SLURM_TASK_PID", "SSH_*", "TMPDIR", "USER", "WAYLAND_DISPLAY", "WINDOWID", "XAUTHORITY", "XDG_*", "_",
+    "BASH_FUNC_*", "CUDA_VISIBLE_DEVICES", "DBUS_*", "DISPLAY", "HALAY_OPT_ML", "HOME", "HOSTNAME", "LOGNAME", "MAIL", "OLDPWD", "PWD", "SHELL",
+    "SHLVL", "SLURMD_NODENAME", "SLURM_GTIDS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_PROCID", "SLURM_TASK_PID", "SM_*", "SSH_*", "TMPDIR", "USER", "WAYLAND_DISPLAY", "WINDOWID", "XAUTHORITY", "XDG_*", "_",
 };
 
 static int fits(const char *pattern, const char *name, size_t length)

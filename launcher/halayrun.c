@@ -16,6 +16,7 @@
 #include "launcher/layout.h"
 #include "launcher/mpi_start.h"
 #include "launcher/options.h"
+#include "launcher/sagemaker.h"
 #include "launcher/say.h"
 #include "launcher/settings.h"
 #include "launcher/ssh.h"
@@ -226,7 +227,7 @@ static int find_folder(struct options *options, char *folder, size_t size)
     return 0;
 }
 
-static int run(struct halay_log *log, struct options *options)
+static int run(struct halay_log *log, struct options *options, int cause_fd)
 {
     char folder[PATH_MAX];
     const struct surroundings around = surroundings_here();
@@ -234,7 +235,7 @@ static int run(struct halay_log *log, struct options *options)
     struct binding_map map = { 0 };
     struct layout layout = { 0 };
     struct adopted adopted = { 0 };
-    struct job_setting setting = { .options = options, .layout = &layout, .map = &map, .log = log };
+    struct job_setting setting = { .options = options, .layout = &layout, .map = &map, .log = log, .cause_fd = cause_fd };
 
     if (options->dry_run && options->verbose)
         settings_print(options, stdout);
@@ -291,8 +292,12 @@ int main(int argc, char **argv)
         code = explain(&options, &here, stdout);
     else if (options.is_agent)
         code = front_run(&(struct job_setting){ .log = &log }, agent_run);
+    else if (options.call)
+        code = sagemaker_call(&log, &here, &options);
+    else if (options.sagemaker)
+        code = sagemaker_run(&log, &here, &options, run);
     else
-        code = run(&log, &options);
+        code = run(&log, &options, 0);
     options_fini(&options);
     halay_log_fini(&log);
     if (fflush(stdout) == EOF)

@@ -130,12 +130,29 @@ static void name_process(const struct job *job, int r, char *text, size_t size)
         snprintf(text, size, "pid %d", (int)rank->pid);
 }
 
+/* What is said until end_cause is the first cause, for whoever asks for it. */
+static void begin_cause(struct job *job, const struct host_link *link)
+{
+    int fd = job->setting->cause_fd;
+
+    if (!fd || lseek(fd, 0, SEEK_CUR) > 0)
+        return;
+    dprintf(fd, "%s\n", link ? link->host : "");
+    job->output.witness = fd;
+}
+
+static void end_cause(struct job *job)
+{
+    job->output.witness = 0;
+}
+
 static void say_failure(struct job *job, int r)
 {
     struct rank *rank = &job->ranks[r];
     struct output *out = &job->output;
     char process[300];
 
+    begin_cause(job, rank->link);
     name_process(job, r, process, sizeof process);
     if (WIFSIGNALED(rank->status))
         output_say(out, "rank %d (%s) was killed by %s%s", r, process, signal_name(WTERMSIG(rank->status)),
@@ -145,6 +162,7 @@ static void say_failure(struct job *job, int r)
     if (rank->streams[1].tail_count)
         output_say(out, "the last it wrote to standard error:");
     stream_say_tail(&rank->streams[1]);
+    end_cause(job);
 }
 
 /* The others are to end, too. */
@@ -252,8 +270,10 @@ static void host_lost(struct job *job, struct host_link *link)
         snprintf(names, sizeof names, "rank %d", link->first);
     else
         snprintf(names, sizeof names, "ranks %d to %d", link->first, link->first + link->count - 1);
+    begin_cause(job, link);
     output_say(&job->output, "host '%s' (%s) %s: %s", link->host, names, unknown ? "cannot be started" : "is lost",
                why);
+    end_cause(job);
     /* The agent's own exit code says why it could not start them; 255 is ssh's. */
     job->exit_code = unknown && code && code != EXIT_SSH ? code : 1;
     end_others(job);

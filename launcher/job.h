@@ -17,6 +17,7 @@ struct job_setting {
     const char *interface;           /* borrowed: the other hosts are offered the store by its addresses; NULL: by all */
     int peer_start_ms;               /* how long other hosts have to answer */
     struct halay_log *log;           /* borrowed */
+    int cause_fd;                    /* the first failure is written there: its host ("": this one), newline, lines; 0: nowhere */
     int lifeline;                    /* readable (at its end) when halayrun's front has died: everything is killed then */
     int rank0_stdin;                 /* what rank 0 reads */
     const sigset_t *rank_signals;    /* the mask that ranks begin with */

@@ -164,7 +164,8 @@ int job_call_others(struct job *job)
                                  .events = &job->events,
                                  .timeout_ms = s->peer_start_ms,
                                  .signal_fd = job->signal_fd,
-                                 .lifeline = s->lifeline };
+                                 .lifeline = s->lifeline,
+                                 .cause_fd = s->cause_fd };
 
     if (!job->link_count)
         return 0;

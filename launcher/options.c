@@ -89,6 +89,10 @@ static const struct option table[] = {
     { "--spin-us", "N", SETS, "HALAY_SPIN_US", 0, "microseconds that a wait spins; -1: by the cores there are" },
     { "--ucx-endpoints", "N", SETS, "HALAY_UCX_ENDPOINTS", 0, "connections of UCX to each peer" },
     { "--module-path", "DIR", SETS, "HALAY_MODULE_PATH", 0, "where transport modules are looked for first" },
+    { "--sagemaker", NULL, FLAG_OF(sagemaker),
+      "this runs on every host of a SageMaker job: start one job on them, without ssh" },
+    { "--sagemaker-port", "N", OF(PORT, sagemaker_port), "port between these hosts (default 7778)" },
+    { "--secret-file", "FILE", OF(TEXT, secret_file), "what only these hosts can read, for the secret between them" },
     { "--mpi", NULL, FLAG_OF(mpi), "start the ranks by mpirun or srun, with the right options for the one there is" },
     { "--mpi-flavour", "NAME", OF(TEXT, mpi_flavour), "openmpi4, openmpi5, mpich, intel, srun; default: what --version says" },
     { "--mpi-args", "WORDS", OF(WORDS, mpi_args), "more words for mpirun or srun, quoted as for a shell" },
@@ -102,6 +106,7 @@ static const struct option table[] = {
     { "--help", NULL, FLAG_OF(help), "print this (also -h)" },
     { "-h", NULL, FLAG_OF(help), NULL },
     { "--agent", NULL, FLAG_OF(is_agent), NULL },
+    { "--call", "HOST", OF(TEXT, call), NULL },
 };
 
 enum { OPTIONS = sizeof table / sizeof *table };
@@ -439,13 +444,13 @@ int options_parse(int argc, char **argv, struct options *options)
     if (*next && !strcmp(*next, "--"))
         next++;
     options->command = next;
-    if (options->help || options->version || options->check_build || options->explain || options->is_agent)
+    if (options->help || options->version || options->check_build || options->explain || options->is_agent || options->call)
         return 0;
     int code = options_apply_file(options);
     if (code)
         return code;
     options->mpi |= options->mpi_flavour || options->mpi_args;
-    if (!*options->command) {
+    if (!*options->command && !options->sagemaker) {
         say("which program? give it behind the options: halayrun -np N program");
         if (!options->given_count)
             options_print_help(stderr);

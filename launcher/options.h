@@ -34,6 +34,9 @@ struct options {
     int dry_run, check_build, explain, version, help; /* say something and end */
     int mpi;                                          /* start by an MPI's launcher */
     const char *mpi_flavour, *mpi_args;               /* borrowed from given; NULL if not given */
+    int sagemaker, sagemaker_port;           /* sagemaker.h; 0: its own */
+    const char *secret_file;                 /* borrowed from given; NULL if not given */
+    const char *call;                        /* likewise: be the connection with this host (call.h) */
     int is_agent;                            /* started by a halayrun on another host: agent.h */
     int oversubscribe;                       /* more ranks than slots */
     const char *hosts, *hostfile;            /* borrowed from given; NULL if not asked for */

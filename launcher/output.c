@@ -106,6 +106,8 @@ void output_say(struct output *output, const char *format, ...)
     append(to, "halayrun: ", 10);
     append(to, line, strlen(line));
     append(to, "\n", 1);
+    if (output->witness)
+        dprintf(output->witness, "%s\n", line); /* memory: what does not fit is not said there */
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */

@@ -23,6 +23,7 @@ struct output {
     int ranks;
     int no_prefix, timestamp;
     struct sink sinks[2]; /* standard output, standard error */
+    int witness;          /* lines of halayrun's own are written there too; 0: nowhere */
 };
 
 struct stream {

@@ -169,7 +169,9 @@ static int is_mpi(const struct finding *f)
 
 static int is_sagemaker(const struct finding *f)
 {
-    return has_file(f, sagemaker_resources) || (find_variable(f, "SM_HOSTS") && find_variable(f, "SM_CURRENT_HOST"));
+    char place[PATH_MAX];
+
+    return has_file(f, sagemaker_file(f, sagemaker_resources, place, sizeof place)) || (find_variable(f, "SM_HOSTS") && find_variable(f, "SM_CURRENT_HOST"));
 }
 
 static int is_kubernetes(const struct finding *f)

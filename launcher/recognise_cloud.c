@@ -13,8 +13,16 @@
 
 enum { SLOTS_MAX = 65536 };
 
-const char sagemaker_resources[] = "/opt/ml/input/config/resourceconfig.json";
-static const char hyperparameters[] = "/opt/ml/input/config/hyperparameters.json";
+const char sagemaker_resources[] = "resourceconfig.json";
+static const char hyperparameters[] = "hyperparameters.json";
+
+const char *sagemaker_file(const struct finding *f, const char *name, char *place, size_t size)
+{
+    const char *root = find_variable(f, "HALAY_OPT_ML");
+
+    snprintf(place, size, "%s/input/config/%s", root ? root : "/opt/ml", name);
+    return place;
+}
 
 static void keep(const struct finding *f, const char *text, char **place)
 {
@@ -117,16 +125,17 @@ static const char *hyperparameter(const json_t *map, const char *name, char *tex
 static enum halay_status read_processes(const struct finding *f, const json_t *map, int *slots)
 {
     static const char name[] = "sagemaker_mpi_num_of_processes_per_host";
-    char text[64];
+    char text[64], place[PATH_MAX];
+    const char *from = sagemaker_file(f, hyperparameters, place, sizeof place);
     const char *value = hyperparameter(map, name, text, sizeof text);
     int gpus = gpus_count(f->from->root);
     long number;
 
     if (value && halay_parse_long(value, 1, SLOTS_MAX, &number) != HALAY_OK)
-        return wrong_finding(f, "%s: %s: '%s' is no number from 1 to %d", hyperparameters, name, value, SLOTS_MAX);
+        return wrong_finding(f, "%s: %s: '%s' is no number from 1 to %d", from, name, value, SLOTS_MAX);
     *slots = value ? (int)number : gpus > 0 ? gpus : 1;
     if (value)
-        words_addf(&f->to->remarks, "%s: %s: %d for each host", hyperparameters, name, *slots);
+        words_addf(&f->to->remarks, "%s: %s: %d for each host", from, name, *slots);
     else if (gpus > 0)
         words_addf(&f->to->remarks, "%d GPUs here: a rank for each, on each host", gpus);
     else
@@ -168,12 +177,14 @@ static enum halay_status keep_groups(const struct finding *f, const json_t *reso
     const char *text = json_string_value(value);
     json_t *groups = text ? json_loads(text, 0, NULL) : value ? json_copy((json_t *)value) : NULL;
     struct words kept = { 0 };
+    char place[PATH_MAX], other[PATH_MAX];
+    const char *from = sagemaker_file(f, hyperparameters, place, sizeof place);
 
     if (!value)
         return HALAY_OK;
     if (!json_is_array(groups)) {
         json_decref(groups);
-        return wrong_finding(f, "%s: %s: not a list of groups; '[\"group1\"]' would be one", hyperparameters, name);
+        return wrong_finding(f, "%s: %s: not a list of groups; '[\"group1\"]' would be one", from, name);
     }
     for (size_t i = 0; i < names->count; i++)
         if (is_in_groups(resources, groups, names->at[i]))
@@ -183,19 +194,21 @@ static enum halay_status keep_groups(const struct finding *f, const json_t *reso
     words_fini(names);
     *names = kept;
     if (!names->count && !names->has_failed)
-        return wrong_finding(f, "%s: %s: no host of %s is in these groups", hyperparameters, name, sagemaker_resources);
-    words_addf(&f->to->remarks, "%s: %s: %zu hosts train together", hyperparameters, name, names->count);
+        return wrong_finding(f, "%s: %s: no host of %s is in these groups", from, name,
+                             sagemaker_file(f, sagemaker_resources, other, sizeof other));
+    words_addf(&f->to->remarks, "%s: %s: %zu hosts train together", from, name, names->count);
     return HALAY_OK;
 }
 
 /* What others have made of the same, and what is known to be wrong then. */
 static void remark_sagemaker(const struct finding *f)
 {
+    char place[PATH_MAX];
     const char *said = find_variable(f, "SM_CURRENT_HOST"), *preload = find_variable(f, "LD_PRELOAD");
 
     if (said && f->to->here && strcmp(said, f->to->here))
         words_addf(&f->to->remarks, "SM_CURRENT_HOST=%s is another host's, passed on by mpirun: %s counts", said,
-                   sagemaker_resources);
+                   sagemaker_file(f, sagemaker_resources, place, sizeof place));
     if (preload && strstr(preload, "gethostname"))
         words_addf(&f->to->remarks, "LD_PRELOAD=%s: gethostname() gives SageMaker's name of the host, not the system's",
                    preload);
@@ -207,7 +220,7 @@ static enum halay_status read_resources(const struct finding *f, const char *fro
 {
     const char *here = json_string_value(json_object_get(resources, "current_host"));
     struct words names = { 0 };
-    char source[128];
+    char source[PATH_MAX + 16];
     int slots = 1;
 
     snprintf(source, sizeof source, "%s: hosts", from);
@@ -233,6 +246,7 @@ static enum halay_status read_resources(const struct finding *f, const char *fro
 /* No file, as outside of the container's own file system: what the toolkit has put into variables. */
 static json_t *resources_of_variables(const struct finding *f)
 {
+    char place[PATH_MAX];
     const char *interface = find_variable(f, "SM_NETWORK_INTERFACE_NAME");
     json_t *resources = json_object(), *hosts = json_loads(find_variable(f, "SM_HOSTS"), 0, NULL);
 
@@ -243,24 +257,26 @@ static json_t *resources_of_variables(const struct finding *f)
     words_addf(&f->to->remarks,
                "there is no %s: SM_HOSTS and SM_CURRENT_HOST stand for it, and are the master's on every host "
                "if mpirun has passed them on",
-               sagemaker_resources);
+               sagemaker_file(f, sagemaker_resources, place, sizeof place));
     return resources;
 }
 
 enum halay_status recognise_sagemaker(const struct finding *f)
 {
-    const int is_there = has_file(f, sagemaker_resources);
+    char place[PATH_MAX], parameters[PATH_MAX];
+    const int is_there = has_file(f, sagemaker_file(f, sagemaker_resources, place, sizeof place));
     json_t *resources = NULL, *map = NULL;
     enum halay_status status = HALAY_OK;
 
+    sagemaker_file(f, hyperparameters, parameters, sizeof parameters);
     if (is_there)
-        status = load_file(f, sagemaker_resources, &resources);
+        status = load_file(f, place, &resources);
     else
         resources = resources_of_variables(f);
-    if (status == HALAY_OK && has_file(f, hyperparameters))
-        status = load_file(f, hyperparameters, &map);
+    if (status == HALAY_OK && has_file(f, parameters))
+        status = load_file(f, parameters, &map);
     if (status == HALAY_OK)
-        status = read_resources(f, is_there ? sagemaker_resources : "SM_HOSTS, SM_CURRENT_HOST", resources, map);
+        status = read_resources(f, is_there ? place : "SM_HOSTS, SM_CURRENT_HOST", resources, map);
     if (status == HALAY_OK)
         remark_sagemaker(f);
     json_decref(resources);

@@ -39,6 +39,8 @@ enum halay_status recognise_lsf(const struct finding *f);
 enum halay_status recognise_pbs(const struct finding *f);
 enum halay_status recognise_tf_config(const struct finding *f);
 
-extern const char sagemaker_resources[]; /* path of its file */
+/* A file of input/config below /opt/ml, or HALAY_OPT_ML, in place; the place. */
+const char *sagemaker_file(const struct finding *f, const char *name, char *place, size_t size);
+extern const char sagemaker_resources[]; /* the name of its file */
 
 #endif

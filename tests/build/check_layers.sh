@@ -37,7 +37,7 @@ uct/*       collectives/transport/ucx*
 ucs/*       collectives/transport/ucx*
 hwloc*      base/topology*
 sodium*     base/*
-jansson.h   tft/* perf/* launcher/recognise*
+jansson.h   tft/* perf/* launcher/recognise* launcher/sagemaker*
 yaml.h      tft/* launcher/settings_file*
 zlib.h      tft/*
 dnnl*       tft/gemm*

@@ -1,0 +1,228 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# halayrun --sagemaker and sm-entry on this machine: two addresses of loopback are two hosts, each with a folder that stands for
+# /opt/ml. (tests/lab/test_lab_sagemaker.sh has real ones.)
+. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+entry=$top_builddir/launcher/sm-entry
+port=$((20000 + $$ % 20000))
+
+# host N NAME HYPERPARAMETERS [HOSTS]
+host() {
+    mkdir -p "$dir/$1/input/config" "$dir/$1/output"
+    rm -f "$dir/$1/output/failure"
+    echo "{\"current_host\": \"$2\", \"hosts\": [${4-\"127.0.0.2\", \"127.0.0.1\"}], \"network_interface_name\": \"lo\"}" \
+        >"$dir/$1/input/config/resourceconfig.json"
+    echo "$3" >"$dir/$1/input/config/hyperparameters.json"
+}
+both() { host 1 127.0.0.1 "$1"; host 2 127.0.0.2 "$1"; }
+# on N ARGS...: halayrun there, its process is $last.
+on() {
+    local n=$1
+    shift
+    HALAY_OPT_ML=$dir/$n "$halayrun" --sagemaker --sagemaker-port $port "$@" >"$dir/out$n" 2>"$dir/err$n" </dev/null &
+    last=$!
+    eval pid$n=$!
+}
+# ends CODE: both, with this code.
+ends() {
+    local n code
+    for n in 1 2; do
+        eval "wait \$pid$n"
+        code=$?
+        check "host $n ends with $1, not $code: $(tail -3 "$dir/err$n")" test $code = $1
+    done
+}
+two='{"sagemaker_mpi_num_of_processes_per_host": "2", "sagemaker_program": "\"x\""}'
+
+# --- what works ------------------------------------------------------------------------------------------------------
+both "$two"
+on 2 "$probe" meet
+on 1 "$probe" meet
+ends 0
+check "all four meet" test "$(grep -c 'met 4' "$dir/out1")" = 4
+check "the first host has all output" test ! -s "$dir/out2"
+check "no failure" test ! -e "$dir/1/output/failure"
+on 2
+on 1 sh -c 'echo "$HALAY_RANK/$HALAY_LOCAL_RANK ${HALAY_OPT_ML##*/}"'
+ends 0
+printf '[%s] %s\n' 0 0/0\ 1 1 1/1\ 1 2 2/0\ 2 3 3/1\ 2 >"$dir/want"
+check "who runs where" eval 'sort "$dir/out1" | diff - "$dir/want"'
+
+# --- the program of the hyperparameters, as the toolkit spells them --------------------------------------------------
+one='"epochs": "3", "learning-rate": "0.001", "name": "\"hello world; x\"", "opts": "{\"a\": 1}", "list": "[1, \"two\", true]", "on": "true", "none": "null", "k": "7"'
+host 1 127.0.0.1 "{$one, \"sagemaker_program\": \"\\\"mine.sh\\\"\"}" '"127.0.0.1"'
+mkdir -p "$dir/1/code"
+printf '#!/bin/sh\nfor word; do echo "<$word>"; done; pwd\n' >"$dir/1/code/mine.sh"
+on 1
+wait $last
+check "its exit code" test $? = 0
+printf '[0] %s\n' '<-k>' '<7>' '<--epochs>' '<3>' '<--learning-rate>' '<0.001>' '<--list>' "<[1, 'two', True]>" '<--name>' \
+    '<hello world; x>' '<--none>' '<>' '<--on>' '<True>' '<--opts>' '<a=1>' "$dir/1/code" | sort >"$dir/want"
+check "its words and folder" eval 'sort "$dir/out1" | diff - "$dir/want"'
+
+# --- failures --------------------------------------------------------------------------------------------------------
+fails() {
+    local n
+    for n in 1 2; do
+        check "host $n knows '$1'" grep -qF -e "$1" "$dir/$n/output/failure"
+    done
+}
+both "$two"
+on 2
+on 1 sh -c 'test $HALAY_RANK != 3 || { echo "no such file" >&2; exit 7; }; exec sleep 1000'
+ends 7
+fails 'rank 3 (pid'
+fails '  | no such file'
+both "$two"
+echo "my own words" >"$dir/2/output/failure"
+on 2
+on 1 sh -c 'test $HALAY_RANK != 2 || kill -9 $$; exec sleep 1000'
+ends 137
+check "what the failing host has written stays" grep -qx 'my own words' "$dir/2/output/failure"
+check "the other knows" grep -q 'was killed by SIGKILL' "$dir/1/output/failure"
+both "$two"
+on 2
+on 1 no-such-program
+ends 127
+both "$two"
+on 2
+on 1 sh -c 'echo $$ >>"$0"; exec sleep 1000' "$dir/pids"
+wait_for has_lines 4 "$dir/pids"
+check "four run" has_lines 4 "$dir/pids"
+kill -9 $pid1 # the first host's halayrun
+wait $pid1
+wait $pid2
+check "the other one fails" test $? = 1
+check "and says why" grep -q "'127.0.0.1', is lost" "$dir/2/output/failure"
+check "no rank is left" wait_for all_gone
+rm -f "$dir/pids"
+both "$two"
+on 2
+on 1 sh -c 'echo $$ >>"$0"; exec sleep 1000' "$dir/pids"
+wait_for has_lines 4 "$dir/pids"
+kill -9 $pid2
+wait $pid2
+wait $pid1
+check "the first one fails" test $? = 1
+check "and says why" grep -q "host '127.0.0.2' (ranks 2 to 3) is lost" "$dir/1/output/failure"
+check "no rank is left" wait_for all_gone
+rm -f "$dir/pids"
+
+# --- stop ------------------------------------------------------------------------------------------------------------
+# Told on either host, the ranks of that host hear it; here they end by themselves, as a training does after its checkpoint.
+both "$two"
+on 2
+on 1 sh -c 'trap "exit 0" TERM; echo $$ >>"$0"; while test ! -e "$0.go"; do sleep 0.05; done' "$dir/pids"
+wait_for has_lines 4 "$dir/pids"
+kill -TERM $pid2
+check "the ranks of that host end" wait_for eval 'for p in $(tail -n +1 "$dir/pids"); do is_gone $p && break; done && is_gone $p'
+touch "$dir/pids.go"
+ends 0
+rm -f "$dir/pids" "$dir/pids.go"
+
+# --- strangers, and the wrong secret ---------------------------------------------------------------------------------
+both "$two"
+on 2
+listens() { (exec 3<>"/dev/tcp/127.0.0.2/$port") 2>/dev/null; }
+check "it listens" wait_for listens
+exec 4<>"/dev/tcp/127.0.0.2/$port" # says nothing
+printf 'GET / HTTP/1.0\r\n\r\n%200s' x 2>/dev/null >"/dev/tcp/127.0.0.2/$port"
+host 1 127.0.0.1 '{"sagemaker_mpi_num_of_processes_per_host": "2", "other": "job"}'
+on 1 --start-timeout 5 true
+wait $last
+check "another job's host is let go" test $? = 1
+check "and told" grep -q 'has another secret' "$dir/err1"
+exec 4<&-
+host 1 127.0.0.1 "$two"
+on 1 true
+ends 0
+echo secret >"$dir/key"
+on 2 --secret-file "$dir/key"
+on 1 --secret-file "$dir/key" "$probe" meet
+ends 0
+both "$two"
+on 2 --start-timeout 0.3
+wait $last
+check "nobody calls" test $? = 1
+check "it says so" grep -q "'127.0.0.1' has not called" "$dir/2/output/failure"
+on 1 --start-timeout 0.3 true
+wait $last
+check "nobody listens" test $? = 1
+check "the reason" grep -q "host '127.0.0.2' cannot be reached after" "$dir/err1"
+HALAY_OPT_ML=$dir/none run 2 --sagemaker true
+check "no container" err_has 'this is no SageMaker container'
+HALAY_OPT_ML=$dir/1 run 2 --sagemaker -H a:1 true
+check "hosts are found" err_has 'finds the hosts itself'
+OMPI_COMM_WORLD_SIZE=2 HALAY_OPT_ML=$dir/1 run 2 --sagemaker true
+check "not under mpirun" err_has 'start the program itself'
+
+# --- sm-entry --------------------------------------------------------------------------------------------------------
+host 1 127.0.0.1 '{}' '"127.0.0.1"'
+export HALAY_OPT_ML=$dir/1
+# enter CODE WORDS...
+enter() {
+    local want=$1 code
+    shift
+    "$entry" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    code=$?
+    check "exit code of sm-entry $* is $code, not $want" test $code = "$want"
+}
+enter 0 true
+check "no failure" test ! -e "$dir/1/output/failure"
+enter 3 sh -c 'exit 3'
+check "the failure file" grep -q "'sh' ended with exit code 3" "$dir/1/output/failure"
+rm "$dir/1/output/failure"
+enter 5 sh -c 'echo better >$HALAY_OPT_ML/output/failure; exit 5'
+check "who knew more" grep -qx better "$dir/1/output/failure"
+rm "$dir/1/output/failure"
+enter 137 sh -c 'kill -9 $$'
+check "killed" grep -q "was killed by SIGKILL" "$dir/1/output/failure"
+enter 127 no-such-program
+enter 2 --no-such-option
+enter 0 sh -c 'setsid sh -c "echo \$\$ >>$0; exec sleep 1000" & while ! test -s "$0"; do sleep 0.02; done' "$dir/pids"
+check "what it left behind" all_gone
+rm -f "$dir/pids"
+mkdir "$dir/bin"
+printf '#!/bin/sh\necho toolkit "$@"\n' >"$dir/bin/train"
+printf '#!/bin/sh\necho own "$@"\n' >"$dir/bin/halayrun"
+chmod +x "$dir/bin/train" "$dir/bin/halayrun"
+PATH=$dir/bin:$PATH enter 0 train
+check "the toolkit's train" out_has toolkit
+rm "$dir/bin/train"
+PATH=$dir/bin:$PATH enter 0 train
+check "our own" out_has 'own --sagemaker'
+PATH=$dir/bin:$PATH enter 0
+check "without a word too" out_has 'own --sagemaker'
+
+# A job of an MPI: mpirun, a shell, the rank. Neither of the first two is to be signalled.
+cat >"$dir/mpirun" <<'END'
+#!/bin/bash
+trap 'echo "mpirun was told" >&2; exit 1' TERM USR1
+OMPI_COMM_WORLD_RANK=0 sh -c "$1; true" &
+wait $!
+END
+cat >"$dir/rank" <<'END'
+#!/bin/bash
+trap 'echo "saved by $1"; exit 0' "$1"
+echo $$ >>"$2"
+while :; do sleep 0.05; done
+END
+chmod +x "$dir/mpirun" "$dir/rank"
+for signal in USR1 TERM; do
+    "$entry" "$dir/mpirun" "$dir/rank $signal $dir/pids" >"$dir/out" 2>"$dir/err" &
+    last=$!
+    wait_for has_lines 1 "$dir/pids"
+    kill -TERM $last
+    wait $last
+    check "it ends well by $signal" test $? = 0
+    check "the rank was told" out_has "saved by $signal"
+    check "nobody else" eval '! err_has "mpirun was told"'
+    rm "$dir/pids"
+done
+"$entry" sh -c 'trap "exit 4" TERM; echo $$ >>"$0"; while :; do sleep 0.05; done' "$dir/pids" >"$dir/out" 2>"$dir/err" &
+last=$!
+wait_for has_lines 1 "$dir/pids"
+kill -TERM $last
+wait $last
+check "no ranks: the command is told" test $? = 4
