@@ -4,6 +4,7 @@
  */
 #include "launcher/adopt.h"
 #include "base/config.h"
+#include "launcher/elastic_options.h"
 #include "launcher/layout.h"
 #include "launcher/say.h"
 #include <string.h>
@@ -57,8 +58,9 @@ int adopt(const struct surroundings *from, struct options *options, struct adopt
     struct allocation *a = &adopted->allocation;
 
     *adopted = (struct adopted){ .hosts = &adopted->named };
-    int code = layout_name_hosts(options, &adopted->named);
-    const int is_named = options->hosts || options->hostfile;
+    int code = options->discovery_script ? elastic_discover(options, &adopted->named)
+                                         : layout_name_hosts(options, &adopted->named);
+    const int is_named = options->hosts || options->hostfile || options->discovery_script;
     if (!code)
         code = ask_allocation(from, !is_named, a);
     if (!code && !is_named && a->hosts.count)

@@ -154,11 +154,25 @@ static void pump_input(struct agent *agent)
 
 /* ---- what it is told --------------------------------------------------------------------------------------------- */
 
+static void signal_ranks(struct agent *agent, const struct frame *frame)
+{
+    char text[16];
+
+    if (!frame->count) {
+        crew_signal(&agent->crew, (int)frame->number);
+        return;
+    }
+    snprintf(text, sizeof text, "%.*s", (int)(frame->count < 15 ? frame->count : 15), frame->bytes);
+    int i = atoi(text) - agent->plan.first;
+    if (i >= 0 && i < agent->plan.count)
+        crew_signal_one(&agent->crew, i, (int)frame->number);
+}
+
 static void obey(struct agent *agent, const struct frame *frame)
 {
     switch (frame->kind) {
     case FRAME_SIGNAL:
-        crew_signal(&agent->crew, (int)frame->number);
+        signal_ranks(agent, frame);
         break;
     case FRAME_KILL:
         processes_signal_descendants(SIGKILL);
@@ -372,6 +386,7 @@ static int start_one(struct agent *agent, int i, int stdin_fd)
                            .size = plan->size,
                            .local_rank = i,
                            .local_size = plan->count,
+                           .elastic = -1, /* the plan's environment has it, if the job is elastic */
                            .command = plan->command,
                            .map = &agent->map,
                            .store_address = plan->addresses[0],

@@ -34,6 +34,12 @@ void crew_add(struct crew *crew, int member, pid_t leader)
     crew->leaders[member] = leader;
 }
 
+void crew_signal_one(const struct crew *crew, int member, int signal)
+{
+    if (crew->leaders[member])
+        kill(-crew->leaders[member], signal);
+}
+
 void crew_signal(const struct crew *crew, int signal)
 {
     for (int i = 0; i < crew->count; i++)

@@ -23,6 +23,7 @@ void crew_fini(struct crew *crew); /* zeroed or made; ends nobody */
 int crew_open_signals(void);
 
 void crew_add(struct crew *crew, int member, pid_t leader);
+void crew_signal_one(const struct crew *crew, int member, int signal); /* nothing happens if it does not run */
 void crew_signal(const struct crew *crew, int signal);
 
 /* A child that has ended, without waiting for one: its pid, and its status of waitpid; *member is -1 if it was nobody of the crew

@@ -12,7 +12,7 @@
  *
  *   kind     from      number            bytes
  *   plan     halayrun  0                 plan.h
- *   signal   halayrun  of the signal     none; for all ranks there
+ *   signal   halayrun  of the signal     none: for all ranks there; or "RANK", text: for that one
  *   kill     halayrun  0                 none; SIGKILL to all that descends from the agent
  *   input    halayrun  0                 for rank 0's standard input; none: it has ended
  *   close    halayrun  rank              "0" or "1": nobody reads its standard output or error any more

@@ -10,6 +10,7 @@
 #include "launcher/adopt.h"
 #include "launcher/agent.h"
 #include "launcher/binding.h"
+#include "launcher/elastic_options.h"
 #include "launcher/explain.h"
 #include "launcher/front.h"
 #include "launcher/gpus.h"
@@ -227,6 +228,12 @@ static int find_folder(struct options *options, char *folder, size_t size)
     return 0;
 }
 
+/* How many processes of this host share its cores. */
+static int local_seats(const struct options *options, const struct layout *layout, const struct host_list *hosts)
+{
+    return elastic_is_wanted(options) ? elastic_local_seats(options, layout, hosts) : layout->here;
+}
+
 static int run(struct halay_log *log, struct options *options, int cause_fd)
 {
     char folder[PATH_MAX];
@@ -239,9 +246,13 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
 
     if (options->dry_run && options->verbose)
         settings_print(options, stdout);
-    int code = find_folder(options, folder, sizeof folder);
+    int code = elastic_complete(options);
+    if (!code)
+        code = find_folder(options, folder, sizeof folder);
     if (!code && !options->mpi)
         code = adopt(&around, options, &adopted);
+    if (!code && elastic_is_wanted(options))
+        code = elastic_size(options, adopted.hosts);
     if (!code)
         code = set_environment(log, options, &config);
     if (!code && options->mpi) {
@@ -254,13 +265,16 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
     if (!code && layout.here)
         code = start_check_program(options->folder, options->command[0]);
     if (!code && layout.here)
-        code = binding_plan(log, options->binding, layout.here, &map);
+        code = binding_plan(log, options->binding, local_seats(options, &layout, adopted.hosts), &map);
     if (!code && options->dry_run) {
         print_dry_run(options, &layout, &map);
     } else if (!code) {
-        allow_descriptors(options->ranks, layout.count);
+        allow_descriptors(options->most_ranks > options->ranks ? options->most_ranks : options->ranks,
+                          layout.count + (size_t)options->most_ranks);
         setting.peer_start_ms = config.start_timeout_ms;
         setting.interface = adopted.allocation.interface;
+        setting.hosts = adopted.hosts;
+        setting.local_seats = local_seats(options, &layout, adopted.hosts);
         code = front_run(&setting, job_run);
     }
     layout_fini(&layout);

@@ -15,7 +15,6 @@ static const char by_cost[] =
     "the algorithm follows from size and hosts; --allreduce-algorithm and --allgather-algorithm insist on one";
 static const char by_trying[] = "--autotune tries sizes in turn, without a model to be set up";
 static const char no_mpi_inside[] = "halayrun starts ranks without MPI, and with --mpi takes such words by --mpi-args";
-static const char not_elastic[] = "a job has the ranks and hosts that it began with";
 static const char not_by_name[] =
     "interfaces are not chosen by their names; to keep UCX to some, give -x UCX_NET_DEVICES=eth0,eth1";
 
@@ -60,15 +59,10 @@ static const struct horovod_flag table[] = {
     { "--binding-args", 1, REFUSED("there is --bind auto, cores or none") },
     { "--network-interfaces", 1, REFUSED(not_by_name) },
     { "--network-interface", 1, REFUSED(not_by_name) },
-    { "--min-np", 1, REFUSED(not_elastic) },
-    { "--max-np", 1, REFUSED(not_elastic) },
-    { "--min-num-proc", 1, REFUSED(not_elastic) },
-    { "--max-num-proc", 1, REFUSED(not_elastic) },
-    { "--slots-per-host", 1, REFUSED(not_elastic) },
-    { "--elastic-timeout", 1, REFUSED(not_elastic) },
-    { "--reset-limit", 1, REFUSED(not_elastic) },
-    { "--blacklist-cooldown-range", 2, REFUSED(not_elastic) },
-    { "--host-discovery-script", 1, REFUSED(not_elastic) },
+    { "--min-num-proc", 1, TRANSLATED("--min-np", NULL) },
+    { "--max-num-proc", 1, TRANSLATED("--max-np", NULL) },
+    { "--slots", 1, TRANSLATED("--slots-per-host", NULL) },
+    { "--blacklist-cooldown-range", 2, TRANSLATED("--cooldown", NULL) },
 };
 
 enum { FLAGS = sizeof table / sizeof *table };

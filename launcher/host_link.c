@@ -128,6 +128,15 @@ void link_signal(struct host_link *link, int signal)
         close_fd(&link->in); /* no memory: its end is a signal too, to the agent */
 }
 
+void link_signal_rank(struct host_link *link, int rank, int signal)
+{
+    char text[16];
+
+    int n = snprintf(text, sizeof text, "%d", rank);
+    if (!tell(link, FRAME_SIGNAL, signal, text, (size_t)n))
+        close_fd(&link->in);
+}
+
 void link_kill(struct host_link *link)
 {
     if (!tell(link, FRAME_KILL, 0, NULL, 0))

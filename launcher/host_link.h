@@ -45,6 +45,7 @@ int link_call(struct host_link *link, char *const *words, const struct link_even
 int link_start(struct host_link *link, const struct plan *plan);
 /* Any time; nothing happens if the agent does not listen any more. */
 void link_signal(struct host_link *link, int signal);
+void link_signal_rank(struct host_link *link, int rank, int signal);
 void link_kill(struct host_link *link);
 void link_input(struct host_link *link, const char *bytes, size_t count); /* for rank 0; none: the end */
 void link_close(struct host_link *link, int rank, int which);             /* nobody reads that any more */

@@ -19,8 +19,9 @@
  */
 #include "base/clock.h"
 #include "base/config.h"
+#include "launcher/elastic_options.h"
 #include "launcher/frame.h"
-#include "launcher/job_impl.h"
+#include "launcher/job_elastic.h"
 #include "launcher/processes.h"
 #include "launcher/say.h"
 #include <errno.h>
@@ -34,6 +35,14 @@
 enum { EXIT_SIGNAL = 128, EXIT_SSH = 255, FIXED_FDS = 4, KILL_MS = 10000, SETTLE_MS = 2000 };
 
 /* ---- signals to ranks -------------------------------------------------------------------------------------------- */
+
+void job_signal_rank(struct job *job, int r, int signal)
+{
+    if (job->ranks[r].link)
+        link_signal_rank(job->ranks[r].link, r, signal);
+    else
+        crew_signal_one(&job->crew, r, signal);
+}
 
 static void signal_ranks(struct job *job, int signal)
 {
@@ -166,9 +175,11 @@ static void say_failure(struct job *job, int r)
 }
 
 /* The others are to end, too. */
-static void end_others(struct job *job)
+void job_end_others(struct job *job)
 {
     char names[128];
+
+    job_elastic_stop(job);
 
     if (!job->running)
         return;
@@ -187,9 +198,13 @@ static void rank_failed(struct job *job, int r)
     }
     for (int i = 0; i < 2; i++) /* all that it said comes before what is said about it */
         stream_read(&job->ranks[r].streams[i]);
-    say_failure(job, r);
+    int leaves = job_elastic_is_leaving(job, r);
+    if (!leaves)
+        say_failure(job, r);
+    if (job_elastic_takes_end(job, r, ELASTIC_FAILED, code_of(&job->ranks[r])))
+        return;
     job->exit_code = code_of(&job->ranks[r]);
-    end_others(job);
+    job_end_others(job);
 }
 
 static void rank_ended(struct job *job, int r, int status)
@@ -202,6 +217,15 @@ static void rank_ended(struct job *job, int r, int status)
     name_process(job, r, process, sizeof process);
     if (job->setting->options->verbose)
         output_say(&job->output, "rank %d (%s) has ended", r, process);
+}
+
+/* What its end means. */
+static void judge(struct job *job, int r)
+{
+    if (has_failed(&job->ranks[r]))
+        rank_failed(job, r);
+    else
+        job_elastic_takes_end(job, r, ELASTIC_ENDED_WELL, 0);
 }
 
 /* ---- other hosts ------------------------------------------------------------------------------------------------- */
@@ -236,8 +260,7 @@ static void remote_ended(void *context, int r, int status)
     for (int which = 0; which < 2; which++)
         stream_end_line(&job->ranks[r].streams[which]);
     rank_ended(job, r, status);
-    if (has_failed(&job->ranks[r]))
-        rank_failed(job, r);
+    judge(job, r);
 }
 
 static void remote_said(void *context, const char *host, const char *line, int is_detail)
@@ -252,13 +275,14 @@ static void remote_said(void *context, const char *host, const char *line, int i
 static void host_lost(struct job *job, struct host_link *link)
 {
     char why[512], names[64];
-    int lost = 0, code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0,
-        unknown = 0;
+    int lost = 0, goes_on = 1,
+        code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0, unknown = 0;
 
     for (int r = link->first; r < link->first + link->count; r++)
-        if (job->ranks[r].is_running) {
+        if (job->ranks[r].is_running && job->ranks[r].link == link) {
             unknown += !job->ranks[r].pid;
             rank_ended(job, r, 0);
+            job->ranks[r].is_lost = 1;
             lost++;
         }
     if (!lost || job->stage != RUNNING)
@@ -274,9 +298,14 @@ static void host_lost(struct job *job, struct host_link *link)
     output_say(&job->output, "host '%s' (%s) %s: %s", link->host, names, unknown ? "cannot be started" : "is lost",
                why);
     end_cause(job);
+    for (int r = link->first; r < link->first + link->count; r++)
+        if (job->ranks[r].link == link && job->ranks[r].is_lost)
+            goes_on &= job_elastic_takes_end(job, r, ELASTIC_HOST_LOST, 1);
+    if (goes_on && job->elastic)
+        return;
     /* The agent's own exit code says why it could not start them; 255 is ssh's. */
     job->exit_code = unknown && code && code != EXIT_SSH ? code : 1;
-    end_others(job);
+    job_end_others(job);
 }
 
 /* A child that is no rank has ended: perhaps an ssh. */
@@ -296,6 +325,17 @@ static int sinks_are_open(const struct job *job)
     return !sink_is_full(&job->output.sinks[0]) && !sink_is_full(&job->output.sinks[1]);
 }
 
+/* A host that was called while the job runs. */
+static void progress_call(struct job *job, struct host_link *link)
+{
+    int64_t patience_us = (int64_t)job->setting->peer_start_ms * 1000;
+
+    if (link->state == LINK_READY && job_send_plan(job, link))
+        kill(link->ssh, SIGKILL);
+    else if (link->state == LINK_CALLING && link->ssh > 0 && halay_now_us() - link->heard_us > patience_us)
+        kill(link->ssh, SIGKILL);
+}
+
 static void progress_links(struct job *job)
 {
     for (size_t i = 0; i < job->link_count; i++) {
@@ -305,6 +345,8 @@ static void progress_links(struct job *job)
             kill(link->ssh, SIGKILL); /* reaped like any other */
             host_lost(job, link);
         }
+        if (job->elastic && job->stage == RUNNING)
+            progress_call(job, link);
     }
     output_flush(&job->output);
 }
@@ -332,12 +374,15 @@ static void reap(struct job *job)
 
     while ((pid = crew_reap(&job->crew, &r, &status))) {
         if (r < 0) {
-            link_ended(job, pid, status);
+            if (!job_elastic_reaped(job, pid, status))
+                link_ended(job, pid, status);
             continue;
         }
         rank_ended(job, r, status);
-        if (has_failed(&job->ranks[r]) &&
-            (failed < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(job->ranks[failed].status))))
+        if (job->elastic)
+            judge(job, r);
+        else if (has_failed(&job->ranks[r]) &&
+                 (failed < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(job->ranks[failed].status))))
             failed = r;
     }
     if (failed >= 0)
@@ -379,6 +424,8 @@ static size_t watch(struct job *job)
         }
     for (size_t i = 0; i < job->link_count; i++, n += LINK_FDS)
         link_watch(&job->links[i], sinks_are_open(job), &job->fds[n]);
+    if (job->elastic)
+        job->fds[n++] = (struct pollfd){ .fd = job->elastic->discover.out, .events = POLLIN };
     return n;
 }
 
@@ -401,7 +448,8 @@ static void pass_output(struct job *job, size_t polled)
 static void turn(struct job *job)
 {
     size_t n = watch(job);
-    int ms = halay_deadline_left_ms(job->deadline_us);
+    int64_t elastic_us = job_elastic_due(job);
+    int ms = halay_deadline_left_ms(elastic_us < job->deadline_us ? elastic_us : job->deadline_us);
 
     if (job->link_count && (ms < 0 || ms > ALIVE_MS))
         ms = ALIVE_MS;
@@ -426,6 +474,8 @@ static void turn(struct job *job)
         job->has_given_up = 1;
     if (halay_deadline_passed(job->deadline_us))
         end_grace(job);
+    if (job->elastic)
+        job_elastic_progress(job);
 }
 
 static int goes_on(const struct job *job)
@@ -502,14 +552,17 @@ static int job_init(struct job *job, const struct job_setting *setting)
     const char *no_colour = halay_environment_get("NO_COLOR"), *terminal = halay_environment_get("TERM");
     int colours = !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb");
     *job = (struct job){ .setting = setting,
-                         .size = setting->options->ranks,
+                         .size = elastic_is_wanted(setting->options) ? setting->options->most_ranks
+                                                                     : setting->options->ranks,
                          .secret_fd = -1,
                          .signal_fd = -1,
                          .input_fd = -1,
                          .deadline_us = HALAY_NEVER };
     output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, colours);
     job->ranks = calloc((size_t)job->size, sizeof *job->ranks);
-    job->fds = calloc((size_t)job->size * 2 + setting->layout->count * LINK_FDS + FIXED_FDS + 2, sizeof *job->fds);
+    job->fds =
+        calloc((size_t)job->size * 2 + (setting->layout->count + job_later_links(job)) * LINK_FDS + FIXED_FDS + 3,
+               sizeof *job->fds);
     if (!job->ranks || !job->fds || !crew_init(&job->crew, job->size))
         return say_no_memory();
     for (int r = 0; r < job->size; r++)
@@ -521,7 +574,11 @@ static int job_init(struct job *job, const struct job_setting *setting)
     }
     job->events = (struct link_events){ remote_started, remote_wrote, remote_ended, remote_said, job };
     int code = job_make_links(job);
-    return code ? code : job_open_store(job);
+    if (!code)
+        code = job_open_store(job);
+    if (!code && elastic_is_wanted(setting->options))
+        code = job_elastic_init(job);
+    return code;
 }
 
 static void job_fini(struct job *job)
@@ -532,6 +589,7 @@ static void job_fini(struct job *job)
     for (size_t i = 0; i < job->link_count; i++)
         link_fini(&job->links[i]);
     free(job->links);
+    job_elastic_fini(job);
     output_fini(&job->output);
     explicit_bzero(job->secret, sizeof job->secret);
     halay_store_server_destroy(job->store);
@@ -556,7 +614,7 @@ int job_run(const struct job_setting *setting)
     if (code) {
         processes_end_descendants();
     } else {
-        while (job.running && goes_on(&job))
+        while ((job.running || job_elastic_goes_on(&job)) && goes_on(&job))
             turn(&job);
         await_agents(&job);
         end_leftovers(&job);

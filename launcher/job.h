@@ -13,7 +13,9 @@
 struct job_setting {
     const struct options *options;   /* borrowed */
     const struct layout *layout;     /* borrowed */
+    const struct host_list *hosts;   /* borrowed: where ranks may be; empty or NULL: here alone */
     const struct binding_map *map;   /* borrowed: of this host's ranks */
+    int local_seats;                 /* how many ranks map is for */
     const char *interface;           /* borrowed: the other hosts are offered the store by its addresses; NULL: by all */
     int peer_start_ms;               /* how long other hosts have to answer */
     struct halay_log *log;           /* borrowed */

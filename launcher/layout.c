@@ -26,7 +26,7 @@ static int is_own_address(const struct addrinfo *of, const struct halay_address 
 }
 
 /* A name that cannot be resolved is not this host: ssh will say so, or know better by its configuration. */
-static int is_here(struct halay_log *log, const char *name)
+int layout_is_here(struct halay_log *log, const char *name)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
     struct halay_address own[HALAY_ADDRESSES_MAX];
@@ -79,7 +79,7 @@ static int place_ranks(struct halay_log *log, const struct host_list *hosts, con
             continue;
         }
         const char *name = hosts->count ? hosts->at[host_of_rank[rank]].name : "localhost";
-        int is_ours = !hosts->count || (here && !strcmp(name, here)) || is_here(log, name);
+        int is_ours = !hosts->count || (here && !strcmp(name, here)) || layout_is_here(log, name);
         layout->at[layout->count++] = (struct place){ name, rank, 1, is_ours };
     }
     for (size_t i = 0; i < layout->count; i++)

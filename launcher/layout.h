@@ -30,6 +30,8 @@ int layout_make(struct halay_log *log, const struct options *options, const stru
                 struct layout *layout);
 void layout_fini(struct layout *layout); /* zeroed or made */
 
+/* Is a host of that name this one? Looks names up. */
+int layout_is_here(struct halay_log *log, const char *name);
 const struct place *layout_place(const struct layout *layout, int rank);
 /* Ranks of this host are counted over all places that are here, should it have been named by several names. */
 int layout_local_rank(const struct layout *layout, int rank);

@@ -18,6 +18,7 @@
 enum {
     RANKS_MAX = 65536,
     GRACE_MAX = 24 * 60 * 60,
+    JOINED_BYTES = 128, /* of two values */
 };
 
 #define OF(kind, member) kind, NULL, offsetof(struct options, member)
@@ -40,11 +41,22 @@ static const struct option table[] = {
     { "--ssh", "COMMAND", OF(TEXT, ssh), "called as COMMAND HOST WORDS in place of ssh" },
     { "--remote-halayrun", "PATH", OF(TEXT, remote_halayrun),
       "where halayrun is on the other hosts; default: where it is here" },
+    { "--min-np", "N", OF(RANKS, least_ranks), "elastic job: goes on when ranks are lost, with N at least" },
+    { "--max-np", "N", OF(RANKS, most_ranks), "elastic job: ranks join as long as there are no more than N" },
+    { "--host-discovery-script", "SCRIPT", OF(TEXT, discovery_script),
+      "elastic job: prints the hosts, like node1:4, one a line; run every second" },
+    { "--slots-per-host", "N", OF(RANKS, slots), "slots of a host that it prints without a number (default 1)" },
+    { "--elastic-timeout", "SECONDS", OF(SECONDS, elastic_timeout_ms),
+      "how long an elastic job waits for --min-np ranks (default 600)" },
+    { "--reset-limit", "N", OF(RANKS, reset_limit), "how often an elastic job may be re-formed; default: no limit" },
+    { "--cooldown", "MIN:MAX", OF(RANGE, cooldown_ms),
+      "seconds for which a host is left out that has failed twice, and doubled up to (default 10:300)" },
     { "-x", "NAME[=VALUE]", EXPORT, NULL, 0,
       "set a variable for the ranks; without =VALUE, say that it must be there" },
     { "--bind", "WHAT", OF(BINDING, binding),
       "auto: ranks on cores of their own if there are enough (default); cores; none" },
-    { "--gpus", "none|auto", SETS, "HALAY_GPUS", 0, "auto: each rank sees one GPU of its host, by CUDA_VISIBLE_DEVICES" },
+    { "--gpus", "none|auto", SETS, "HALAY_GPUS", 0,
+      "auto: each rank sees one GPU of its host, by CUDA_VISIBLE_DEVICES" },
     { "--opt-ml", "DIR", SETS, "HALAY_OPT_ML", 0, "in place of SageMaker's /opt/ml" },
     { "--grace", "SECONDS", OF(SECONDS, grace_ms), "between SIGTERM and SIGKILL after a rank has failed (default 5)" },
     { "--stop-grace", "SECONDS", OF(SECONDS, stop_grace_ms), "the same after halayrun was told to stop (default 30)" },
@@ -94,7 +106,8 @@ static const struct option table[] = {
     { "--sagemaker-port", "N", OF(PORT, sagemaker_port), "port between these hosts (default 7778)" },
     { "--secret-file", "FILE", OF(TEXT, secret_file), "what only these hosts can read, for the secret between them" },
     { "--mpi", NULL, FLAG_OF(mpi), "start the ranks by mpirun or srun, with the right options for the one there is" },
-    { "--mpi-flavour", "NAME", OF(TEXT, mpi_flavour), "openmpi4, openmpi5, mpich, intel, srun; default: what --version says" },
+    { "--mpi-flavour", "NAME", OF(TEXT, mpi_flavour),
+      "openmpi4, openmpi5, mpich, intel, srun; default: what --version says" },
     { "--mpi-args", "WORDS", OF(WORDS, mpi_args), "more words for mpirun or srun, quoted as for a shell" },
     { "--explain", NULL, FLAG_OF(explain), "print which batch system or platform is recognised, and what follows" },
     { "--config-file", "FILE", OF(TEXT, config_file),
@@ -242,6 +255,30 @@ static int parse_seconds(const char *who, const char *value, int *ms)
     return 0;
 }
 
+/* "10:300", and as horovodrun has it "10 300". */
+static int parse_range(const char *who, const char *value, int ms[2])
+{
+    size_t length = strcspn(value, ": ");
+    char first[32];
+    int range[2];
+
+    snprintf(first, sizeof first, "%.*s", (int)length, value);
+    if (length >= sizeof first || !value[length]) {
+        say("%s: '%s' is no range of seconds like 10:300", who, value);
+        return EXIT_USAGE;
+    }
+    int code = parse_seconds(who, first, &range[0]);
+    if (!code)
+        code = parse_seconds(who, value + length + 1, &range[1]);
+    if (!code && (range[0] > range[1] || !range[1])) {
+        say("%s: '%s' begins above its end, or is 0", who, value);
+        code = EXIT_USAGE;
+    }
+    if (!code)
+        memcpy(ms, range, sizeof range);
+    return code;
+}
+
 static int parse_port(const char *who, const char *value, int *port)
 {
     long number;
@@ -295,6 +332,8 @@ int options_apply(struct options *options, const struct option *o, const char *w
         return parse_binding(who, value, member);
     case SECONDS:
         return parse_seconds(who, value, member);
+    case RANGE:
+        return parse_range(who, value, member);
     case TEXT:
         return parse_text(who, value, member);
     case WORDS:
@@ -368,9 +407,24 @@ static const char *optional_value(const struct option *o, char ***next)
     return "on";
 }
 
+/* The second of two values goes behind the first. */
+static int take_second(const struct horovod_flag *flag, char ***next, const char **value, char joined[JOINED_BYTES])
+{
+    const char *second = *(*next)++;
+
+    if (!second) {
+        say("option %s wants two values", flag->name);
+        return EXIT_USAGE;
+    }
+    snprintf(joined, JOINED_BYTES, "%s:%s", *value, second);
+    *value = joined;
+    return 0;
+}
+
 /* A flag of horovodrun's, with its first value if it stood behind '='. *o becomes the option that it means, with *value; NULL
  * if there is nothing to apply. */
-static int translate(const struct horovod_flag *flag, char ***next, const struct option **o, const char **value)
+static int translate(const struct horovod_flag *flag, char ***next, const struct option **o, const char **value,
+                     char joined[JOINED_BYTES])
 {
     *o = NULL;
     if (flag->fate == HOROVOD_REFUSED) {
@@ -381,11 +435,12 @@ static int translate(const struct horovod_flag *flag, char ***next, const struct
         say("option %s takes no value, but '%s' is given", flag->name, *value);
         return EXIT_USAGE;
     }
-    for (int i = *value ? 1 : 0; i < flag->values; i++)
-        if (!(*value = *(*next)++)) {
-            say("option %s wants a value", flag->name);
-            return EXIT_USAGE;
-        }
+    if (flag->values && !*value && !(*value = *(*next)++)) {
+        say("option %s wants a value", flag->name);
+        return EXIT_USAGE;
+    }
+    if (flag->values > 1 && take_second(flag, next, value, joined))
+        return EXIT_USAGE;
     if (flag->fate == HOROVOD_IGNORED)
         say("option %s has no effect: %s", flag->name, flag->text);
     if (flag->fate == HOROVOD_TRANSLATED) {
@@ -402,10 +457,10 @@ static int parse_one(struct options *options, char ***next)
     const struct option *o = options_find(word, length);
     const char *value = equals ? equals + 1 : NULL;
     const struct horovod_flag *flag = o ? NULL : horovod_flag_find(word, length);
-    char who[64];
+    char who[64], joined[JOINED_BYTES];
 
     if (flag) {
-        int code = translate(flag, next, &o, &value);
+        int code = translate(flag, next, &o, &value, joined);
         if (code || !o)
             return code;
     }
@@ -435,7 +490,9 @@ int options_parse(int argc, char **argv, struct options *options)
 {
     char **next = argv + (argc > 0);
 
-    *options = (struct options){ .grace_ms = 5000, .stop_grace_ms = 30000 };
+    *options = (struct options){
+        .grace_ms = 5000, .stop_grace_ms = 30000, .elastic_timeout_ms = 600000, .cooldown_ms = { 10000, 300000 }
+    };
     while (*next && **next == '-' && strcmp(*next, "--")) {
         int code = parse_one(options, &next);
         if (code)

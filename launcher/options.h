@@ -27,6 +27,10 @@ struct given {
 
 struct options {
     int ranks;
+    int least_ranks, most_ranks;  /* of an elastic job; 0: not given, see elastic_options.h */
+    const char *discovery_script; /* likewise; borrowed from given */
+    int slots;                    /* of a host that the script names without a number; 0: not given */
+    int elastic_timeout_ms, reset_limit, cooldown_ms[2];
     enum binding binding;
     int grace_ms;           /* after a rank has failed */
     int stop_grace_ms;      /* after SIGINT, SIGTERM, SIGHUP, SIGQUIT */

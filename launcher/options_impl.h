@@ -20,6 +20,7 @@ enum option_kind {
     PORT,    /* an int of struct options */
     TEXT,    /* a const char * of struct options; not empty */
     WORDS,   /* the same, empty or not */
+    RANGE,   /* two ints of struct options, in milliseconds; given as MIN:MAX seconds */
     FLAG,    /* an int of struct options to 1, without a value */
 };
 

@@ -254,7 +254,8 @@ void stream_read(struct stream *stream)
     }
 }
 
-int stream_init(struct stream *stream, struct output *output, int rank, int which, int fd, const char *path)
+int stream_init(struct stream *stream, struct output *output, int rank, int which, int fd, const char *path,
+                int appends)
 {
     *stream = (struct stream){ .output = output, .sink = &output->sinks[which], .rank = rank, .fd = fd };
     if (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) < 0) {
@@ -269,7 +270,7 @@ int stream_init(struct stream *stream, struct output *output, int rank, int whic
         say_no_memory();
         return 0;
     }
-    if (path && !(stream->file = fopen(path, "we"))) {
+    if (path && !(stream->file = fopen(path, appends ? "ae" : "we"))) {
         say("cannot create '%s': %s", path, strerror(errno));
         return 0;
     }

@@ -53,8 +53,9 @@ int sink_is_full(const struct sink *sink); /* read no more streams into it until
 void output_say(struct output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* which: 0 standard output, 1 standard error (whose tail is kept). Takes the descriptor, which is made non-blocking; -1: bytes are fed; path
- * may be NULL. 0 if the file cannot be created or there is no memory: said on standard error; fini it all the same. */
-int stream_init(struct stream *stream, struct output *output, int rank, int which, int fd, const char *path);
+ * may be NULL; appends: what the file has stays. 0 if the file cannot be created or there is no memory: said on standard error; fini it all the same. */
+int stream_init(struct stream *stream, struct output *output, int rank, int which, int fd, const char *path,
+                int appends);
 /* For a stream without a descriptor (fd -1): bytes that came by another way, and the end of what has been written so far, so
  * that what is left of a line becomes one. */
 void stream_feed(struct stream *stream, const char *bytes, size_t count);

@@ -49,7 +49,9 @@ static int set_variables(const struct start *s)
 {
     return set_number("HALAY_RANK", s->rank) || set_number("HALAY_SIZE", s->size) ||
            set_number("HALAY_LOCAL_RANK", s->local_rank) || set_number("HALAY_LOCAL_SIZE", s->local_size) ||
-           setenv("HALAY_STORE_ADDRESS", s->store_address, 1) || set_number("HALAY_STORE_SECRET_FD", s->secret_fd);
+           setenv("HALAY_STORE_ADDRESS", s->store_address, 1) ||
+           (s->elastic >= 0 && set_number("HALAY_ELASTIC", s->elastic)) ||
+           set_number("HALAY_STORE_SECRET_FD", s->secret_fd);
 }
 
 static int connect_streams(const struct start *s, int out, int err)

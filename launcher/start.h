@@ -11,6 +11,7 @@
 
 struct start {
     int rank, size, local_rank, local_size;
+    int elastic;                   /* HALAY_ELASTIC; -1: it is not set here */
     char **command;                /* NULL at the end */
     const char *folder;            /* that it begins in; NULL: this one */
     const struct binding_map *map;

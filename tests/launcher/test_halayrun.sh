@@ -261,7 +261,7 @@ grep '^| `-' "$top_srcdir/docs/from-horovod.md" >"$dir/rows"
 spans() { awk -F'|' -v n=$(($1 + 1)) '{ print $n }' | grep -oE '`-[^`]*`' | tr -d '`'; }
 # takes OPTION...: a dry run with them succeeds.
 takes() { (cd "$dir" && eval "\"$halayrun\" -np 2 --bind none --dry-run $* true") >"$dir/out" 2>"$dir/err"; }
-ending='version|^-v|check-build|^-cb|^--mpi$|^--mpi-args|hostfile' # and what asks mpirun, and what wants a file
+ending='slots|elastic-timeout|reset-limit|cooldown|discovery|version|^-v|check-build|^-cb|^--mpi$|^--mpi-args|hostfile' # and what asks mpirun, what wants a file, and what test_elastic_job.sh tries
 grep -v '| refused' "$dir/rows" | spans 1 | grep -vE -e "$ending" >"$dir/theirs"
 spans 2 <"$dir/rows" | grep -vE -e "$ending" >"$dir/ours"
 check "rows were found" test "$(wc -l <"$dir/theirs")" -ge 40
