@@ -45,6 +45,61 @@ if test -e "$build/.libs/libhalay-ucx.so"; then
     fi
 fi
 
+# --- --mpi: ssh's words reach the other hosts ------------------------------------------------------------------------
+printf '#!/bin/sh\necho "$*" >>%s/called\nexec ssh "$@"\n' "$scratch" >"$scratch/ssh" && chmod +x "$scratch/ssh"
+for flavour in openmpi mpich; do
+    real=$(command -v mpirun.$flavour) || { echo "skipped: no mpirun.$flavour"; continue; }
+    test -z "${TEST_BRIEF-}" || continue
+    mkdir "$scratch/$flavour" && printf '#!/bin/sh\nexec %s "$@"\n' "$real" >"$scratch/$flavour/mpirun" && chmod +x "$scratch/$flavour/mpirun"
+    PATH=$scratch/$flavour:$PATH run_on_1 0 --mpi -np 2 -H "$name-[1-2]" --ssh "$scratch/ssh -o LogLevel=ERROR" -p 22 -i /etc/ssh/lab_key \
+        --wdir / sh -c 'echo "$(hostname) in $PWD"'
+    check "$flavour: both hosts, in the folder" test "$(grep -cE "$name-[12] in /$" "$dir/out")" = 2
+    check "$flavour: ssh's words" grep -qE -e '-o LogLevel=ERROR -p 22 -i /etc/ssh/lab_key .*'"$name-2" "$scratch/called"
+    rm -f "$scratch/called"
+done
+
+# --- strangers at the store's port, from another host ----------------------------------------------------------------
+# They send garbage, half a handshake, a byte at a time, and hold more connections open than the store has places for strangers.
+cat >"$scratch/strangers" <<'END'
+#!/bin/bash
+host=$1 port=$2 scratch=$3
+for i in $(seq 40); do
+    { exec 9<>/dev/tcp/$host/$port && head -c $((i * 37)) /dev/urandom >&9; } 2>/dev/null
+done
+exec 9<>/dev/tcp/$host/$port && { while printf x >&9; do sleep 0.2; done; } 2>/dev/null &
+ulimit -n 1024
+for fd in $(seq 100 499); do
+    eval "exec $fd<>/dev/tcp/$host/$port" || exit 1
+done
+: >"$scratch/besieged"
+until test -e "$scratch/met"; do sleep 0.1; done
+kill %1
+END
+cat >"$scratch/rank" <<END
+#!/bin/bash
+test \$HALAY_RANK != 1 || echo "\$HALAY_STORE_ADDRESS" >$scratch/address.new && mv $scratch/address.new $scratch/address 2>/dev/null
+until test -e $scratch/besieged; do sleep 0.1; done
+$(realpath "$probe") meet; code=\$?
+: >$scratch/met
+exit \$code
+END
+chmod +x "$scratch/strangers" "$scratch/rank"
+on 1 "$halayrun" -np 3 -H "$name-[1-3]" "$scratch/rank" >"$dir/out" 2>"$dir/err" </dev/null &
+front=$!
+check "the store's address" wait_for test -s "$scratch/address"
+address=$(cat "$scratch/address")
+on 4 "$scratch/strangers" "${address%:*}" "${address##*:}" "$scratch" 2>"$dir/strangers" &
+stranger=$!
+check "the strangers are there" wait_for test -e "$scratch/besieged"
+check "it ends" wait_for is_gone $front
+kill -9 $front 2>/dev/null
+wait $front 2>/dev/null
+check "well" test $? = 0
+check "ranks of three hosts meet in spite of them" test "$(grep -c 'met 3' "$dir/out")" = 3
+check "and nobody complains" test ! -s "$dir/err"
+: >"$scratch/met" # whatever has happened
+wait $stranger
+
 # --- what dies -------------------------------------------------------------------------------------------------------
 sleeping() { on "$1" pgrep -f '^sleep 100[0]' 2>/dev/null; }
 all_sleep() { local h; for h in 1 2 3; do test -n "$(sleeping $h)" || return 1; done; }
@@ -74,6 +129,12 @@ lose 137 "was killed by SIGKILL: ending the ranks" kill_on 1 "pgrep -x halayrun-
 test -n "${TEST_BRIEF-}" ||
     lose 1 "host '$name-3' (rank 2) is lost: nothing has been heard of it for 10 s" sh "$lab_script" link $lab 3 down
 sh "$lab_script" link $lab 3 up
+
+# --- a key that is not taken -----------------------------------------------------------------------------------------
+on 3 sh -c ': >/etc/ssh/lab_key.pub'
+run_on_1 1 -np 2 -H "$name-[2-3]" true
+check "which host, and ssh's reason" grep -qE "host '$name-3': .*Permission denied \(publickey" "$dir/err"
+check "the other would have come" err_has "1 of 2 hosts cannot be started: nothing is"
 
 # --- who does not answer ---------------------------------------------------------------------------------------------
 sh "$lab_script" kill $lab 4
