@@ -92,7 +92,7 @@ static void add_once(struct words *names, const char *name, size_t length)
 /* Those that -x and other options name, the engine's, and what a program needs to be found and loaded. */
 static void name_variables(const struct options *options, struct words *names)
 {
-    static const char *const always[] = { "LD_LIBRARY_PATH", "PATH" };
+    static const char *const always[] = { "LD_LIBRARY_PATH", "PATH", "PYTHONPATH" };
     const char *const *all = halay_environment_all();
 
     for (size_t i = 0; i < options->given_count; i++)

@@ -7,7 +7,7 @@
  *     rank 0 stderr --> ...            ------> sink stderr --> descriptor 2
  *
  * A line leaves its stream only when it is whole, so that lines never mix; one of LINE_MAX_BYTES is cut there, so that
- * memory stays bounded. The descriptors 1 and 2 may be shared with other programs and so are not made non-blocking; instead
+ * memory stays bounded. On a terminal a carriage return ends one too, so that a rank's progress bar moves. The descriptors 1 and 2 may be shared with other programs and so are not made non-blocking; instead
  * they are written to when poll says that they can take bytes, and no more than a pipe takes then without waiting. When
  * nobody reads a sink any more its streams are closed: ranks that go on writing then meet SIGPIPE, as under a plain pipe.
  *
@@ -40,7 +40,8 @@ void output_init(struct output *output, int ranks, int no_prefix, int timestamp,
     *output = (struct output){ .ranks = ranks, .no_prefix = no_prefix, .timestamp = timestamp };
     for (int i = 0; i < 2; i++) {
         output->sinks[i].fd = STDOUT_FILENO + i;
-        output->sinks[i].has_colours = colours && isatty(STDOUT_FILENO + i);
+        output->sinks[i].is_terminal = isatty(STDOUT_FILENO + i);
+        output->sinks[i].has_colours = colours && output->sinks[i].is_terminal;
     }
 }
 
@@ -177,10 +178,20 @@ static void keep_tail(struct stream *stream, const char *bytes, size_t count)
         stream->tail[stream->tail_count++ % TAIL_BYTES] = bytes[i];
 }
 
-/* bytes with its newline, or without one: cut, or the end of the stream. */
+/* bytes with its newline, or without one: cut, or the end of the stream. On a terminal with its carriage return: what follows
+ * is written over it there, as the rank means it to. */
 static void emit(struct stream *stream, const char *bytes, size_t count)
 {
-    int is_whole = count && bytes[count - 1] == '\n';
+    char last = count ? bytes[count - 1] : 0;
+    int is_whole = last == '\n' || (last == '\r' && stream->sink->is_terminal);
+
+    if (stream->has_returned && count == 1 && last == '\n') { /* came late, but is the same line's */
+        stream->has_returned = 0;
+        write_file(stream, bytes, count, 0);
+        append(&stream->sink->pending, bytes, count);
+        return;
+    }
+    stream->has_returned = last == '\r' && stream->sink->is_terminal;
 
     write_file(stream, bytes, count, 1);
     if (stream->sink->is_gone)
@@ -191,17 +202,28 @@ static void emit(struct stream *stream, const char *bytes, size_t count)
         append(&stream->sink->pending, "\n", 1);
 }
 
+/* Behind the first line's end; NULL: it is not there yet. */
+static const char *find_end(const struct stream *stream, const char *bytes, size_t count)
+{
+    const char *newline = memchr(bytes, '\n', count);
+    const char *back = stream->sink->is_terminal ? memchr(bytes, '\r', newline ? (size_t)(newline - bytes) : count) : NULL;
+
+    if (back && back + 1 != newline)
+        return back + 1;
+    return newline ? newline + 1 : NULL;
+}
+
 static void take(struct stream *stream, const char *bytes, size_t count)
 {
     keep_tail(stream, bytes, count);
     while (count) {
-        const char *newline = memchr(bytes, '\n', count);
-        size_t piece = newline ? (size_t)(newline - bytes) + 1 : count;
-        if (newline && !stream->line.count) {
+        const char *end = find_end(stream, bytes, count);
+        size_t piece = end ? (size_t)(end - bytes) : count;
+        if (end && !stream->line.count) {
             emit(stream, bytes, piece);
         } else {
             append(&stream->line, bytes, piece);
-            if (newline || stream->line.count >= LINE_MAX_BYTES) {
+            if (end || stream->line.count >= LINE_MAX_BYTES) {
                 emit(stream, stream->line.bytes, stream->line.count);
                 stream->line.count = 0;
             }

@@ -15,7 +15,7 @@
 struct sink {
     int fd;           /* borrowed: 1 or 2 */
     int is_gone;      /* nobody reads it any more */
-    int has_colours;
+    int is_terminal, has_colours;
     struct buffer pending; /* whole lines that are still to be written */
 };
 
@@ -34,6 +34,7 @@ struct stream {
     FILE *file;          /* owned; NULL if there is none */
     char *path;          /* owned: its name */
     struct buffer line;  /* what has come of a line that is not whole */
+    int has_returned;    /* the last that was passed on ended with a carriage return */
     char *tail;          /* owned: the newest bytes, TAIL_BYTES at most, a ring; NULL if not kept */
     size_t tail_count;   /* bytes ever written to it */
 };

@@ -74,6 +74,13 @@ check "no such program there" err_has "program './other': No such file or direct
 run 0 -np 1 --wdir "$dir/folder" --dry-run --bind none ./prog
 check "dry run" grep -q "^env -C $dir/folder HALAY_RANK=0" "$dir/out"
 check "and it runs" test "$(sh "$dir/out")" = "$dir/folder"
+block=$(printf '█▓▒░▒▓%.0s' $(seq 1000))
+run 0 -np 1 printf '∀∁∂\n%s\n⌚⌛\n' "$block"
+check "letters of several bytes" test "$(cat "$dir/out")" = "[0] ∀∁∂
+[0] $block
+[0] ⌚⌛"
+run 0 -np 1 printf 'first\rover it\r\nsecond\n'
+check "carriage returns are bytes of their line" test "$(od -An -c "$dir/out" | tr -d ' \n')" = '[0]first\roverit\r\n[0]second\n'
 head -c 300000 /dev/urandom >"$dir/binary"
 run 0 -np 1 --no-prefix cat "$dir/binary"
 check "binary output is kept" cmp "$dir/out" "$dir/binary"
@@ -88,6 +95,14 @@ if command -v script >/dev/null; then
     check "colours on a terminal" grep -q "$(printf '\033\[36m\\[0\\]')" "$dir/out"
     NO_COLOR=1 TERM=xterm script -qec "$halayrun -np 1 echo x" /dev/null </dev/null >"$dir/out" 2>/dev/null
     check "NO_COLOR" grep -q "^\[0\] x" "$dir/out"
+    printf '#!/bin/sh\nprintf "10%%%%\\r20%%%%\\r"; until test -e %s/seen; do sleep 0.05; done; printf "\\nend\\n"\n' "$dir" >"$dir/bar"
+    chmod +x "$dir/bar"
+    NO_COLOR=1 script -qefc "$halayrun -np 1 $dir/bar" "$dir/screen" </dev/null >/dev/null 2>&1 &
+    check "a progress bar moves on a terminal" wait_for grep -q "$(printf '\[0\] 10%%\r\[0\] 20%%\r')" "$dir/screen"
+    : >"$dir/seen"
+    wait $!
+    check "and ends with its line" grep -q "$(printf '20%%\r\r*$')" "$dir/screen"
+    check "the next is one of its own" grep -q "^\[0\] end" "$dir/screen"
 fi
 
 # --- environment -----------------------------------------------------------------------------------------------------
@@ -314,6 +329,8 @@ check "srun's line, ranks by the allocation" out_has \
     "srun --ntasks=4 --kill-on-bad-exit=1 --cpu-bind=none --chdir=$here --export=ALL --qos 'a b' true"
 check "no time there" err_has 'option --timestamp does nothing'
 check "no grace there" err_has 'option --grace does nothing with --mpi'
+PYTHONPATH=/p run 0 --mpi-flavour openmpi4 -np 2 --dry-run true
+check "where programs and modules are looked for" grep -qE -e '-x PATH -x PYTHONPATH true$' "$dir/out"
 run 0 --mpi-flavour openmpi4 -np 2 -H a,b --bind none --ssh "my-ssh -F 'a file'" -p 2222 -i key --wdir sub/dir --dry-run true
 check "ssh's words for mpirun, and the folder" grep -qF -e \
     "-mca plm_rsh_agent my-ssh -mca plm_rsh_args '-F a file -p 2222 -i key' --map-by slot" "$dir/out"
