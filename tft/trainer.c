@@ -342,6 +342,8 @@ static enum halay_status set_up_state(struct tft_trainer *t)
     if (!status && t->rank == 0)
         status = begin_state(t);
     status = hear_status(t, status);
+    if (!status && !t->options->finds_rate)
+        status = tft_trainer_check_folder(t);
     if (!status)
         status = share_state(t);
     t->adam.step = t->state.step;

@@ -78,6 +78,8 @@ static inline const float *tft_trainer_best_params(const struct tft_trainer *t)
 {
     return t->average ? t->average_whole : t->params;
 }
+/* At the start: can all ranks write into one folder of checkpoints, where they have to? HALAY_ERR_CONFIG; all ranks call it. */
+enum halay_status tft_trainer_check_folder(struct tft_trainer *trainer);
 /* Write a checkpoint of where the state stands; all ranks call it. */
 enum halay_status tft_trainer_save(struct tft_trainer *trainer);
 

@@ -9,9 +9,13 @@
  *
  * A moving average of tensors that are dealt out is gathered first: it is the model, and one file.
  */
+#include "tft/paths.h"
 #include "tft/trainer.h"
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum halay_status tft_trainer_gather_average(struct tft_trainer *t)
 {
@@ -24,6 +28,55 @@ enum halay_status tft_trainer_gather_average(struct tft_trainer *t)
             memcpy(t->average_whole + p->offset, t->params + p->offset, p->count * sizeof *t->params);
     }
     return status;
+}
+
+enum { PROBE_NAME = 32 };
+
+/* A file in rank 0's folder for the others to look for. */
+static enum halay_status make_probe(struct tft_trainer *t, char name[PROBE_NAME])
+{
+    enum halay_status status = tft_resume_make_folders(&t->resume, 1);
+    char *path = status ? NULL : tft_path_join(t->log, t->resume.folder, ".probe.XXXXXX");
+    int file = path ? mkstemp(path) : -1;
+
+    if (path && file < 0)
+        halay_error(t->log, "cannot write into '%s': %s", t->resume.folder, strerror(errno));
+    if (file >= 0) {
+        close(file);
+        snprintf(name, PROBE_NAME, "%s", strrchr(path, '/') + 1);
+    }
+    free(path);
+    return status ? status : path ? file < 0 ? HALAY_ERR_SYSTEM : HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+enum halay_status tft_trainer_check_folder(struct tft_trainer *t)
+{
+    char name[PROBE_NAME] = "";
+    int32_t sees = 1, all_see = 1;
+    enum halay_status status = HALAY_OK, made = HALAY_OK;
+
+    if (!t->shards.bucket_count || !t->config->keep || t->ranks == 1)
+        return HALAY_OK;
+    if (t->rank == 0)
+        made = make_probe(t, name);
+    status = halay_broadcast(t->ctx, "probe", name, sizeof name, HALAY_U8, 0);
+    char *path = *name ? tft_path_join(t->log, t->resume.folder, name) : NULL;
+    if (path)
+        sees = !access(path, F_OK);
+    if (!status)
+        status = halay_allreduce(t->ctx, "probe seen", &sees, &all_see, 1, HALAY_I32, HALAY_MIN);
+    if (!sees)
+        halay_error(
+            t->log,
+            "'%s' is not the same folder here as on rank 0: ranks that write their own parts of the checkpoints must "
+            "share it, unless 'strategy' is allreduce or 'keep' is 0",
+            t->resume.folder);
+    if (t->rank == 0 && path)
+        unlink(path);
+    free(path);
+    if (status || made)
+        return made ? made : status;
+    return !*name ? HALAY_ERR_PEER : all_see ? HALAY_OK : HALAY_ERR_CONFIG;
 }
 
 /* What a rank tells of its files. */

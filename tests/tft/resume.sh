@@ -136,6 +136,10 @@ if [ -x "$halayrun" ]; then
     printf '\377' | dd of="$moments" bs=1 seek=900 conv=notrunc 2>/dev/null
     check "with a rank's file damaged" train --out "$scratch/ranks" --resume --max-steps 57
     grep -q "is not used: .*moment2.rank-00003.safetensors' is damaged" "$scratch/said" || wrong "it is not named: $(cat "$scratch/said")"
+    # Ranks that cannot see each other's files, as on hosts that share none.
+    refused 1 "is not the same folder here as on rank 0: ranks that write their own parts of the checkpoints must share it" "$halayrun" -np 2 \
+        sh -c 'folder=$1; shift; exec "$@" --checkpoint-dir "$folder.$HALAY_RANK"' sh "$scratch/apart" "$@" --out "$scratch/apart" --strategy zero1
+    [ ! -e "$scratch/apart/run.json" ] || wrong "a training that cannot begin leaves files"
     # Killed where each rank has moments of its own; gone on with by the same two, then by one that has all.
     "$halayrun" -np 2 "$@" --out "$scratch/more" --strategy zero2 >"$scratch/said" 2>&1 &
     pid=$!
