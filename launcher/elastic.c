@@ -16,7 +16,7 @@
 
 #define JOIN_US 5000000
 #define ACCUSED_US 5000000
-#define LEAVE_US 30000000
+#define LEAVE_US 10000000
 
 int elastic_init(struct elastic *e, const struct elastic_setting *setting)
 {
@@ -97,8 +97,8 @@ static void shed(struct elastic *e, int host, int64_t now_us)
         staying += e->seats[s].host == host && (e->seats[s].state == SEAT_MEMBER || e->seats[s].state == SEAT_STARTING);
     for (; staying > e->hosts[host].slots; staying--) {
         struct elastic_seat *seat = &e->seats[pick_surplus(e, host)];
-        seat->is_dismissed = seat->state == SEAT_STARTING;
-        seat->since_us = seat->is_dismissed ? now_us - LEAVE_US : now_us;
+        seat->is_outside = seat->state == SEAT_STARTING;
+        seat->since_us = now_us;
         seat->state = SEAT_LEAVING;
     }
 }
@@ -224,11 +224,11 @@ static int find(const struct elastic *e, enum seat_state state, int is_ready)
     return -1;
 }
 
-/* Members that are to go and are not ready yet. */
+/* Members that are to go and have not gone: whoever takes over what they did comes after them. */
 static int is_anybody_to_leave(const struct elastic *e)
 {
     for (int s = 0; s < e->setting.most; s++)
-        if (e->seats[s].state == SEAT_LEAVING && !e->seats[s].is_dismissed)
+        if (e->seats[s].state == SEAT_LEAVING && !e->seats[s].is_outside)
             return 1;
     return 0;
 }
@@ -271,7 +271,7 @@ static int let_go(struct elastic *e, int64_t now_us, int64_t *wake_us, struct el
             return 1;
         }
         int64_t until_us = seat->since_us + (seat->is_dismissed ? LEAVE_US : e->setting.timeout_us);
-        if (now_us >= until_us) {
+        if (seat->is_outside || now_us >= until_us) {
             *next = kill_seat(e, s, "its host is not part of the job any more");
             return 1;
         }

@@ -31,7 +31,8 @@ struct elastic_seat {
     int accuses;   /* with that: its seat is to blame for the end of the epoch, -1: nobody's */
     int is_killed; /* it was asked for */
     int is_accused;
-    int is_dismissed; /* it leaves, and nobody waits for it: it was told, or has had no part in the job yet */
+    int is_dismissed; /* it was told to leave */
+    int is_outside;   /* it leaves, and has had no part in the job yet: nobody waits for it */
     int64_t since_us; /* when it was started, accused, or chosen or told to leave */
 };
 

@@ -22,6 +22,7 @@ static const char help[] =
     "  --schema FILE   --data is a CSV file, or a folder of them: prepare it first, by this schema\n"
     "  --out FOLDER    the run's folder; must not hold a trained model yet\n"
     "  --config FILE   keys and values, YAML or JSON\n"
+    "  --elastic       go on when ranks are lost, and with ranks that come (halayrun --min-np)\n"
     "  --resume        go on from the newest good checkpoint; without one, begin\n"
     "  --checkpoint-dir FOLDER\n"
     "                  where checkpoints are kept (RUN/checkpoints)\n"
@@ -40,7 +41,7 @@ static const char help[] =
 /* The command line, completed. */
 struct request {
     const char *data, *schema, *out, *file, *checkpoints;
-    int resume, finds_rate;
+    int resume, elastic, finds_rate;
 };
 
 static enum halay_status train(struct halay_log *log, struct tft_sagemaker *sagemaker, const struct request *r,
@@ -96,6 +97,7 @@ static int run(struct halay_log *log, struct tft_sagemaker *sagemaker, int argc,
                                        { "config", 0, &r.file, NULL },
                                        { "checkpoint-dir", 0, &r.checkpoints, NULL },
                                        { "resume", 0, NULL, &r.resume },
+                                       { "elastic", 0, NULL, &r.elastic },
                                        { "find-learning-rate", 0, NULL, &r.finds_rate },
                                        { NULL, 0, NULL, NULL } };
     struct tft_options options = { .log = log, .command = "halay-tft train", .help = help, .list = list };
@@ -113,12 +115,18 @@ static int run(struct halay_log *log, struct tft_sagemaker *sagemaker, int argc,
         return tft_options_missing(&options, "--data");
     if (!r.out && !r.finds_rate)
         return tft_options_missing(&options, "--out");
+    if (r.elastic && (r.schema || r.finds_rate)) {
+        fprintf(stderr, "halay-tft train: --elastic and --%s: %s\n", r.schema ? "schema" : "find-learning-rate",
+                r.schema ? "prepare the data first, so that ranks that come later find them" : "one of them");
+        return TFT_EXIT_USAGE;
+    }
     char *checkpoints = r.checkpoints || !r.out ? NULL : tft_path_join(log, r.out, "checkpoints");
     if (!r.checkpoints && r.out && !checkpoints)
         return TFT_EXIT_FAILED;
     how.folder = r.out;
     how.checkpoints = checkpoints ? checkpoints : r.checkpoints;
     how.resume = r.resume;
+    how.elastic = r.elastic;
     how.finds_rate = r.finds_rate;
     status = train(log, sagemaker, &r, &config, &how) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
     free(checkpoints);

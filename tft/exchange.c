@@ -253,6 +253,17 @@ void tft_exchange_submit(void *arg, size_t param)
         submit(x, b->sum, &b->summed);
 }
 
+void tft_exchange_forget(struct tft_exchange *x)
+{
+    for (size_t i = 0; i < x->table->count; i++) {
+        if (x->requests[i])
+            halay_wait(x->requests[i], -1); /* it ends with the context's failure */
+        halay_request_free(x->requests[i]);
+        x->requests[i] = NULL;
+    }
+    atomic_store_explicit(&x->failed, HALAY_OK, memory_order_relaxed);
+}
+
 enum halay_status tft_exchange_status(const struct tft_exchange *exchange)
 {
     return (enum halay_status)atomic_load_explicit(&exchange->failed, memory_order_relaxed);

@@ -48,6 +48,10 @@ void tft_exchange_fini(struct tft_exchange *exchange);
 /* A struct tft_step's final callback; arg is the exchange. */
 void tft_exchange_submit(void *arg, size_t param);
 
+/* After a step that failed, with the context: what was submitted has ended, and the next step begins as if it had not been. Only
+ * where tensors are not dealt out. */
+void tft_exchange_forget(struct tft_exchange *exchange);
+
 /* After a step: did all submissions go out? */
 enum halay_status tft_exchange_status(const struct tft_exchange *exchange);
 

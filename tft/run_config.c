@@ -77,6 +77,8 @@ static const struct key {
       "which windows train_samples takes: any, or rather those of entities with large values" },
     { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
       "steps between checkpoints; there is one before each evaluation anyway" },
+    { "commit_every", WHOLE, AT(commit_every), 1, 1, 1e9, 0, NULL, 0,
+      "with --elastic: steps between commits, and at most so many are computed again when a rank is lost" },
     { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "newest checkpoints that are kept; 0: none is made" },
     { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to begin with" },
 };
@@ -84,8 +86,8 @@ static const struct key {
 enum { KEYS = sizeof keys / sizeof *keys };
 
 /* What a run may change when it goes on. */
-static const char *const free_keys[] = { "epochs",           "max_steps", "max_time",  "patience", "threads",
-                                         "checkpoint_every", "keep",      "init_from", "strategy" };
+static const char *const free_keys[] = { "epochs",           "max_steps",    "max_time", "patience",  "threads",
+                                         "checkpoint_every", "commit_every", "keep",     "init_from", "strategy" };
 
 static int is_free(const char *name)
 {

@@ -46,7 +46,7 @@ struct tft_run_config {
     int64_t accumulate, seed, dtype, deterministic, granule, conformance, strategy, device, threads;
     int64_t hidden_continuous_size, crossing;
     double ema;
-    int64_t sampling, checkpoint_every, keep;
+    int64_t sampling, checkpoint_every, commit_every, keep;
     char init_from[TFT_RUN_TEXT_MAX + 1]; /* "": none */
 };
 

@@ -141,7 +141,7 @@ static enum halay_status evaluate(struct tft_trainer *t)
     t->state.loss_steps = 0;
     t->said_samples = t->state.samples;
     t->said_us = halay_now_us(); /* so that the time of validations is not training's */
-    return status;
+    return status ? status : tft_trainer_commit(t); /* it was said and written: not again */
 }
 
 /* ---- the loop ---- */
@@ -163,11 +163,17 @@ static enum halay_status advance(struct tft_trainer *t)
         tft_progress_step(&t->progress, &(struct tft_progress_step){ t->state.step, t->state.epoch + 1,
                                                                      t->state.samples, t->numbers[TFT_STEP_LOSS] });
     int due = every ? t->state.step % every == 0 : t->state.position == t->epoch_samples;
-    if (due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0)) {
+    int saves = due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0);
+    int evaluates = !t->interrupted && (due || t->stop);
+    if (saves)
         t->state.pending = due || (t->stop && !t->interrupted);
+    if (saves || t->state.step % (uint64_t)t->config->commit_every == 0)
+        status = tft_trainer_commit(t);
+    if (!status && saves)
         status = tft_trainer_save(t);
-    }
-    return !status && !t->interrupted && (due || t->stop) ? evaluate(t) : status;
+    if (status || !evaluates)
+        return status;
+    return evaluate(t);
 }
 
 /* From where the state stands. */
@@ -175,9 +181,10 @@ static enum halay_status run_epoch(struct tft_trainer *t)
 {
     enum halay_status status = tft_trainer_draw_order(t);
 
+    t->is_changed = 0;
     if (!status && t->state.pending)
         status = evaluate(t);
-    while (!status && !t->stop && !t->interrupted && t->state.position < t->epoch_samples)
+    while (!status && !t->is_changed && !t->stop && !t->interrupted && t->state.position < t->epoch_samples)
         status = advance(t);
     if (!status && t->state.position == t->epoch_samples && !t->state.pending) {
         t->state.epoch++;
@@ -251,6 +258,20 @@ static void say_end(struct tft_trainer *t)
                          t->options->folder);
 }
 
+/* What was resumed, or restored, may have ended already, but for an evaluation that is due. */
+int tft_trainer_is_over(const struct tft_trainer *t)
+{
+    return t->state.in_vain >= t->config->patience || t->state.step >= t->total_steps ||
+           (t->config->max_time > 0 && t->state.seconds >= t->config->max_time);
+}
+
+static int goes_on(const struct tft_trainer *t)
+{
+    if (t->interrupted)
+        return 0;
+    return t->stop ? t->state.pending : t->state.epoch < (uint64_t)t->config->epochs;
+}
+
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                             const struct tft_data *data, const struct tft_train_options *options)
 {
@@ -271,18 +292,18 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     }
     t.said_us = halay_now_us();
     t.said_samples = t.state.samples;
-    t.stop = t.state.in_vain >= config->patience || t.state.step >= t.total_steps ||
-             (config->max_time > 0 && t.state.seconds >= config->max_time); /* it has ended already: as it was left */
+    t.stop = tft_trainer_is_over(&t);
     tft_interrupt_watch();
     if (options->watches_continue)
         tft_interrupt_watch_also(SIGCONT);
-    if (!status && t.stop && t.state.pending)
-        status = evaluate(&t);
-    while (!status && !t.stop && !t.interrupted && t.state.epoch < (uint64_t)config->epochs)
-        status = run_epoch(&t);
+    while (!status && goes_on(&t)) {
+        status = t.stop ? evaluate(&t) : run_epoch(&t);
+        status = tft_trainer_recover(&t, status);
+    }
     if (!status && t.rank == 0)
         say_end(&t);
-    int leaves_nothing = status && t.begun && !t.saved;
+    int leaves_nothing =
+        status && t.begun && !t.saved && !(options->elastic && t.state.step); /* others may go on there */
     tft_trainer_fini(&t);
     if (leaves_nothing)
         tft_checkpoint_discard(options->folder);

@@ -18,6 +18,7 @@ struct tft_train_options {
     const char *folder;      /* the run's */
     const char *checkpoints; /* the folder of its checkpoints */
     const char *metrics;     /* the folder of metrics.jsonl; NULL: the run's */
+    int elastic;             /* go on when ranks are lost: halay_elastic.h */
     int resume;              /* go on from the newest of them, if there is one */
     int watches_continue;    /* SIGCONT is a request to stop too (tft/interrupt.h) */
     int finds_rate;          /* look for a learning rate (tft/rate_finder.h) and write nothing; folders are not used */

@@ -237,7 +237,7 @@ static enum halay_status begin_fresh(struct tft_trainer *t)
 }
 
 /* Two processes that write the same files would spoil both runs. */
-static enum halay_status lock_folders(struct tft_trainer *t)
+enum halay_status tft_trainer_lock_folders(struct tft_trainer *t)
 {
     const char *const folders[2] = { t->options->folder, t->options->checkpoints };
     enum halay_status status = HALAY_OK;
@@ -262,7 +262,7 @@ static enum halay_status begin_state(struct tft_trainer *t)
     t->run = tft_checkpoint_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
     if (!t->run)
         return HALAY_ERR_NO_MEMORY;
-    status = lock_folders(t);
+    status = tft_trainer_lock_folders(t);
     if (!status && t->options->resume)
         status = tft_resume_find(&t->resume, &t->manifest);
     if (!status)
@@ -332,6 +332,25 @@ static enum halay_status share_state(struct tft_trainer *t)
     return status;
 }
 
+/* In an elastic job rank 0 has the whole state before the others ask. */
+static enum halay_status join(struct tft_trainer *t, enum halay_status status)
+{
+    float *const blocks[] = {
+        [TFT_RESUME_MOMENT1] = t->adam.m, [TFT_RESUME_MOMENT2] = t->adam.v, [TFT_RESUME_AVERAGE] = t->average
+    };
+
+    for (int block = TFT_RESUME_MOMENT1; t->manifest && block <= TFT_RESUME_AVERAGE && !status; block++)
+        if (blocks[block])
+            status = tft_resume_read(&t->resume, t->manifest, (enum tft_resume_block)block, t->table, blocks[block]);
+    if (t->average && !t->state.step)
+        memcpy(t->average, t->params, t->table->reals * sizeof *t->average);
+    status = tft_trainer_join(t, status);
+    t->adam.step = t->state.step;
+    json_decref(t->manifest);
+    t->manifest = NULL;
+    return status;
+}
+
 /* Rank 0 begins; the others hear whether it could. */
 static enum halay_status set_up_state(struct tft_trainer *t)
 {
@@ -341,6 +360,8 @@ static enum halay_status set_up_state(struct tft_trainer *t)
 
     if (!status && t->rank == 0)
         status = begin_state(t);
+    if (t->options->elastic)
+        return join(t, status);
     status = hear_status(t, status);
     if (!status && !t->options->finds_rate)
         status = tft_trainer_check_folder(t);
@@ -356,7 +377,10 @@ enum halay_status tft_trainer_init(struct tft_trainer *t)
 {
     enum halay_status status = HALAY_OK;
 
-    if (t->config->deterministic == 2 && (t->ranks & (t->ranks - 1))) {
+    status = tft_trainer_check_elastic(t);
+    if (status)
+        return status;
+    if (t->config->deterministic == 2 && !t->options->elastic && (t->ranks & (t->ranks - 1))) {
         halay_error(t->log, "'deterministic: ranks' needs 1, 2, 4, 8 ... ranks, there are %d", t->ranks);
         return HALAY_ERR_CONFIG;
     }

@@ -55,6 +55,8 @@ struct tft_trainer {
     uint64_t said_samples;
     int64_t said_us;
     long long said_waited_us;
+    int is_changed;  /* elastic: the ranks are others, or the state is that of a commit */
+    int32_t failed;  /* elastic: rank 0 could not begin; of enum halay_status */
     int stop;        /* after this step, with an evaluation */
     int interrupted; /* after this step, without; the signal's number if it came here */
 };
@@ -62,6 +64,22 @@ struct tft_trainer {
 /* Make everything; the first step is what state says. On error fini still has to be called. */
 enum halay_status tft_trainer_init(struct tft_trainer *trainer);
 void tft_trainer_fini(struct tft_trainer *trainer);
+
+/* ---- in an elastic job (trainer_elastic.c); each does nothing if --elastic is not given, but for join ---- */
+
+/* Can it be, with this job and this configuration? */
+enum halay_status tft_trainer_check_elastic(const struct tft_trainer *trainer);
+/* Once the blocks are there: get rank 0's state, or that of ranks that train already. begun: on rank 0 whether it could begin. */
+enum halay_status tft_trainer_join(struct tft_trainer *trainer, enum halay_status begun);
+/* What the state says now does not get lost any more; others may have joined afterwards. Between steps, on all ranks. */
+enum halay_status tft_trainer_commit(struct tft_trainer *trainer);
+/* After a failure: HALAY_OK if it was the loss of a rank, and training can go on from what state says. */
+enum halay_status tft_trainer_recover(struct tft_trainer *trainer, enum halay_status failure);
+
+/* Rank 0: nobody else writes these folders. */
+enum halay_status tft_trainer_lock_folders(struct tft_trainer *trainer);
+/* Is there nothing more to do but an evaluation that is due? */
+int tft_trainer_is_over(const struct tft_trainer *trainer);
 
 /* The windows of this epoch, in order. */
 enum halay_status tft_trainer_draw_order(struct tft_trainer *trainer);

@@ -10,6 +10,16 @@
 #include "tft/vector.h"
 #include <math.h>
 
+/* Under 'deterministic: ranks' an elastic job with another number of ranks than a power of two has some that add zeros. */
+static int ranks_that_compute(const struct tft_trainer *t)
+{
+    int ranks = t->ranks;
+
+    while (t->config->deterministic == 2 && (ranks & (ranks - 1)))
+        ranks &= ranks - 1;
+    return ranks;
+}
+
 static enum halay_status local_step(struct tft_trainer *t, const struct tft_gather *gather, size_t samples)
 {
     size_t granule = (size_t)t->config->granule, granules = (samples + granule - 1) / granule;
@@ -26,8 +36,11 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
         .final = tft_exchange_submit,
         .final_arg = &t->exchange,
     };
-    int exact = t->config->deterministic == 2;
-    enum halay_status status = tft_granules_of_rank(granules, t->rank, t->ranks, exact, &step.first, &step.count);
+    int exact = t->config->deterministic == 2, ranks = ranks_that_compute(t);
+    enum halay_status status = HALAY_OK;
+
+    if (t->rank < ranks)
+        status = tft_granules_of_rank(granules, t->rank, ranks, exact, &step.first, &step.count);
 
     if (!status)
         status = tft_step_run(t->workers, &step, &t->numbers[TFT_STEP_LOSS]);
