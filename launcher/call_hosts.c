@@ -99,6 +99,23 @@ static int wait_a_turn(struct calls *calls, int64_t deadline_us)
     return fds[0].revents ? take_signals(calls) : 0;
 }
 
+/* What helps, where it is known. */
+static const char *advice(const struct host_link *link)
+{
+    static const struct {
+        const char *said, *advice;
+    } known[] = {
+        { "Host key verification failed", " (is its key known here, and still the same? 'ssh HOST' asks)" },
+        { "Permission denied (", " (it takes no key of ours: ssh-copy-id gives it one, -i names another)" },
+    };
+    int code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0;
+
+    for (size_t i = 0; link->reason && i < sizeof known / sizeof *known; i++)
+        if (strstr(link->reason, known[i].said))
+            return known[i].advice;
+    return code == 126 || code == 127 ? "; --remote-halayrun PATH says where halayrun is on the other hosts" : "";
+}
+
 static int judge(const struct calls *calls)
 {
     size_t failed = 0;
@@ -108,10 +125,8 @@ static int judge(const struct calls *calls)
         const struct host_link *link = &calls->links[i];
         if (link->state == LINK_READY)
             continue;
-        int code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0;
         link_explain(link, why, sizeof why);
-        say("host '%s': %s%s", link->host, why,
-            code == 126 || code == 127 ? "; --remote-halayrun PATH says where halayrun is on the other hosts" : "");
+        say("host '%s': %s%s", link->host, why, advice(link));
         if (calls->setting->cause_fd)
             dprintf(calls->setting->cause_fd, "%s%shost '%s': %s\n", failed ? "" : link->host, failed ? "" : "\n",
                     link->host, why);

@@ -161,10 +161,18 @@ static void print_item(const char *name, int is_built, const char *remark)
 
 static void print_module(const char *name, int is_built)
 {
-    char path[512];
+    const char *first = halay_environment_get("HALAY_MODULE_PATH");
+    const char *const folders[] = { first ? first : "", HALAY_PKGLIBDIR };
+    char path[PATH_MAX + 64];
 
-    snprintf(path, sizeof path, "%s/libhalay-%s.so", HALAY_PKGLIBDIR, name);
-    print_item(name, is_built, !is_built ? "" : access(path, R_OK) ? "module not installed yet" : path);
+    for (size_t i = 0; is_built && i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s/libhalay-%s.so", folders[i], name);
+        if (*folders[i] && access(path, R_OK) == 0) {
+            print_item(name, 1, path);
+            return;
+        }
+    }
+    print_item(name, is_built, is_built ? "built, but neither in HALAY_MODULE_PATH nor in " HALAY_PKGLIBDIR : "");
 }
 
 static void print_build(void)

@@ -134,6 +134,7 @@ sh "$lab_script" link $lab 3 up
 on 3 sh -c ': >/etc/ssh/lab_key.pub'
 run_on_1 1 -np 2 -H "$name-[2-3]" true
 check "which host, and ssh's reason" grep -qE "host '$name-3': .*Permission denied \(publickey" "$dir/err"
+check "what helps" err_has "ssh-copy-id gives it one"
 check "the other would have come" err_has "1 of 2 hosts cannot be started: nothing is"
 
 # --- who does not answer ---------------------------------------------------------------------------------------------
@@ -141,7 +142,7 @@ sh "$lab_script" kill $lab 4
 sh "$lab_script" sshd $lab 3 stop
 on 1 sed -i "/^$name-2,/s/ AAAA[^ ]*/ AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA/" /etc/ssh/ssh_known_hosts
 run_on_1 1 -np 5 --start-timeout 2 -H "$name-[1-4],nobody" true
-check "another host's key" err_has "host '$name-2': Host key verification failed."
+check "another host's key" err_has "host '$name-2': Host key verification failed. (is its key known here, and still the same?"
 check "no server" err_has "host '$name-3': ssh: connect to host $name-3 port 22: Connection refused"
 check "a host that is gone" grep -qE "host '$name-4': (it does not answer|ssh: connect to host $name-4 port 22: )" "$dir/err"
 check "a name that is none" err_has "host 'nobody': ssh: Could not resolve hostname nobody"

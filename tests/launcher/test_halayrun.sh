@@ -183,6 +183,9 @@ run 0 --version
 check "version" grep -qE '^halayrun \(halay\) [0-9]+\.[0-9]+\.[0-9]+$' "$dir/out"
 run 0 --check-build
 check "check-build" out_has '[x] shm'
+mkdir "$dir/modules" && : >"$dir/modules/libhalay-ucx.so"
+HALAY_MODULE_PATH=$dir/modules run 0 --check-build
+check "where a module is, if it is built" eval '! grep -q "\[x\] ucx" "$dir/out" || out_has "[x] ucx       $dir/modules/libhalay-ucx.so"'
 run 0 -np 2 --dry-run --bind none --transport shm -x A="it's" sh -c 'exit 7'
 cat >"$dir/want" <<'END'
 # 2 ranks on this machine, each in a process group of its own
