@@ -79,7 +79,8 @@ enum halay_status store_table_set(struct store_table *table, const unsigned char
         free(copy);
         return HALAY_ERR_NO_MEMORY;
     }
-    memcpy(copy, value, value_bytes);
+    if (value_bytes)
+        memcpy(copy, value, value_bytes);
     free(entry->value);
     entry->value = copy;
     entry->value_bytes = value_bytes;

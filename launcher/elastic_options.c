@@ -37,6 +37,7 @@ int elastic_complete(struct options *options)
             say("option %s is for elastic jobs: give --min-np, --max-np or --host-discovery-script too", stray);
         return stray ? EXIT_USAGE : 0;
     }
+    options->is_elastic = 1;
     if (options->mpi) {
         say("an elastic job (--min-np, --max-np, --host-discovery-script) and --mpi: MPI ends the whole job when a "
             "rank is lost; "
@@ -53,7 +54,7 @@ int elastic_complete(struct options *options)
             options->hosts ? "--hosts" : "--hostfile");
         return EXIT_USAGE;
     }
-    if (!options->ranks && !options->most_ranks && (options->discovery_script || !options->hosts)) {
+    if (!options->ranks && !options->most_ranks && !options->hosts && !options->hostfile) {
         say("how many ranks at most? give --max-np N, or -np N");
         return EXIT_USAGE;
     }

@@ -9,12 +9,12 @@
 #include "launcher/layout.h"
 #include "launcher/options.h"
 
-/* Is an elastic job asked for? Then least_ranks and most_ranks are set, and ranks if it was not. 0, or an exit code (said): numbers that
- * contradict each other, options that only such a job has, a start by MPI. */
+/* Is an elastic job asked for? Then is_elastic and least_ranks are set; ranks and most_ranks, if nothing says them, by elastic_size.
+ * 0, or an exit code (said): numbers that contradict each other, options that only such a job has, a start by MPI or SageMaker's. */
 int elastic_complete(struct options *options);
 static inline int elastic_is_wanted(const struct options *options)
 {
-    return options->most_ranks > 0;
+    return options->is_elastic;
 }
 
 /* The hosts that the discovery script names, once they have slots for least_ranks; waits for that, --elastic-timeout at most. 0 or an

@@ -27,7 +27,8 @@ struct given {
 
 struct options {
     int ranks;
-    int least_ranks, most_ranks;  /* of an elastic job; 0: not given, see elastic_options.h */
+    int is_elastic;               /* elastic_options.h */
+    int least_ranks, most_ranks;  /* of an elastic job; 0: not given */
     const char *discovery_script; /* likewise; borrowed from given */
     int slots;                    /* of a host that the script names without a number; 0: not given */
     int elastic_timeout_ms, reset_limit, cooldown_ms[2];

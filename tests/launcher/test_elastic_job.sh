@@ -75,17 +75,18 @@ kill -TERM $job
 ends 143
 
 # To the end: nothing but the uncommitted step is lost.
-begin -np 3 --min-np 1 "$elastic" 400 2
+begin -H localhost:3 --min-np 1 "$elastic" 400 2
 check "it runs" wait_for ranks_begun 3
 kill -9 "$(pid 2)"
 ends 0
+check "it was re-formed" reformed 1
 check "the answer is right" right 3
 check "it says who was killed" err_has 'was killed by SIGKILL'
 
 test -z "${TEST_BRIEF-}" || exit 0 # what follows waits for seconds; it has run whole in the plain phase
 
 # One that is stopped is lost for the others, and killed.
-begin -np 3 --min-np 2 --peer-timeout 1 "$elastic" 2000 2
+begin -np 3 --min-np 2 --peer-timeout 1 "$elastic" 600 2
 check "it runs" wait_for ranks_begun 3
 kill -STOP "$(pid 1)"
 check "without it" wait_for reformed 1
@@ -100,7 +101,7 @@ test "\$HALAY_ELASTIC" = 0 || exit 9
 exec "$elastic" "\$@"
 END
 chmod +x "$dir/fails"
-begin -np 2 --min-np 1 --cooldown 0.2:60 "$dir/fails" 3000 1
+begin -np 2 --min-np 1 --cooldown 0.2:60 "$dir/fails" 1500 1
 check "it runs" wait_for ranks_begun 2
 kill -9 "$(pid 1)"
 check "it goes on alone" wait_for members 1
