@@ -6,7 +6,8 @@
  * kubexec.sh do; srun executes it as it is.
  *
  * Host keys are checked as the user's ssh is told to check them; nobody is there to be asked (BatchMode), so a new host fails
- * with ssh's own words instead of hanging.
+ * with ssh's own words instead of hanging. A connection that the user keeps open (ControlPath) is used; none is left open for
+ * others, since it would end with the job, and ports that the user's ssh_config forwards are not this connection's.
  */
 #include "launcher/ssh.h"
 #include "base/config.h"
@@ -66,7 +67,8 @@ int ssh_words(const struct options *options, const char *host, struct words *wor
 
     add_split(words, command);
     if (is_program(command, "ssh")) {
-        static const char *const fixed[] = { "-T", "-o", "BatchMode=yes", "-o" };
+        static const char *const fixed[] = { "-T", "-x", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes",
+                                             "-o", "BatchMode=yes", "-o" };
         for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
             words_add(words, fixed[i]);
         words_addf(words, "ConnectTimeout=%d", CONNECT_S);
