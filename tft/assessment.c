@@ -65,8 +65,10 @@ static json_t *naive_json(const struct tft_naive_scores *s)
 {
     json_t *object = tft_scores_q_risk_json(&s->with, &s->with.all), *horizons = json_array();
 
-    for (size_t h = 0; h < s->with.horizon; h++) /* the median's, for pictures */
-        json_array_append_new(horizons, json_real(tft_sums_q_risk(&s->plain.by_horizon[h], s->plain.median)));
+    for (size_t h = 0; h < s->with.horizon; h++) { /* the median's, for pictures */
+        const struct tft_sums *sums = &s->plain.by_horizon[h];
+        json_array_append_new(horizons, sums->n ? json_real(tft_sums_q_risk(sums, s->plain.median)) : json_null());
+    }
     json_object_set_new(object, "plain", tft_scores_q_risk_json(&s->plain, &s->plain.all));
     json_object_set_new(object, "by_horizon", horizons);
     json_object_set_new(object, "values", json_integer((json_int_t)s->with.all.n));

@@ -100,6 +100,8 @@ static void write_cards(FILE *f, const struct tft_report *r)
     }
     json_object_foreach((json_t *)naive, lag, scores)
     {
+        if (!(number_at(scores, median) > 0))
+            continue; /* no value so many steps before, or nothing to compare with */
         double change = 100 * (number_at(q_risk, median) / number_at(scores, median) - 1);
         snprintf(value, sizeof value, "%+.1f %%", change);
         snprintf(label, sizeof label, "against the value of %.16s steps before", lag);
@@ -184,6 +186,8 @@ static void write_risks(FILE *f, const json_t *scores)
     write_risk_row(f, "Temporal Fusion Transformer", q_risk, q_risk, 1);
     json_object_foreach((json_t *)naive, key, value)
     {
+        if (!json_integer_value(json_object_get(value, "values")))
+            continue;
         snprintf(name, sizeof name, "value of %.16s steps before", key);
         write_risk_row(f, name, q_risk, value, 0);
     }
@@ -211,9 +215,11 @@ static void write_entities(FILE *f, const json_t *scores)
             json_number_value(number);
         fprintf(f, "<tr><td>");
         tft_html_text(f, key);
-        fprintf(f, "</td><td>%.0f</td><td>%.4f</td><td>%.5g</td><td>%.3f</td><td>%.1f %%</td></tr>\n",
-                number_at(value, "values"), number_at(json_object_get(value, "q_risk"), median),
-                number_at(value, "mae"), number_at(value, "mase"), 100 * coverage);
+        fprintf(f, "</td><td>%.0f</td><td>%.4f</td><td>%.5g</td><td>", number_at(value, "values"),
+                number_at(json_object_get(value, "q_risk"), median), number_at(value, "mae"));
+        if (json_is_number(json_object_get(value, "mase")))
+            fprintf(f, "%.3f", number_at(value, "mase"));
+        fprintf(f, "</td><td>%.1f %%</td></tr>\n", 100 * coverage);
     }
     fprintf(f, "</table></div>\n");
     if (json_object_size(entities) > 50)
@@ -236,7 +242,8 @@ static void write_horizons(FILE *f, const json_t *scores)
     for (size_t h = 0; h < n; h++) {
         x[h] = (double)h + 1;
         y[h] = number_at(json_object_get(json_array_get(horizons, h), "q_risk"), median);
-        z[h] = daily ? json_number_value(json_array_get(daily, h)) : NAN;
+        const json_t *naive_risk = json_array_get(daily, h);
+        z[h] = json_is_number(naive_risk) ? json_number_value(naive_risk) : NAN;
     }
     const struct tft_line lines[] = { { "TFT", "model", x, y, n },
                                       { daily ? "24 steps before" : NULL, "naive", x, z, n } };

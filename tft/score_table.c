@@ -21,8 +21,13 @@ static void print_row(const char *name, const json_t *q_risk, const json_t *medi
     json_t *value;
 
     printf("%-28s", name);
-    json_object_foreach((json_t *)q_risk, key, value) if (json_is_number(value) && key[0] == 'p')
-        printf(" %8.4f", json_number_value(value));
+    json_object_foreach((json_t *)q_risk, key, value)
+    {
+        if (key[0] == 'p' && json_is_number(value))
+            printf(" %8.4f", json_number_value(value));
+        else if (key[0] == 'p' && json_is_null(value))
+            printf(" %8s", "-");
+    }
     if (median_of) {
         double mine = number(median_of, median, NULL), other = number(q_risk, median, NULL);
         if (other > 0)
@@ -30,6 +35,17 @@ static void print_row(const char *name, const json_t *q_risk, const json_t *medi
                    mine < other ? "below" : "above");
     }
     printf("\n");
+}
+
+/* Is it a score that is one number? */
+static int has_row(const char *key)
+{
+    static const char *const keys[] = { "mae", "rmse", "smape", "mase", "wql", "crossing", NULL };
+    size_t i = 0;
+
+    while (keys[i] && strcmp(keys[i], key))
+        i++;
+    return keys[i] || !strncmp(key, "coverage", 8);
 }
 
 /* The scores of one target, or the means of several. */
@@ -49,10 +65,13 @@ static void print_scores(const json_t *r, const char *median)
         snprintf(name, sizeof name, "value of %s steps before", key);
         print_row(name, value, q_risk, median);
     }
-    json_object_foreach((json_t *)r, key,
-                        value) if (!strcmp(key, "mae") || !strcmp(key, "rmse") || !strcmp(key, "smape") ||
-                                   !strcmp(key, "mase") || !strcmp(key, "wql") || !strncmp(key, "coverage", 8) ||
-                                   !strcmp(key, "crossing")) printf("%-28s %8.4g\n", key, json_number_value(value));
+    json_object_foreach((json_t *)r, key, value)
+    {
+        if (has_row(key) && json_is_number(value))
+            printf("%-28s %8.4g\n", key, json_number_value(value));
+        else if (has_row(key))
+            printf("%-28s %8s\n", key, "-");
+    }
 }
 
 static void print_table(const json_t *r, const struct tft_list *quantiles)

@@ -71,6 +71,7 @@ static void add(const struct tft_scores *s, struct tft_sums *sums, double y, con
     sums->size += fabs(y);
     sums->symmetric += both > 0 ? 2 * error / both : 0;
     sums->scaled += naive_error > 0 ? error / naive_error : 0;
+    sums->scaled_n += naive_error > 0;
     sums->covered += y >= p[0] && y <= p[s->quantile_count - 1];
     sums->crossed += (size_t)crossed;
 }
@@ -94,7 +95,7 @@ json_t *tft_scores_q_risk_json(const struct tft_scores *s, const struct tft_sums
     for (size_t q = 0; q < s->quantile_count; q++) {
         char name[32];
         tft_quantile_name(s->quantiles[q], name, sizeof name);
-        json_object_set_new(object, name, json_real(tft_sums_q_risk(sums, q)));
+        json_object_set_new(object, name, sums->n ? json_real(tft_sums_q_risk(sums, q)) : json_null());
     }
     return object;
 }
@@ -153,9 +154,10 @@ json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *s, size_t targe
     return mean_json(s, targets, mean_by_horizon);
 }
 
-static double per_value(double sum, size_t n)
+/* Nothing is not 0, which would be the best there is. */
+static json_t *per_value(double sum, size_t n)
 {
-    return n ? sum / (double)n : 0;
+    return n ? json_real(sum / (double)n) : json_null();
 }
 
 /* The scores of some sums, into an object that exists. */
@@ -171,13 +173,13 @@ static void put_scores(const struct tft_scores *s, const struct tft_sums *sums, 
     snprintf(name, sizeof name, "coverage_%s_%s", low, high);
     json_object_set_new(object, "values", json_integer((json_int_t)sums->n));
     json_object_set_new(object, "q_risk", tft_scores_q_risk_json(s, sums));
-    json_object_set_new(object, "mae", json_real(per_value(sums->absolute, sums->n)));
-    json_object_set_new(object, "rmse", json_real(sqrt(per_value(sums->squared, sums->n))));
-    json_object_set_new(object, "smape", json_real(per_value(sums->symmetric, sums->n)));
-    json_object_set_new(object, "mase", json_real(per_value(sums->scaled, sums->n)));
-    json_object_set_new(object, "wql", json_real(wql));
-    json_object_set_new(object, name, json_real(per_value((double)sums->covered, sums->n)));
-    json_object_set_new(object, "crossing", json_real(per_value((double)sums->crossed, sums->n)));
+    json_object_set_new(object, "mae", per_value(sums->absolute, sums->n));
+    json_object_set_new(object, "rmse", sums->n ? json_real(sqrt(sums->squared / (double)sums->n)) : json_null());
+    json_object_set_new(object, "smape", per_value(sums->symmetric, sums->n));
+    json_object_set_new(object, "mase", per_value(sums->scaled, sums->scaled_n));
+    json_object_set_new(object, "wql", per_value(wql, sums->n > 0));
+    json_object_set_new(object, name, per_value((double)sums->covered, sums->n));
+    json_object_set_new(object, "crossing", per_value((double)sums->crossed, sums->n));
 }
 
 json_t *tft_scores_json(const struct tft_scores *s, const char *const *ids)
@@ -211,29 +213,41 @@ json_t *tft_scores_json(const struct tft_scores *s, const char *const *ids)
     return object;
 }
 
-/* Into `to` the mean of a value over the objects; numbers, and objects of numbers. */
+/* The mean of objects[key], or objects[key][inner] if inner is not NULL, over the objects in which it is a number. */
+static json_t *mean_of(json_t *const *objects, size_t n, const char *key, const char *inner)
+{
+    double sum = 0;
+    size_t found = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_object_get(objects[i], key);
+        value = inner ? json_object_get(value, inner) : value;
+        sum += json_number_value(value);
+        found += (size_t)json_is_number(value);
+    }
+    return per_value(sum, found);
+}
+
+/* Into `to` the mean of a value over the objects; numbers, and objects of numbers. Counts are added up. */
 static void put_mean(json_t *to, const char *key, json_t *const *of, size_t n)
 {
     const json_t *first = json_object_get(of[0], key);
     const char *inner;
     json_t *value;
-    double sum = 0;
 
     if (json_is_object(first)) {
         json_t *object = json_object();
         json_object_foreach((json_t *)first, inner, value)
-        {
-            sum = 0;
-            for (size_t i = 0; i < n; i++)
-                sum += json_number_value(json_object_get(json_object_get(of[i], key), inner));
-            json_object_set_new(object, inner, json_real(sum / (double)n));
-        }
+            json_object_set_new(object, inner, mean_of(of, n, key, inner));
         json_object_set_new(to, key, object);
-        return;
+    } else if (json_is_integer(first)) {
+        json_int_t sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += json_integer_value(json_object_get(of[i], key));
+        json_object_set_new(to, key, json_integer(sum));
+    } else {
+        json_object_set_new(to, key, mean_of(of, n, key, NULL));
     }
-    for (size_t i = 0; i < n; i++)
-        sum += json_number_value(json_object_get(of[i], key));
-    json_object_set_new(to, key, json_is_integer(first) ? json_integer((json_int_t)sum) : json_real(sum / (double)n));
 }
 
 json_t *tft_scores_mean_json(json_t *const *of, size_t n)

@@ -68,6 +68,39 @@ static void sums(void)
     tft_scores_fini(&s);
 }
 
+static int is_null(const json_t *object, const char *key)
+{
+    return json_is_null(json_object_get(object, key));
+}
+
+/* What no value says is null and not the best score there is; an entity without a naive error is left out of its mean. */
+static void nothing(void)
+{
+    static const double quantiles[] = { 0.5 };
+    static const char *const ids[] = { "a", "b" };
+    struct tft_scores s;
+
+    REQUIRE(!tft_scores_init(NULL, quantiles, 1, 2, 2, &s));
+    json_t *none = tft_scores_json(&s, ids);
+    REQUIRE(none);
+    CHECK(is_null(none, "mae") && is_null(none, "rmse") && is_null(none, "mase") && is_null(none, "wql"));
+    CHECK(is_null(json_object_get(none, "q_risk"), "p50"));
+    tft_scores_add(&s, 0, 0, 10, (const double[]){ 8 }, 4);
+    tft_scores_add(&s, 1, 0, 10, (const double[]){ 8 }, 0);
+    json_t *j = tft_scores_json(&s, ids);
+    REQUIRE(j);
+    CHECK(near(at(j, "mase", NULL), 0.5), "%g", at(j, "mase", NULL));
+    const json_t *entities = json_object_get(j, "by_entity");
+    CHECK(near(at(entities, "a", "mase"), 0.5) && is_null(json_object_get(entities, "b"), "mase"));
+    json_t *mean = tft_scores_mean_json((json_t *[]){ none, j }, 2);
+    CHECK(near(at(mean, "mase", NULL), 0.5) && near(at(mean, "q_risk", "p50"), 0.2));
+    CHECK(json_integer_value(json_object_get(mean, "values")) == 2);
+    json_decref(mean);
+    json_decref(none);
+    json_decref(j);
+    tft_scores_fini(&s);
+}
+
 static void schedule(void)
 {
     CHECK(tft_schedule_rate(TFT_SCHEDULE_CONSTANT, 2, 7, 100, 3) == 2);
@@ -171,6 +204,7 @@ int main(void)
 {
     losses();
     sums();
+    nothing();
     schedule();
     sampler();
     weighted_sampler();
