@@ -345,7 +345,7 @@ static enum halay_status join(struct tft_trainer *t, enum halay_status status)
     if (t->average && !t->state.step)
         memcpy(t->average, t->params, t->table->reals * sizeof *t->average);
     status = tft_trainer_join(t, status);
-    t->adam.step = t->state.step;
+    tft_trainer_set_adam(t);
     json_decref(t->manifest);
     t->manifest = NULL;
     return status;
@@ -367,7 +367,7 @@ static enum halay_status set_up_state(struct tft_trainer *t)
         status = tft_trainer_check_folder(t);
     if (!status)
         status = share_state(t);
-    t->adam.step = t->state.step;
+    tft_trainer_set_adam(t);
     json_decref(t->manifest);
     t->manifest = NULL;
     return status;

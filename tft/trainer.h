@@ -85,6 +85,8 @@ int tft_trainer_is_over(const struct tft_trainer *trainer);
 enum halay_status tft_trainer_draw_order(struct tft_trainer *trainer);
 /* The schedule's learning rate for the next step. */
 double tft_trainer_rate(const struct tft_trainer *trainer);
+/* The optimizer stands where the state does. */
+void tft_trainer_set_adam(struct tft_trainer *trainer);
 /* A step on the next samples of the epoch: state goes on, numbers[TFT_STEP_LOSS] is the batch's loss, which may be not finite
  * (the parameters then are so too); stop and interrupted are set where they apply. The same on every rank. */
 enum halay_status tft_trainer_step(struct tft_trainer *trainer, double learning_rate);

@@ -90,7 +90,7 @@ static enum halay_status go_on(struct tft_trainer *t, int has_lost)
 
     t->rank = halay_rank(t->ctx);
     t->ranks = halay_size(t->ctx);
-    t->adam.step = t->state.step;
+    tft_trainer_set_adam(t);
     t->interrupted = 0;
     t->stop = tft_trainer_is_over(t);
     t->is_changed = 1;

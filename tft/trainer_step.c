@@ -82,13 +82,24 @@ static enum halay_status update(struct tft_trainer *t, double learning_rate)
     return status ? status : tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool));
 }
 
-double tft_trainer_rate(const struct tft_trainer *t)
+static double rate_of_step(const struct tft_trainer *t, uint64_t step)
 {
     double highest =
         tft_schedule_scale((enum tft_lr_scaling)t->config->scale_learning_rate, t->config->learning_rate, t->ranks);
 
-    return tft_schedule_rate((enum tft_schedule)t->config->schedule, highest, t->state.step, t->total_steps,
-                             t->state.halvings);
+    return tft_schedule_rate((enum tft_schedule)t->config->schedule, highest, step, t->total_steps, t->state.halvings);
+}
+
+double tft_trainer_rate(const struct tft_trainer *t)
+{
+    return rate_of_step(t, t->state.step);
+}
+
+void tft_trainer_set_adam(struct tft_trainer *t)
+{
+    t->adam.step = t->state.step;
+    if (t->state.step) /* an evaluation that is due says it */
+        t->adam.learning_rate = rate_of_step(t, t->state.step - 1);
 }
 
 enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)

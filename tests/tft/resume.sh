@@ -112,6 +112,9 @@ check "interrupted and gone on" cmp "$scratch/expected" "$scratch/got"
 check "a run that is done stays as it is" train --out "$scratch/term" --resume
 outcome "$scratch/term" >"$scratch/got"
 check "done twice" cmp "$scratch/expected" "$scratch/got"
+# Its last evaluation was made once more, with no step before it.
+for run in whole term; do grep -o '"learning_rate":[^,]*' "$scratch/$run/metrics.jsonl" >"$scratch/rates.$run"; done
+check "learning rates" cmp "$scratch/rates.whole" "$scratch/rates.term"
 grep -q '"instruction_set": "' "$scratch/term/run.json" || wrong "the run does not say on what machine it was made"
 if grep -q '"matrix_products": "onednn' "$scratch/term/run.json"; then
     check "on another instruction set" env ONEDNN_MAX_CPU_ISA=SSE41 DNNL_MAX_CPU_ISA=SSE41 "$@" --out "$scratch/term" --resume
