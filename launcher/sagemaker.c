@@ -226,19 +226,21 @@ static void read_cause(int fd, char *text, size_t size)
     text[n > 0 ? n : 0] = 0;
 }
 
-/* The cause is the words of a rank of this host: what it has written itself is better. */
+/* If the first rank that failed ran here and ended by itself, what it has written itself is better. (If it was killed, what is there is
+ * of another one, which only knows that it has lost it.) */
 static void keep_failure(const struct party *p, int code, const char *cause)
 {
     const char *lines = strchr(cause, '\n');
     char text[CALL_TEXT_MAX];
     size_t host = lines ? (size_t)(lines - cause) : 0;
+    int was_killed = strstr(cause, "was killed by") != NULL; /* in job.c's words */
     int is_here = !host || (strlen(p->allocation.here) == host && !strncmp(cause, p->allocation.here, host));
 
     if (lines && lines[1])
         snprintf(text, sizeof text, "%s", lines + 1);
     else
         snprintf(text, sizeof text, "halayrun ended with exit code %d\n", code);
-    failure_write(text, !is_here);
+    failure_write(text, !is_here || was_killed);
 }
 
 /* Its own name in place of none, so that other hosts know too. */

@@ -43,7 +43,7 @@ static const char help[] =
     "usage: sm-entry [COMMAND [ARGUMENT...]]\n"
     "The first process of a SageMaker container. Runs COMMAND; \"train\", or none, is the program 'train' if there is "
     "one in\n"
-    "PATH (SageMaker's toolkit), else 'halayrun --sagemaker'. SIGTERM becomes SIGUSR1 to the ranks of this host.\n"
+    "PATH (SageMaker's toolkit), else 'halayrun --sagemaker'. SIGTERM becomes SIGUSR1 to the ranks below it.\n"
     "See sm-entry(1).\n";
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
@@ -60,6 +60,26 @@ static size_t read_file(int pid, const char *name, char *bytes, size_t size)
         fclose(file);
     bytes[n] = 0;
     return n;
+}
+
+/* 0 if it cannot be read. */
+static int parent_of(int pid)
+{
+    char status[8192];
+
+    read_file(pid, "status", status, sizeof status);
+    const char *line = strstr(status, "\nPPid:");
+    return line ? atoi(line + 6) : 0;
+}
+
+/* In a container all are, by orphans being ours; elsewhere there may be ranks of other jobs. */
+static int is_descendant(int pid)
+{
+    int own = getpid();
+
+    for (int depth = 0; pid > 0 && pid != own && depth < 1000; depth++)
+        pid = parent_of(pid);
+    return pid == own;
 }
 
 static int is_rank(int pid)
@@ -95,7 +115,7 @@ static int tell_ranks(void)
 
     while (folder && (entry = readdir(folder))) {
         int pid = atoi(entry->d_name);
-        int number = pid > 0 && pid != getpid() && is_rank(pid) ? signal_of(pid) : 0;
+        int number = pid > 0 && pid != getpid() && is_descendant(pid) && is_rank(pid) ? signal_of(pid) : 0;
         told += number && !kill(pid, number);
     }
     if (folder)

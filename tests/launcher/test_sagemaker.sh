@@ -77,26 +77,35 @@ fails '  | no such file'
 both "$two"
 echo "my own words" >"$dir/2/output/failure"
 on 2
+on 1 sh -c 'test $HALAY_RANK != 2 || exit 9; exec sleep 1000'
+ends 9
+check "what the failing rank's host has written stays" grep -qx 'my own words' "$dir/2/output/failure"
+check "the other knows" grep -q 'ended with exit code 9' "$dir/1/output/failure"
+both "$two"
+echo "my own words" >"$dir/2/output/failure"
+on 2
 on 1 sh -c 'test $HALAY_RANK != 2 || kill -9 $$; exec sleep 1000'
 ends 137
-check "what the failing host has written stays" grep -qx 'my own words' "$dir/2/output/failure"
-check "the other knows" grep -q 'was killed by SIGKILL' "$dir/1/output/failure"
+fails 'was killed by SIGKILL' # of the other rank there, which only saw it go
 both "$two"
 on 2
 on 1 no-such-program
 ends 127
-both "$two"
-on 2
-on 1 sh -c 'echo $$ >>"$0"; exec sleep 1000' "$dir/pids"
-wait_for has_lines 4 "$dir/pids"
-check "four run" has_lines 4 "$dir/pids"
-kill -9 $pid1 # the first host's halayrun
-wait $pid1
-wait $pid2
-check "the other one fails" test $? = 1
-check "and says why" grep -q "'127.0.0.1', is lost" "$dir/2/output/failure"
-check "no rank is left" wait_for all_gone
-rm -f "$dir/pids"
+lose_first() {
+    both "$two"
+    on 2
+    on 1 sh -c 'echo $$ >>"$0"; exec sleep 1000' "$dir/pids"
+    wait_for has_lines 4 "$dir/pids"
+    check "four run" has_lines 4 "$dir/pids"
+    kill -9 $pid1 # the first host's halayrun
+    wait $pid1
+    wait $pid2
+    check "the other one fails" test $? = 1
+    check "and says why" grep -q "'127.0.0.1', is lost" "$dir/2/output/failure"
+    check "no rank is left" wait_for all_gone
+    rm -f "$dir/pids"
+}
+test -n "${TEST_BRIEF-}" || lose_first # it is waited for
 both "$two"
 on 2
 on 1 sh -c 'echo $$ >>"$0"; exec sleep 1000' "$dir/pids"
@@ -220,9 +229,15 @@ for signal in USR1 TERM; do
     check "nobody else" eval '! err_has "mpirun was told"'
     rm "$dir/pids"
 done
+# A rank of another job, which is none of ours, is left alone.
+HALAY_RANK=0 sh -c 'trap "exit 5" USR1 TERM; echo $$ >>"$0"; while :; do sleep 0.05; done' "$dir/others" &
+other=$!
+wait_for has_lines 1 "$dir/others"
 "$entry" sh -c 'trap "exit 4" TERM; echo $$ >>"$0"; while :; do sleep 0.05; done' "$dir/pids" >"$dir/out" 2>"$dir/err" &
 last=$!
 wait_for has_lines 1 "$dir/pids"
 kill -TERM $last
 wait $last
 check "no ranks: the command is told" test $? = 4
+check "another job's rank hears nothing" kill -0 $other
+kill -9 $other
