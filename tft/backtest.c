@@ -186,15 +186,17 @@ static json_t *fit_q_risk(const struct backtest *b, const struct tft_sums *befor
     json_t *object = json_object();
 
     for (size_t q = 0; q < r->scores[0].quantile_count; q++) {
-        double mean = 0;
+        double sum = 0;
+        size_t scored = 0; /* targets */
         char name[32];
         for (size_t o = 0; o < r->target_count; o++) {
             const struct tft_sums *all = &r->scores[o].all;
             double size = all->size - before[o].size, loss = all->quantile_loss[q] - before[o].quantile_loss[q];
-            mean += size > 0 ? 2 * loss / size / (double)r->target_count : 0;
+            sum += size > 0 ? 2 * loss / size : 0;
+            scored += size > 0;
         }
         tft_quantile_name(r->scores[0].quantiles[q], name, sizeof name);
-        json_object_set_new(object, name, json_real(mean));
+        json_object_set_new(object, name, scored ? json_real(sum / (double)scored) : json_null());
     }
     return object;
 }

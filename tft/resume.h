@@ -30,6 +30,7 @@
 struct tft_resume_state {
     uint64_t step, samples;   /* done since the beginning */
     uint64_t epoch, position; /* the next window's: epoch from 0, place in its order */
+    uint64_t windows;         /* that there are for training, in the data that the run began with */
     uint64_t loss_steps;      /* since the last evaluation, */
     double loss_sum;          /* the sum of their losses */
     double lowest, mark;      /* validation losses: the lowest, and the last that counted as an improvement */

@@ -69,6 +69,7 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
     t->valid_samples =
         c->valid_samples && (size_t)c->valid_samples < t->valid.count ? (size_t)c->valid_samples : t->valid.count;
     t->batch = (size_t)(c->batch_size * c->accumulate);
+    t->state.windows = t->train.count;
     t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
     t->total_steps = t->epoch_steps * (uint64_t)c->epochs;
     if (c->max_steps && (uint64_t)c->max_steps < t->total_steps)
@@ -198,6 +199,18 @@ static enum halay_status init_from(struct tft_trainer *t)
 }
 
 /* Parameters and state of a checkpoint; the run's folder gets the best parameters again. */
+/* The order of an epoch's windows is drawn anew, so there must be as many as there were. */
+static enum halay_status check_windows(struct tft_trainer *t, const char *where)
+{
+    if ((t->state.windows == t->train.count || !t->state.windows) && t->state.position <= t->epoch_samples) {
+        t->state.windows = t->train.count;
+        return HALAY_OK;
+    }
+    halay_error(t->log, "%s: the run began with other data: they had %llu training windows, these have %zu", where,
+                (unsigned long long)(t->state.windows ? t->state.windows : t->state.position), t->train.count);
+    return HALAY_ERR_FORMAT;
+}
+
 static enum halay_status take_checkpoint(struct tft_trainer *t, const json_t *manifest)
 {
     const json_t *run;
@@ -208,6 +221,8 @@ static enum halay_status take_checkpoint(struct tft_trainer *t, const json_t *ma
     snprintf(where, sizeof where, "checkpoint in '%.200s'", t->resume.folder);
     if (!status)
         status = tft_checkpoint_check_resume(t->log, where, run, t->config, t->data);
+    if (!status)
+        status = check_windows(t, where);
     if (!status)
         status = tft_checkpoint_begin(t->log, t->options->folder, t->run, 1);
     if (!status)

@@ -206,6 +206,25 @@ sed 's/encoder: 72/encoder: 48/' "$top_srcdir/data/pjm.yaml" >"$scratch/other.ya
 check "prepare otherwise" "$tft" prepare --schema "$scratch/other.yaml" "$top_srcdir/data/pjm" -o "$scratch/other.htd"
 refused 1 "the run began with data of another schema" \
     "$tft" train --data "$scratch/other.htd" --config "$scratch/config.yaml" --out "$scratch/whole" --resume
+cat >"$scratch/n.yaml" <<'END'
+id: {column: id}
+time: {column: t, integer: true}
+inputs:
+  y: {column: y, role: target, scale: none}
+  m: {calendar: steps, role: known, scale: none}
+window: {encoder: 5, horizon: 2}
+split: {train: "< 1000"}
+END
+for rows in 300 60; do
+    awk -v n="$rows" 'BEGIN { print "id,t,y"; for (i = 0; i < n; i++) print "a," i "," i % 7 }' >"$scratch/n.csv"
+    check "prepare $rows" "$tft" prepare --schema "$scratch/n.yaml" "$scratch/n.csv" -o "$scratch/n$rows.htd"
+done
+n() {
+    timeout 60 "$tft" train --out "$scratch/n" --hidden-size 8 --heads 2 --batch-size 16 --threads 1 "$@"
+}
+check "a longer table" n --data "$scratch/n300.htd" --max-steps 10
+refused 1 "the run began with other data: they had 294 training windows, these have 54" \
+    n --data "$scratch/n60.htd" --max-steps 12 --resume
 check "one epoch more" train --out "$scratch/whole" --resume --epochs 4 --keep 1 --patience 100
 [ "$(find "$scratch/whole/checkpoints" -name 'manifest-*' | wc -l)" -eq 1 ] || wrong "not one checkpoint is kept"
 check "without checkpoints" train --out "$scratch/none" --keep 0 --max-steps 2 --resume
