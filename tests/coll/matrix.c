@@ -143,7 +143,8 @@ static double value_of_kind(enum kind kind, int rank, size_t i)
  * that what is left of the case before is never right. */
 static void fill(struct run *run, enum halay_dtype dtype, enum kind kind, size_t count)
 {
-    struct values *v = &run->values[dtype > HALAY_BF16 ? PLAIN : kind][dtype];
+    kind = dtype > HALAY_BF16 ? PLAIN : kind;
+    struct values *v = &run->values[kind][dtype];
 
     count += WINDOWS;
     for (int r = 0; r < run->size; r++) {
