@@ -4,12 +4,7 @@
 # A training whose ranks are killed ends with the same bits as one that nobody has disturbed: rank 0, which writes the files; two of four
 # at once; a rank that is not replaced, so that three go on. Nothing is said or written twice.
 . "${top_srcdir:?}/tests/tft/shell.sh"
-halayrun=$top_builddir/launcher/halayrun
-[ -x "$halayrun" ] || halayrun=$top_builddir/halayrun
-[ -x "$halayrun" ] || {
-    echo "skipped: halayrun is not built"
-    exit 77
-}
+needs_halayrun
 data=$scratch/piece.htd
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 

@@ -4,12 +4,7 @@
 # One, two and four ranks with the same global batch end with the same parameters, bit for bit, whatever the threads and whoever
 # updates what (strategy); their evaluations and forecasts have the same bits too. Batches of every kind: full, the last of an epoch, one smaller than the ranks.
 . "${top_srcdir:?}/tests/tft/shell.sh"
-halayrun=$top_builddir/launcher/halayrun
-[ -x "$halayrun" ] || halayrun=$top_builddir/halayrun
-[ -x "$halayrun" ] || {
-    echo "skipped: halayrun is not built"
-    exit 77
-}
+needs_halayrun
 data=$scratch/piece.htd
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 

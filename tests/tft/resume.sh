@@ -4,8 +4,6 @@
 # A run that is killed and goes on ends with the same bits as one that was never stopped, whatever it was doing when it died,
 # and on another number of ranks too; what is damaged is passed over, what does not fit is refused.
 . "${top_srcdir:?}/tests/tft/shell.sh"
-halayrun=$top_builddir/launcher/halayrun
-[ -x "$halayrun" ] || halayrun=$top_builddir/halayrun
 data=$scratch/piece.htd
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 

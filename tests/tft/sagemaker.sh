@@ -5,8 +5,6 @@
 # channels, the model that predict and evaluate read, a job that is interrupted and goes on in another container, and the failure
 # file, once.
 . "${top_srcdir:?}/tests/tft/shell.sh"
-halayrun=$top_builddir/launcher/halayrun
-[ -x "$halayrun" ] || halayrun=$top_builddir/halayrun
 data=$scratch/piece.htd
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 

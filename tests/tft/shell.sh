@@ -4,10 +4,13 @@
 # What the scripts that test halay-tft share: where things are, a scratch folder, and a counter of checks.
 #   check NAME COMMAND...         the command succeeds
 #   refused STATUS TEXT COMMAND...  the command exits with STATUS and says TEXT, and nothing that it should write is there
+#   needs_halayrun                the test is skipped where halayrun is not built
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 tft=${TFT_PROGRAM:-$top_builddir/halay-tft}
 export tft
+halayrun=$top_builddir/launcher/halayrun
+[ -x "$halayrun" ] || halayrun=$top_builddir/halayrun
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/halay-test.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 99' HUP INT TERM
@@ -44,6 +47,13 @@ refused() {
         wrong "$* ended with $status, expected $expected and '$text'"
         tail -n 5 "$scratch/said"
     fi
+}
+
+needs_halayrun() {
+    [ -x "$halayrun" ] || {
+        echo "skipped: halayrun is not built"
+        exit 77
+    }
 }
 
 finish() {

@@ -4,8 +4,6 @@
 # A small table, made here, with two targets of unlike units, missing values and a known column: what evaluate says of it is worked
 # out again from the forecasts that predict writes and from the table itself.
 . "${top_srcdir:?}/tests/tft/shell.sh"
-halayrun=$top_builddir/launcher/halayrun
-[ -x "$halayrun" ] || halayrun=$top_builddir/halayrun
 
 # number FILE KEY...: the number under these keys of an object that evaluate wrote.
 number() {
