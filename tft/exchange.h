@@ -3,8 +3,10 @@
  * Exchange: the trainer's side of the engine: gradients registered once, submitted when final, waited for when needed; and,
  * where tensors are dealt out (tft/shards.h), new weights sent to all as soon as a bucket of them is done.
  *
- *     backward (any thread) --final(param)--> tft_exchange_submit --engine--> tft_exchange_wait --> optimizer (any thread)
- *     optimizer --done(param)--> tft_exchange_done --engine--> tft_exchange_finish
+ *     backward (any thread) --final(param)--> tft_exchange_submit --engine--> peers.wait --> optimizer (any thread)
+ *     optimizer --peers.done(param)--engine--> tft_exchange_finish
+ *
+ * peers is what tft_exchange_peers gives the optimizer.
  */
 #ifndef HALAY_TFT_EXCHANGE_H
 #define HALAY_TFT_EXCHANGE_H
@@ -30,12 +32,14 @@ struct tft_exchange {
     double *squares;  /* owned: (table->count), where tensors are dealt out */
     struct halay_tensor *squares_tensor;
     struct tft_exchange_bucket *buckets; /* owned: (shards->bucket_count) */
-    struct halay_tensor **tensors;   /* owned: (table->count), NULL for dead parameters and where buckets are summed */
-    struct halay_request **requests; /* owned: (table->count); each is written by the thread that submits, read by the
-                                            one that waits; the pool's calls are between */
-    atomic_int failed;               /* the first status of a submission that failed; stored by any thread of the step
-                                            (relaxed), loaded after the pool's call has ended */
-    atomic_llong waited_us;          /* time that threads spent waiting; relaxed, a sum for reports */
+    struct halay_tensor **tensors; /* owned: (table->count), NULL for dead parameters and where buckets are summed */
+    /* Owned: (table->count); each is written by the thread that submits, read by the one that waits; the pool's calls are
+     * between. */
+    struct halay_request **requests;
+    /* The first status of a submission that failed; stored by any thread of the step (relaxed), loaded after the pool's call
+     * has ended. */
+    atomic_int failed;
+    atomic_llong waited_us; /* time that threads spent waiting; relaxed, a sum for reports */
 };
 
 /* Register what a step needs, last layers first: the order in which backward makes gradients final. shards: borrowed until
