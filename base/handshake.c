@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Handshake: three messages of fixed length and a byte.
+ * Handshake: the store's three messages and a byte, over a socket.
  */
 #include "base/handshake.h"
 #include "base/clock.h"
-#include <errno.h>
-#include <poll.h>
+#include "base/socket.h"
+#include "base/store_protocol.h"
 #include <sodium.h>
-#include <string.h>
-#include <sys/socket.h>
-
-enum { MAGIC_BYTES = 8, NONCE_BYTES = 32, HASH_BYTES = 32, HELLO_BYTES = MAGIC_BYTES + 1 + NONCE_BYTES };
-static const char magic[MAGIC_BYTES + 1] = "halayHS1";
-enum side { CALLER = 'c', LISTENER = 'l' };
 
 enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_secret_part *parts, size_t count,
                                       unsigned char secret[HALAY_SECRET_BYTES])
@@ -35,125 +29,83 @@ enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_
     return HALAY_OK;
 }
 
-static enum halay_status await(int fd, short events, int64_t deadline_us)
+static void derive_key(const unsigned char *secret, unsigned char key[HALAY_SECRET_BYTES])
 {
-    struct pollfd p = { .fd = fd, .events = events };
-
-    for (;;) {
-        int n = poll(&p, 1, halay_deadline_left_ms(deadline_us));
-        if (n > 0)
-            return HALAY_OK;
-        if (n == 0)
-            return HALAY_ERR_TIMEOUT;
-        if (errno != EINTR)
-            return HALAY_ERR_SYSTEM;
-    }
+    store_derive(secret, "launcher", NULL, 0, key);
 }
 
-enum halay_status halay_send_all(int fd, const void *bytes, size_t count, int timeout_ms)
+/* Up to the proof, and the welcome that it gets. */
+static enum halay_status call(int fd, struct store_handshake *h, const unsigned char *key, unsigned char purpose,
+                              int64_t deadline_us)
 {
-    int64_t deadline_us = halay_deadline_us(timeout_ms);
-    const char *at = bytes;
+    unsigned char welcome;
+    size_t have = 0;
 
-    while (count) {
-        ssize_t n = send(fd, at, count, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n > 0) {
-            at += n;
-            count -= (size_t)n;
-        } else if (errno == EAGAIN) {
-            enum halay_status status = await(fd, POLLOUT, deadline_us);
-            if (status)
-                return status;
-        } else if (errno != EINTR) {
-            return HALAY_ERR_SYSTEM;
-        }
-    }
-    return HALAY_OK;
-}
-
-enum halay_status halay_receive_all(int fd, void *bytes, size_t count, int timeout_ms)
-{
-    int64_t deadline_us = halay_deadline_us(timeout_ms);
-    char *at = bytes;
-
-    while (count) {
-        ssize_t n = recv(fd, at, count, MSG_DONTWAIT);
-        if (n > 0) {
-            at += n;
-            count -= (size_t)n;
-        } else if (n < 0 && errno == EAGAIN) {
-            enum halay_status status = await(fd, POLLIN, deadline_us);
-            if (status)
-                return status;
-        } else if (n == 0 || errno != EINTR) {
-            return HALAY_ERR_SYSTEM;
-        }
-    }
-    return HALAY_OK;
-}
-
-/* hello: the caller's, with its nonce; nonce: the listener's. */
-static void make_hash(const unsigned char secret[HALAY_SECRET_BYTES], enum side side,
-                      const unsigned char hello[HELLO_BYTES], const unsigned char nonce[NONCE_BYTES],
-                      unsigned char hash[HASH_BYTES])
-{
-    unsigned char text[1 + HELLO_BYTES + NONCE_BYTES];
-
-    text[0] = (unsigned char)side;
-    memcpy(text + 1, hello, HELLO_BYTES);
-    memcpy(text + 1 + HELLO_BYTES, nonce, NONCE_BYTES);
-    crypto_generichash(hash, HASH_BYTES, text, sizeof text, secret, HALAY_SECRET_BYTES);
+    store_make_hello(h, key, STORE_VERSION, purpose);
+    enum halay_status status = halay_socket_send(fd, h->hello, STORE_HELLO_BYTES, deadline_us);
+    if (status == HALAY_OK)
+        status = halay_socket_receive(fd, h->challenge, STORE_HELLO_BYTES, &have, deadline_us);
+    if (status == HALAY_ERR_PEER)
+        return HALAY_ERR_AUTH; /* that is how a stranger's hello is answered */
+    if (status != HALAY_OK)
+        return status;
+    if (!store_is_challenge(h, key))
+        return HALAY_ERR_AUTH;
+    if (store_version(h->challenge) != STORE_VERSION)
+        return HALAY_ERR_VERSION;
+    store_make_proof(h, key);
+    have = 0;
+    status = halay_socket_send(fd, h->proof, STORE_MAC_BYTES, deadline_us);
+    return status == HALAY_OK ? halay_socket_receive(fd, &welcome, 1, &have, deadline_us) : status;
 }
 
 enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_SECRET_BYTES], unsigned char purpose,
                                        int timeout_ms)
 {
-    unsigned char hello[HELLO_BYTES], challenge[NONCE_BYTES + HASH_BYTES], hash[HASH_BYTES], welcome;
-    enum halay_status status;
+    unsigned char key[HALAY_SECRET_BYTES];
+    struct store_handshake h;
 
     if (sodium_init() < 0)
         return HALAY_ERR_SYSTEM;
-    memcpy(hello, magic, MAGIC_BYTES);
-    hello[MAGIC_BYTES] = purpose;
-    randombytes_buf(hello + MAGIC_BYTES + 1, NONCE_BYTES);
-    status = halay_send_all(fd, hello, sizeof hello, timeout_ms);
-    if (!status)
-        status = halay_receive_all(fd, challenge, sizeof challenge, timeout_ms);
-    if (status)
-        return status;
-    make_hash(secret, LISTENER, hello, challenge, hash);
-    if (sodium_memcmp(hash, challenge + NONCE_BYTES, sizeof hash))
-        return HALAY_ERR_AUTH;
-    make_hash(secret, CALLER, hello, challenge, hash);
-    status = halay_send_all(fd, hash, sizeof hash, timeout_ms);
-    if (!status)
-        status = halay_receive_all(fd, &welcome, 1, timeout_ms);
+    derive_key(secret, key);
+    enum halay_status status = call(fd, &h, key, purpose, halay_deadline_us(timeout_ms));
+    sodium_memzero(key, sizeof key);
     return status;
+}
+
+static enum halay_status answer(int fd, struct store_handshake *h, const unsigned char *key, int64_t deadline_us)
+{
+    size_t have = 0;
+
+    enum halay_status status = halay_socket_receive(fd, h->hello, STORE_HELLO_BYTES, &have, deadline_us);
+    if (status == HALAY_OK && !store_is_hello(h, key))
+        status = HALAY_ERR_AUTH;
+    if (status != HALAY_OK)
+        return status;
+    store_make_challenge(h, key, STORE_VERSION);
+    status = halay_socket_send(fd, h->challenge, STORE_HELLO_BYTES, deadline_us);
+    if (status == HALAY_OK && store_version(h->hello) != STORE_VERSION)
+        status = HALAY_ERR_VERSION; /* the caller has been told ours */
+    have = 0;
+    if (status == HALAY_OK)
+        status = halay_socket_receive(fd, h->proof, STORE_MAC_BYTES, &have, deadline_us);
+    if (status != HALAY_OK)
+        return status;
+    return store_is_proof(h, key) ? halay_socket_send(fd, "w", 1, deadline_us) : HALAY_ERR_AUTH;
 }
 
 enum halay_status halay_handshake_answer(int fd, const unsigned char secret[HALAY_SECRET_BYTES], int timeout_ms,
                                          unsigned char *purpose)
 {
-    unsigned char hello[HELLO_BYTES], challenge[NONCE_BYTES + HASH_BYTES], proof[HASH_BYTES], hash[HASH_BYTES];
-    enum halay_status status;
+    unsigned char key[HALAY_SECRET_BYTES];
+    struct store_handshake h;
 
     if (sodium_init() < 0)
         return HALAY_ERR_SYSTEM;
-    status = halay_receive_all(fd, hello, sizeof hello, timeout_ms);
-    if (!status && memcmp(hello, magic, MAGIC_BYTES))
-        status = HALAY_ERR_AUTH;
-    if (status)
-        return status;
-    randombytes_buf(challenge, NONCE_BYTES);
-    make_hash(secret, LISTENER, hello, challenge, challenge + NONCE_BYTES);
-    status = halay_send_all(fd, challenge, sizeof challenge, timeout_ms);
-    if (!status)
-        status = halay_receive_all(fd, proof, sizeof proof, timeout_ms);
-    if (status)
-        return status;
-    make_hash(secret, CALLER, hello, challenge, hash);
-    if (sodium_memcmp(hash, proof, sizeof hash))
-        return HALAY_ERR_AUTH;
-    *purpose = hello[MAGIC_BYTES];
-    return halay_send_all(fd, "w", 1, timeout_ms);
+    derive_key(secret, key);
+    enum halay_status status = answer(fd, &h, key, halay_deadline_us(timeout_ms));
+    sodium_memzero(key, sizeof key);
+    if (status == HALAY_OK)
+        *purpose = (unsigned char)store_rank(h.hello);
+    return status;
 }

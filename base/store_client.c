@@ -8,17 +8,14 @@
  * half-built state.
  */
 #include "base/clock.h"
+#include "base/socket.h"
 #include "base/store_protocol.h"
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 /* A store under a flood of strangers may close a connection before it has read the hello: try again before a refusal is
@@ -38,68 +35,6 @@ struct halay_store_client {
     char address[96];
 };
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------- */
-
-/* Until the socket is ready for the events; HALAY_ERR_TIMEOUT. */
-static enum halay_status wait_for(struct halay_store_client *client, short events, int64_t deadline_us)
-{
-    struct pollfd fd = { .fd = client->fd, .events = events };
-
-    for (;;) {
-        int n = poll(&fd, 1, halay_deadline_left_ms(deadline_us));
-        if (n > 0)
-            return HALAY_OK;
-        if (n == 0)
-            return HALAY_ERR_TIMEOUT;
-        if (errno != EINTR) {
-            halay_error(client->log, "store: cannot wait for '%s': %s", client->address, strerror(errno));
-            return HALAY_ERR_SYSTEM;
-        }
-    }
-}
-
-static enum halay_status send_all(struct halay_store_client *client, const unsigned char *bytes, size_t count,
-                                  int64_t deadline_us)
-{
-    while (count) {
-        ssize_t n = send(client->fd, bytes, count, MSG_NOSIGNAL);
-        if (n >= 0) {
-            bytes += n;
-            count -= (size_t)n;
-            continue;
-        }
-        if (errno == EINTR)
-            continue;
-        if (errno != EAGAIN && errno != EWOULDBLOCK)
-            return HALAY_ERR_PEER; /* the caller knows what that means here */
-        enum halay_status status = wait_for(client, POLLOUT, deadline_us);
-        if (status != HALAY_OK)
-            return status;
-    }
-    return HALAY_OK;
-}
-
-/* Until *have is count; keeps what has come when the time is up. HALAY_ERR_PEER: closed by the other side. */
-static enum halay_status receive_all(struct halay_store_client *client, unsigned char *bytes, size_t count, size_t *have,
-                                     int64_t deadline_us)
-{
-    while (*have < count) {
-        ssize_t n = recv(client->fd, bytes + *have, count - *have, 0);
-        if (n > 0) {
-            *have += (size_t)n;
-            continue;
-        }
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
-            return HALAY_ERR_PEER;
-        enum halay_status status = wait_for(client, POLLIN, deadline_us);
-        if (status != HALAY_OK)
-            return status;
-    }
-    return HALAY_OK;
-}
-
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static enum halay_status breaks(struct halay_store_client *client, enum halay_status status, const char *what)
@@ -114,8 +49,7 @@ static enum halay_status explain(struct halay_store_client *client, enum halay_s
 {
     if (status == HALAY_ERR_PEER)
         return breaks(client, HALAY_ERR_SYSTEM, "closed the connection; has the launcher ended?");
-    client->broken = status;
-    return status;
+    return breaks(client, status, "cannot be waited for");
 }
 
 static enum halay_status reserve(struct halay_store_client *client, size_t bytes)
@@ -137,7 +71,7 @@ static enum halay_status receive_message(struct halay_store_client *client, int6
 {
     size_t body;
 
-    enum halay_status status = receive_all(client, client->buffer, STORE_HEAD_BYTES, &client->have, deadline_us);
+    enum halay_status status = halay_socket_receive(client->fd, client->buffer, STORE_HEAD_BYTES, &client->have, deadline_us);
     if (status != HALAY_OK)
         return status == HALAY_ERR_TIMEOUT ? status : explain(client, status);
     if (store_body_bytes(client->buffer, &body) != HALAY_OK)
@@ -145,7 +79,7 @@ static enum halay_status receive_message(struct halay_store_client *client, int6
     size_t total = STORE_HEAD_BYTES + body + STORE_MAC_BYTES;
     if (reserve(client, total) != HALAY_OK)
         return breaks(client, HALAY_ERR_NO_MEMORY, "sent an answer for which there is no memory");
-    status = receive_all(client, client->buffer, total, &client->have, deadline_us);
+    status = halay_socket_receive(client->fd, client->buffer, total, &client->have, deadline_us);
     if (status != HALAY_OK)
         return status == HALAY_ERR_TIMEOUT ? status : explain(client, status);
     client->have = 0;
@@ -181,7 +115,7 @@ static enum halay_status send_request(struct halay_store_client *client, enum ha
         return HALAY_ERR_NO_MEMORY;
     }
     store_seal(&client->out, &message, wire);
-    enum halay_status status = send_all(client, wire, count, halay_deadline_us(client->timeout_ms));
+    enum halay_status status = halay_socket_send(client->fd, wire, count, halay_deadline_us(client->timeout_ms));
     free(wire);
     if (status == HALAY_ERR_TIMEOUT) /* part of it may be on its way: nothing can follow */
         return breaks(client, status, "takes no more bytes");
@@ -275,33 +209,13 @@ static enum halay_status parse_address(struct halay_log *log, const char *addres
 
 static enum halay_status connect_to(struct halay_store_client *client, const struct addrinfo *to, int64_t deadline_us)
 {
-    int failure = 0;
-    socklen_t length = sizeof failure;
+    enum halay_status status = halay_socket_connect(to->ai_addr, to->ai_addrlen, deadline_us, &client->fd);
 
-    client->fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (client->fd < 0) {
-        halay_error(client->log, "store: cannot create a socket: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
-    setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)); /* only speed depends on it */
-    if (connect(client->fd, to->ai_addr, to->ai_addrlen) < 0) {
-        if (errno != EINPROGRESS && errno != EINTR) {
-            failure = errno;
-        } else {
-            enum halay_status status = wait_for(client, POLLOUT, deadline_us);
-            if (status == HALAY_ERR_TIMEOUT)
-                halay_error(client->log, "store: '%s' does not answer", client->address);
-            if (status != HALAY_OK)
-                return status;
-            if (getsockopt(client->fd, SOL_SOCKET, SO_ERROR, &failure, &length) < 0)
-                failure = errno;
-        }
-    }
-    if (failure) {
-        halay_error(client->log, "store: cannot connect to '%s': %s", client->address, strerror(failure));
-        return HALAY_ERR_SYSTEM;
-    }
-    return HALAY_OK;
+    if (status == HALAY_ERR_TIMEOUT)
+        halay_error(client->log, "store: '%s' does not answer", client->address);
+    else if (status != HALAY_OK)
+        halay_error(client->log, "store: cannot connect to '%s': %s", client->address, strerror(errno));
+    return status;
 }
 
 /* HALAY_ERR_PEER: closed in the middle, which is how a server answers what it does not trust. */
@@ -311,9 +225,9 @@ static enum halay_status shake_hands(struct halay_store_client *client, struct s
     size_t have = 0;
 
     store_make_hello(h, secret, STORE_VERSION, (uint32_t)client->rank);
-    enum halay_status status = send_all(client, h->hello, STORE_HELLO_BYTES, deadline_us);
+    enum halay_status status = halay_socket_send(client->fd, h->hello, STORE_HELLO_BYTES, deadline_us);
     if (status == HALAY_OK)
-        status = receive_all(client, h->challenge, STORE_HELLO_BYTES, &have, deadline_us);
+        status = halay_socket_receive(client->fd, h->challenge, STORE_HELLO_BYTES, &have, deadline_us);
     if (status != HALAY_OK)
         return status;
     if (!store_is_challenge(h, secret)) {
@@ -327,7 +241,7 @@ static enum halay_status shake_hands(struct halay_store_client *client, struct s
         return HALAY_ERR_VERSION;
     }
     store_make_proof(h, secret);
-    status = send_all(client, h->proof, STORE_MAC_BYTES, deadline_us);
+    status = halay_socket_send(client->fd, h->proof, STORE_MAC_BYTES, deadline_us);
     if (status == HALAY_OK)
         store_open_channels(h, secret, &client->out, &client->in);
     return status;
@@ -370,8 +284,9 @@ static enum halay_status try_open(struct halay_store_client *client, const struc
         return status;
     status = shake_hands(client, &h, secret, deadline_us);
     sodium_memzero(&h, sizeof h);
-    if (status == HALAY_ERR_TIMEOUT)
-        halay_error(client->log, "store: '%s' does not answer", client->address);
+    if (status == HALAY_ERR_TIMEOUT || status == HALAY_ERR_SYSTEM)
+        halay_error(client->log, "store: '%s' %s", client->address,
+                    status == HALAY_ERR_TIMEOUT ? "does not answer" : "cannot be waited for");
     return status;
 }
 

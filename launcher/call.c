@@ -6,46 +6,19 @@
 #include "launcher/call.h"
 #include "base/clock.h"
 #include "base/handshake.h"
+#include "base/socket.h"
 #include "launcher/say.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum { EXIT_SSH = 255, CONNECT_MS = 10000, HANDSHAKE_MS = 60000, RESULT_MS = 3000, PIPE_BYTES = 1 << 16 };
 
 /* ---- connect ----------------------------------------------------------------------------------------------------- */
-
-static int connect_to(const struct addrinfo *to, int timeout_ms)
-{
-    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = 0, one = 1;
-    socklen_t length = sizeof error;
-
-    if (fd < 0)
-        return -1;
-    if (connect(fd, to->ai_addr, to->ai_addrlen) < 0) {
-        struct pollfd p = { .fd = fd, .events = POLLOUT };
-        error = errno;
-        if (error == EINPROGRESS) {
-            error = poll(&p, 1, timeout_ms) > 0 ? 0 : ETIMEDOUT;
-            if (!error && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
-                error = errno;
-        }
-    }
-    if (!error)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* slower without, no more */
-    if (!error)
-        return fd;
-    close(fd);
-    errno = error;
-    return -1;
-}
 
 int call_connect(const char *host, int port, int timeout_ms, char *why, size_t size)
 {
@@ -53,6 +26,7 @@ int call_connect(const char *host, int port, int timeout_ms, char *why, size_t s
     struct addrinfo *found;
     char service[16];
     int fd = -1;
+    enum halay_status status = HALAY_ERR_SYSTEM;
 
     snprintf(service, sizeof service, "%d", port);
     int code = getaddrinfo(host, service, &hints, &found);
@@ -61,9 +35,11 @@ int call_connect(const char *host, int port, int timeout_ms, char *why, size_t s
         return -1;
     }
     snprintf(why, size, "it has no address");
-    for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
-        if ((fd = connect_to(at, timeout_ms)) < 0)
-            snprintf(why, size, "port %d: %s", port, strerror(errno));
+    for (const struct addrinfo *at = found; at && status != HALAY_OK; at = at->ai_next) {
+        status = halay_socket_connect(at->ai_addr, at->ai_addrlen, halay_deadline_us(timeout_ms), &fd);
+        if (status != HALAY_OK)
+            snprintf(why, size, "port %d: %s", port, strerror(status == HALAY_ERR_TIMEOUT ? ETIMEDOUT : errno));
+    }
     freeaddrinfo(found);
     return fd;
 }
@@ -81,8 +57,9 @@ static int open_call(const char *host, int port, const unsigned char secret[HALA
     enum halay_status status = halay_handshake_call(fd, secret, purpose, HANDSHAKE_MS);
     if (!status)
         return fd;
-    say(status == HALAY_ERR_AUTH ? "who listens there has another secret: another job, or other hyperparameters"
-                                 : "who listens on port %d there does not answer as halayrun does",
+    say(status == HALAY_ERR_AUTH      ? "who listens there has another secret: another job, or other hyperparameters"
+        : status == HALAY_ERR_VERSION ? "halayrun there is of another version: all hosts need one image"
+                                      : "who listens on port %d there does not answer as halayrun does",
         port);
     close(fd);
     return -1;
@@ -205,8 +182,9 @@ void call_tell_result(const char *host, int port, const unsigned char secret[HAL
 
     if (fd < 0)
         return;
+    int64_t deadline_us = halay_deadline_us(RESULT_MS);
     if (!halay_handshake_call(fd, secret, CALL_RESULT, RESULT_MS) &&
-        !halay_send_all(fd, head, sizeof head, RESULT_MS) && !halay_send_all(fd, text, length, RESULT_MS))
+        !halay_socket_send(fd, head, sizeof head, deadline_us) && !halay_socket_send(fd, text, length, deadline_us))
         shutdown(fd, SHUT_WR);
     close(fd);
 }

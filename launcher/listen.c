@@ -8,6 +8,7 @@
 #include "launcher/listen.h"
 #include "base/clock.h"
 #include "base/handshake.h"
+#include "base/socket.h"
 #include "launcher/agent.h"
 #include "launcher/call.h"
 #include "launcher/front.h"
@@ -66,12 +67,15 @@ static int accept_caller(int listener, const unsigned char secret[HALAY_SECRET_B
 
 static void take_result(int fd, struct listen_result *result)
 {
+    int64_t deadline_us = halay_deadline_us(TEXT_MS);
     unsigned char head[3];
+    size_t have = 0;
 
-    if (halay_receive_all(fd, head, sizeof head, TEXT_MS))
+    if (halay_socket_receive(fd, head, sizeof head, &have, deadline_us))
         return;
     size_t length = (size_t)head[1] | (size_t)head[2] << 8;
-    if (length > CALL_TEXT_MAX || halay_receive_all(fd, result->text, length, TEXT_MS))
+    have = 0;
+    if (length > CALL_TEXT_MAX || halay_socket_receive(fd, result->text, length, &have, deadline_us))
         return;
     result->text[length] = 0;
     result->code = head[0];
@@ -126,7 +130,7 @@ static int be_agent(struct halay_log *log, const int calls[2])
     }
     int code = failed ? 1 : front_run(&(struct job_setting){ .log = log }, agent_run);
     const unsigned char end[2] = { 0, (unsigned char)code };
-    halay_send_all(calls[1], end, sizeof end, TEXT_MS); /* if it fails the other end has gone */
+    halay_socket_send(calls[1], end, sizeof end, halay_deadline_us(TEXT_MS)); /* if it fails the other end has gone */
     for (int i = 0; i < 3; i++)
         if (saved[i] >= 0)
             dup2(saved[i], targets[i]);
