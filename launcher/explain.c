@@ -45,7 +45,10 @@ static void print_allocation(const struct options *options, const struct allocat
         fprintf(out, "  ranks: %d, as -np says\n", options->ranks);
     else
         fprintf(out, "  ranks without -np: %d\n", a->ranks);
-    if (a->copies > 1)
+    if (a->kind == ALLOCATION_SAGEMAKER && a->hosts.count > 1 && !options->ssh)
+        fprintf(out, "  start: halayrun, started on every host, starts them together, without ssh (--sagemaker); halayrun --mpi by the "
+                     "MPI's launcher, on one\n");
+    else if (a->copies > 1)
         fprintf(out, "  start: none, since each of the %d halayruns would start all ranks\n", a->copies);
     else if (a->hosts.count)
         fprintf(out,

@@ -316,7 +316,7 @@ int main(int argc, char **argv)
         code = front_run(&(struct job_setting){ .log = &log }, agent_run);
     else if (options.call)
         code = sagemaker_call(&log, &here, &options);
-    else if (options.sagemaker)
+    else if (sagemaker_is_meant(&here, &options))
         code = sagemaker_run(&log, &here, &options, run);
     else
         code = run(&log, &options, 0);

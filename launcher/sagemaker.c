@@ -40,6 +40,7 @@ struct party {
     size_t count;
     int port;
     unsigned char secret[HALAY_SECRET_BYTES];
+    char reason[1024]; /* why it cannot begin, where more is known than that */
 };
 
 /* ---- who is who -------------------------------------------------------------------------------------------------- */
@@ -70,10 +71,8 @@ static int compare_natural(const void *a, const void *b)
 /* 0, or an exit code (said). */
 static int find_party(const struct surroundings *from, struct party *p)
 {
-    char why[1024];
-
-    if (recognise(from, &p->allocation, why, sizeof why) != HALAY_OK) {
-        say("%s", why);
+    if (recognise(from, &p->allocation, p->reason, sizeof p->reason) != HALAY_OK) {
+        say("%s", p->reason);
         return EXIT_USAGE;
     }
     if (p->allocation.kind == ALLOCATION_MPI) {
@@ -174,7 +173,8 @@ static int await_host(const struct party *p, const char *host, int64_t deadline_
             return 1;
         }
         if (halay_deadline_passed(say_us)) {
-            say("waiting for host '%s' (%d s so far): %s", host, seconds, why);
+            say("waiting for host '%s' (%d s so far): %s; halayrun is to be started on every host of the job", host, seconds,
+                why);
             say_us = halay_deadline_us(SAY_MS);
         }
         usleep(PAUSE_US);
@@ -261,7 +261,7 @@ static int lead(struct party *p, int (*run)(struct halay_log *log, struct option
     char *hosts = list_hosts(p), command[PATH_MAX + 128], cause[CALL_TEXT_MAX] = "";
     int cause_fd = memfd_create("halay-cause", MFD_CLOEXEC), code = hosts && cause_fd >= 0 ? 0 : say_no_memory();
 
-    for (size_t i = 1; !code && i < p->count; i++)
+    for (size_t i = 1; !code && !options->dry_run && i < p->count; i++)
         code = await_host(p, p->names[i], deadline_us);
     snprintf(command, sizeof command, "/proc/self/exe --sagemaker-port %d%s%.4000s --call", p->port,
              options->secret_file ? " --secret-file " : "", options->secret_file ? options->secret_file : "");
@@ -275,9 +275,9 @@ static int lead(struct party *p, int (*run)(struct halay_log *log, struct option
     if (cause_fd >= 0)
         read_cause(cause_fd, cause, sizeof cause);
     name_here(p, cause, sizeof cause);
-    for (size_t i = 1; i < p->count; i++)
+    for (size_t i = 1; !options->dry_run && i < p->count; i++)
         call_tell_result(p->names[i], p->port, p->secret, code, cause);
-    if (code)
+    if (code && !options->dry_run)
         keep_failure(p, code, cause);
     if (cause_fd >= 0)
         close(cause_fd);
@@ -292,6 +292,10 @@ static int follow(struct party *p)
 {
     struct listen_result result;
 
+    if (p->options->dry_run) {
+        printf("# host '%s' listens on port %d, and starts what '%s' tells it\n", p->allocation.here, p->port, p->names[0]);
+        return 0;
+    }
     listen_run(p->log, p->names[0], p->port, p->secret, start_ms(p->options), &result);
     if (result.code)
         keep_failure(p, result.code, result.text);
@@ -306,6 +310,29 @@ static int place_of(const struct party *p)
     return -1;
 }
 
+int sagemaker_is_meant(const struct surroundings *from, const struct options *options)
+{
+    struct allocation a;
+    char why[256];
+
+    if (options->sagemaker)
+        return 1;
+    if (options->hosts || options->hostfile || options->discovery_script || options->ssh || options->mpi ||
+        halay_environment_get("HALAY_RANK") || recognise(from, &a, why, sizeof why) != HALAY_OK)
+        return 0; /* what cannot be read is said by whoever needs it */
+    int is_meant = a.kind == ALLOCATION_SAGEMAKER && a.hosts.count > 1;
+    allocation_fini(&a);
+    return is_meant;
+}
+
+static void fail_to_begin(const struct party *p)
+{
+    char text[sizeof p->reason + 64];
+
+    snprintf(text, sizeof text, "halayrun --sagemaker could not begin: %s\n", *p->reason ? p->reason : "see the log");
+    failure_write(text, 0);
+}
+
 int sagemaker_run(struct halay_log *log, const struct surroundings *from, struct options *options,
                   int (*run)(struct halay_log *log, struct options *options, int cause_fd))
 {
@@ -313,8 +340,9 @@ int sagemaker_run(struct halay_log *log, const struct surroundings *from, struct
     struct party p;
     char folder[PATH_MAX] = "";
 
-    if (options->hosts || options->hostfile || options->mpi || options->ssh) {
-        say("--sagemaker finds the hosts itself, and needs no ssh: -H, --hostfile, --ssh and --mpi go without it");
+    if (options->hosts || options->hostfile || options->discovery_script || options->mpi || options->ssh) {
+        say("--sagemaker finds the hosts itself, and needs no ssh: -H, --hostfile, --host-discovery-script, --ssh and --mpi go "
+            "without it");
         return EXIT_USAGE;
     }
     for (size_t i = 0; i < options->assignment_count; i++) /* --opt-ml is for us too */
@@ -340,7 +368,7 @@ int sagemaker_run(struct halay_log *log, const struct surroundings *from, struct
     else if (!code)
         code = place == 0 ? lead(&p, run) : follow(&p);
     else
-        failure_write("halayrun --sagemaker could not begin: see the log\n", 0);
+        fail_to_begin(&p);
     words_fini(&command);
     party_fini(&p);
     return code;

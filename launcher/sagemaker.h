@@ -18,6 +18,9 @@
 
 enum { SAGEMAKER_PORT = 7778 }; /* --sagemaker-port */
 
+/* Is a job to be started so? With --sagemaker, and in a SageMaker job of several hosts unless the command line says how its hosts are
+ * found or reached: they have no ssh between them. */
+int sagemaker_is_meant(const struct surroundings *surroundings, const struct options *options);
 /* Start and wait for the end: halayrun's exit code. run starts the job that options describe, with the first cause of its failure
  * written to cause_fd: the host's name and a newline, then lines. */
 int sagemaker_run(struct halay_log *log, const struct surroundings *surroundings, struct options *options,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *variable(const struct surroundings *s, const char *name)
@@ -195,7 +196,7 @@ static void add_program(const struct surroundings *s, const char *name, struct w
         snprintf(folder, size, "%s", path);
         if (ends_in(name, ".py"))
             words_add(command, "python3");
-        else if (access(at, X_OK) && ends_in(name, ".sh"))
+        else if (access(at, X_OK) && chmod(at, 0755) && ends_in(name, ".sh")) /* S3 keeps no such bits */
             words_add(command, "sh");
         words_add(command, at);
         return;

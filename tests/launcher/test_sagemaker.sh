@@ -61,6 +61,34 @@ printf '[0] %s\n' '<-k>' '<7>' '<--epochs>' '<3>' '<--learning-rate>' '<0.001>' 
     '<hello world; x>' '<--none>' '<>' '<--on>' '<True>' '<--opts>' '<a=1>' "$dir/1/code" | sort >"$dir/want"
 check "its words and folder" eval 'sort "$dir/out1" | diff - "$dir/want"'
 
+# As S3 hands it out, for all to read and nobody to run.
+host 1 127.0.0.1 '{"sagemaker_program": "trainer"}' '"127.0.0.1"'
+mkdir -p "$dir/1/input/data/code"
+printf '#!/bin/sh\necho trained\n' >"$dir/1/input/data/code/trainer"
+on 1
+wait $last
+check "a program without the right to be run" test $? = 0
+check "it runs" grep -qx '\[0\] trained' "$dir/out1"
+
+# --- without --sagemaker, which several hosts imply -------------------------------------------------------------------
+both "$two"
+HALAY_OPT_ML=$dir/2 "$halayrun" --sagemaker-port $port "$probe" meet >"$dir/out2" 2>"$dir/err2" </dev/null &
+pid2=$!
+HALAY_OPT_ML=$dir/1 "$halayrun" --sagemaker-port $port "$probe" meet >"$dir/out1" 2>"$dir/err1" </dev/null &
+pid1=$!
+ends 0
+check "all four meet without being told how" test "$(grep -c 'met 4' "$dir/out1")" = 4
+HALAY_OPT_ML=$dir/1 run 0 --explain
+check "and it is explained" out_has 'start: halayrun, started on every host'
+HALAY_OPT_ML=$dir/1 run 0 -H localhost:2 "$probe" meet
+check "-H goes over it" test "$(grep -c 'met 2' "$dir/out")" = 2
+HALAY_OPT_ML=$dir/1 HALAY_RANK=0 HALAY_SIZE=1 run 0 -np 2 "$probe" meet
+check "a rank's own halayrun has no part in it" test "$(grep -c 'met 2' "$dir/out")" = 2
+HALAY_OPT_ML=$dir/1 run 0 --dry-run true
+check "a dry run waits for nobody" out_has 'HALAY_RANK=3'
+HALAY_OPT_ML=$dir/2 run 0 --dry-run true
+check "on the other host neither" out_has "listens on port"
+
 # --- failures --------------------------------------------------------------------------------------------------------
 fails() {
     local n
@@ -165,6 +193,10 @@ HALAY_OPT_ML=$dir/1 run 2 --sagemaker -H a:1 true
 check "hosts are found" err_has 'finds the hosts itself'
 OMPI_COMM_WORLD_SIZE=2 HALAY_OPT_ML=$dir/1 run 2 --sagemaker true
 check "not under mpirun" err_has 'start the program itself'
+echo '{"current_host": "127.0.0.1", "hosts": [' >"$dir/1/input/config/resourceconfig.json"
+rm -f "$dir/1/output/failure"
+HALAY_OPT_ML=$dir/1 run 2 --sagemaker true
+check "a broken file is the reason" grep -q 'resourceconfig.json, line 2, column 0: not JSON' "$dir/1/output/failure"
 
 # --- sm-entry --------------------------------------------------------------------------------------------------------
 host 1 127.0.0.1 '{}' '"127.0.0.1"'
