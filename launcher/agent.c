@@ -141,10 +141,12 @@ static void pump_input(struct agent *agent)
 {
     if (agent->input >= 0 && agent->typed.count) {
         ssize_t n = write(agent->input, agent->typed.bytes, agent->typed.count);
-        if (n > 0)
+        if (n > 0) {
             buffer_remove_front(&agent->typed, (size_t)n);
-        else if (n < 0 && errno != EAGAIN && errno != EINTR)
+            tell(agent, FRAME_TAKEN, (int)n, NULL, 0);
+        } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
             close(agent->input), agent->input = -1; /* rank 0 reads no more */
+        }
     }
     if (agent->input >= 0 && agent->input_ended && !agent->typed.count) {
         close(agent->input);

@@ -21,6 +21,7 @@
  *   output   agent     rank              as the rank wrote them to standard output
  *   error    agent     rank              to standard error
  *   ended    agent     rank              "STATUS", of waitpid, text
+ *   taken    agent     bytes of input    none; rank 0 has room for as many more
  *   note     agent     0                 text, for --verbose
  */
 #ifndef HALAY_LAUNCHER_FRAME_H
@@ -31,6 +32,7 @@
 
 #define AGENT_GREETING "halayrun-agent 1 "
 #define FRAME_MAX ((size_t)16 << 20)
+#define INPUT_MAX ((size_t)1 << 20) /* of rank 0's standard input, sent and not taken */
 
 enum {
     ALIVE_MS = 1000,    /* after which one says that it is there */
@@ -48,6 +50,7 @@ enum frame_kind {
     FRAME_OUTPUT,
     FRAME_ERROR,
     FRAME_ENDED,
+    FRAME_TAKEN,
     FRAME_NOTE,
     FRAME_KINDS
 };

@@ -147,6 +147,7 @@ void link_input(struct host_link *link, const char *bytes, size_t count)
 {
     if (!tell(link, FRAME_INPUT, 0, bytes, count))
         close_fd(&link->in);
+    link->untaken += count;
 }
 
 void link_close(struct host_link *link, int rank, int which)
@@ -157,7 +158,7 @@ void link_close(struct host_link *link, int rank, int which)
 
 int link_is_full(const struct host_link *link)
 {
-    return link->to.count >= TO_MAX;
+    return link->to.count >= TO_MAX || link->untaken >= INPUT_MAX;
 }
 
 /* ---- from the agent ---------------------------------------------------------------------------------------------- */
@@ -254,6 +255,9 @@ static void deliver(struct host_link *link, const struct frame *frame)
         break;
     case FRAME_ENDED:
         events->ended(events->context, rank, take_number(frame, text, sizeof text));
+        break;
+    case FRAME_TAKEN:
+        link->untaken -= frame->number < link->untaken ? frame->number : link->untaken;
         break;
     case FRAME_NOTE:
         snprintf(text, sizeof text, "%.*s", (int)(frame->count < 500 ? frame->count : 500), frame->bytes);

@@ -36,6 +36,7 @@ struct host_link {
     char *reason;                  /* owned: the first line that explains why it failed; NULL */
     int status;                    /* of waitpid, when ENDED */
     int64_t heard_us, said_us;
+    size_t untaken; /* bytes of input that the agent has not passed to rank 0 yet */
     int is_silent; /* nothing has been heard for SILENCE_MS */
 };
 

@@ -94,6 +94,20 @@ check "unless it is asked for" has_line "[0] [:7]"
 head -c 3000000 /dev/zero | tr '\0' x | fold -w 99 >"$dir/long"
 "$halayrun" -np 2 --no-prefix --ssh "$fake" -H one:2 bash -c 'test $HALAY_RANK = 1 || cat' <"$dir/long" >"$dir/out"
 check "rank 0's standard input, three megabytes of it, and its output" cmp "$dir/long" "$dir/out"
+# Rank 0 reads nothing until its agent takes no more of it.
+cat >"$dir/lazy" <<'END'
+#!/bin/bash
+size() { sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' /proc/$PPID/status; }
+before=-1
+while now=$(size); test $now != $before; do before=$now; sleep 0.3; done
+echo "agent: $now kB"
+tail -c 9
+END
+chmod +x "$dir/lazy"
+head -c 50000000 /dev/zero | { cat; echo 'the end.'; } | "$halayrun" -np 1 --ssh "$fake" -H one "$dir/lazy" >"$dir/out" 2>"$dir/err"
+limit=20000 # kB
+check "what rank 0 does not read waits here" test "$(sed -n 's/.*agent: \([0-9]*\) kB/\1/p' "$dir/out")" -lt $limit
+check "all of it comes" has_line '[0] the end.'
 run 0 -np 2 --ssh "$fake" -H one:2 --output-filename "$dir/files" sh -c 'echo to $HALAY_RANK; printf half >&2'
 check "files per rank lie here" test "$(cat "$dir/files/rank.1/stdout" "$dir/files/rank.0/stderr")" = "to 1
 half"
