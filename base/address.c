@@ -46,6 +46,18 @@ enum halay_status halay_own_addresses(struct halay_log *log, const char *interfa
     return HALAY_OK;
 }
 
+int halay_address_is_among(const struct sockaddr *address, const struct halay_address *list, int count)
+{
+    struct halay_address wanted;
+
+    if (!take(address, 0, &wanted))
+        return 0;
+    for (int i = 0; i < count; i++)
+        if (list[i].family == wanted.family && !memcmp(list[i].bytes, wanted.bytes, sizeof wanted.bytes))
+            return 1;
+    return 0;
+}
+
 socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out)
 {
     memset(out, 0, sizeof *out);

@@ -25,6 +25,8 @@ struct halay_address {
  * are left out. interface: only of the one of this name; NULL: of all. *count: how many. */
 enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
                                       struct halay_address *addresses, int *count);
+/* Is it one of the list's, whatever the ports? */
+int halay_address_is_among(const struct sockaddr *address, const struct halay_address *list, int count);
 /* As the system takes it. */
 socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out);
 /* "10.0.0.1:4000", "[::1]:4000" */

@@ -363,7 +363,7 @@ static int prepare(struct agent *agent)
         code = binding_plan(agent->setting->log, (enum binding)plan->binding, plan->count, &agent->map);
     if (code)
         return code;
-    int reached = reach_first(plan->addresses, REACH_MS, why, sizeof why);
+    int reached = reach_first(agent->setting->log, plan->addresses, REACH_MS, why, sizeof why);
     if (reached < 0) {
         say("cannot reach the store of halayrun: %s", why);
         return 1;

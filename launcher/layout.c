@@ -13,18 +13,6 @@
 
 enum { EXIT_USAGE = 2 };
 
-static int is_own_address(const struct addrinfo *of, const struct halay_address *own, int count)
-{
-    struct sockaddr_storage address;
-
-    for (int i = 0; i < count; i++) {
-        socklen_t length = halay_address_sockaddr(&own[i], &address);
-        if (length == of->ai_addrlen && address.ss_family == of->ai_family && !memcmp(&address, of->ai_addr, length))
-            return 1;
-    }
-    return 0;
-}
-
 /* A name that cannot be resolved is not this host: ssh will say so, or know better by its configuration. */
 int layout_is_here(struct halay_log *log, const char *name)
 {
@@ -43,7 +31,7 @@ int layout_is_here(struct halay_log *log, const char *name)
     if (halay_own_addresses(log, NULL, 0, own, &count) != HALAY_OK || getaddrinfo(name, "0", &hints, &found))
         return 0;
     for (struct addrinfo *at = found; at && !here; at = at->ai_next)
-        here = is_own_address(at, own, count);
+        here = halay_address_is_among(at->ai_addr, own, count);
     freeaddrinfo(found);
     return here;
 }

@@ -45,6 +45,23 @@ if test -e "$build/.libs/libhalay-ucx.so"; then
     fi
 fi
 
+# --- an address that other hosts have, too, as with containers: somebody else listens there ---------------------------
+sysctl_of_1() { on 1 sh -c "echo '$1' >/proc/sys/net/ipv4/ip_local_port_range"; }
+usual=$(on 1 cat /proc/sys/net/ipv4/ip_local_port_range)
+on 1 sh -c "ip address delete 10.77.$lab.1/24 dev eth0 && ip address add 172.17.0.1/16 dev eth0 && ip address add 10.77.$lab.1/24 dev eth0"
+on 2 ip address add 172.17.0.1/16 dev lo
+on 2 "$(realpath "$probe")" squat 172.17.0.1 40000 64 "$scratch/squats" &
+squatter=$!
+check "somebody else listens" wait_for test -s "$scratch/squats"
+sysctl_of_1 "40000 40063" # the store will have one of them
+run_on_1 0 -np 2 --verbose -H "$name-[1-2]" "$(realpath "$probe")" meet
+check "ranks meet all the same" test "$(grep -c 'met 2' "$dir/out")" = 2
+check "by the address that only one of them has" grep -qE "host '$name-2': the store by (10.77.$lab.1:|\[fd77)" "$dir/err"
+sysctl_of_1 "$usual"
+on 1 ip address delete 172.17.0.1/16 dev eth0
+on 2 sh -c "kill $(cat "$scratch/squats"); ip address delete 172.17.0.1/16 dev lo"
+wait $squatter
+
 # --- --mpi: ssh's words reach the other hosts ------------------------------------------------------------------------
 printf '#!/bin/sh\necho "$*" >>%s/called\nexec ssh "$@"\n' "$scratch" >"$scratch/ssh" && chmod +x "$scratch/ssh"
 for flavour in openmpi mpich; do

@@ -7,19 +7,23 @@
  *   leave FILE      the same, but end with 0
  *   secret          is the job's secret in anybody's command line or environment? ends with 1 if so
  *   descriptors     prints the open descriptors above 2 but the secret's
+ *   squat ADDRESS PORT COUNT FILE   take connections on COUNT ports of that address, from PORT on, and say nothing; FILE is made
+ *                   when it can be connected to
  */
 #include "base/config.h"
 #include "base/store.h"
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void die(const char *text)
+__attribute__((noreturn)) static void die(const char *text)
 {
     fprintf(stderr, "probe: %s\n", text);
     exit(99);
@@ -165,6 +169,23 @@ static int list_descriptors(void)
     return 0;
 }
 
+__attribute__((noreturn)) static void squat(const char *address, int port, int count, const char *path)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET };
+    int failed = inet_pton(AF_INET, address, &at.sin_addr) != 1;
+
+    for (int i = 0; i < count && !failed; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        at.sin_port = htons((uint16_t)(port + i));
+        failed = fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 16) < 0;
+    }
+    if (failed)
+        die("cannot listen");
+    append_pid(path);
+    for (;;)
+        pause();
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -179,6 +200,7 @@ int main(int argc, char **argv)
         return look_for_secret();
     if (!strcmp(what, "descriptors"))
         return list_descriptors();
+    if (!strcmp(what, "squat") && argc > 5)
+        squat(argv[2], atoi(argv[3]), atoi(argv[4]), argv[5]);
     die("what shall I do?");
-    return 99;
 }
