@@ -9,7 +9,7 @@
 #include "launcher/job.h"
 
 /* Speaks frames (frame.h) on standard input and output; what it has to complain about goes to standard error. Runs in a process
- * of its own like job_run, which is in place of it there; of the setting it needs log, lifeline and rank_signals. Returns 0 when
+ * of its own like job_run, which is in place of it there; of the setting it needs log, lifeline, rank_signals and stopped_ms. Returns 0 when
  * all ranks have ended, whatever became of them, or the exit code of a start that failed (said). */
 int agent_run(const struct job_setting *setting);
 

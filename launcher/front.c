@@ -7,6 +7,8 @@
  *
  *     front is killed   the lifeline, a pipe whose write end only the front has, ends: the job kills all and ends
  *     job is killed     ranks get their parent-death signal; the front, a subreaper too, inherits and kills what is left
+ *     one is stopped    of an agent: the other makes it go on, the front after stopped_ms, the job when it ends; else the ranks
+ *                       would outlive the job that they belong to
  *
  * The job leads a process group of its own, so that the terminal's signals reach the front alone, which passes them on: each
  * arrives once, whether it came from the keyboard or from kill. The ranks' groups are in the background for the terminal;
@@ -15,6 +17,7 @@
  * Cleanup: the process ends after this; descriptors are the kernel's to close.
  */
 #include "launcher/front.h"
+#include "base/clock.h"
 #include "launcher/processes.h"
 #include "launcher/say.h"
 #include <errno.h>
@@ -28,6 +31,8 @@
 
 struct front {
     pid_t job;
+    int stopped_ms;      /* as in struct job_setting */
+    int64_t continue_us; /* when the job, which is stopped, is to go on; HALAY_NEVER */
     sigset_t ignored; /* what whoever started us wants ignored, as nohup does; blocked, it would reach us all the same */
     int signal_fd;
     int pump; /* write end of rank 0's standard input; -1: it reads ours itself, or no more */
@@ -72,9 +77,14 @@ static int reap(struct front *front)
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
         if (pid != front->job)
             continue; /* an orphan of a job that was killed */
+        if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+            front->continue_us =
+                WIFSTOPPED(status) && front->stopped_ms ? halay_deadline_us(front->stopped_ms) : HALAY_NEVER;
+            continue;
+        }
         if (WIFEXITED(status))
             return WEXITSTATUS(status);
         say("the process that runs the job (pid %d) was killed by %s: ending the ranks", (int)pid,
@@ -129,7 +139,7 @@ static int stand(struct front *front)
             fds[1] = (struct pollfd){ .fd = front->pump, .events = POLLOUT };
         else if (front->pump >= 0 && is_foreground())
             fds[1] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
-        if (poll(fds, 2, -1) < 0 && errno != EINTR) {
+        if (poll(fds, 2, halay_deadline_left_ms(front->continue_us)) < 0 && errno != EINTR) {
             say("cannot wait: %s", strerror(errno));
             processes_end_descendants();
             return 1;
@@ -140,6 +150,10 @@ static int stand(struct front *front)
             pump_in(front);
         if (fds[0].revents)
             code = take_signals(front);
+        if (halay_deadline_passed(front->continue_us)) {
+            kill(front->job, SIGCONT);
+            front->continue_us = HALAY_NEVER;
+        }
     }
     return code;
 }
@@ -155,12 +169,16 @@ static void find_ignored(sigset_t *ignored)
 }
 
 /* In the job's process. */
-__attribute__((noreturn)) static void run_job(const struct job_setting *setting, int (*run)(const struct job_setting *))
+__attribute__((noreturn)) static void run_job(const struct job_setting *setting, int (*run)(const struct job_setting *),
+                                              pid_t front)
 {
     setpgid(0, 0);
     prctl(PR_SET_NAME, "halayrun-job");
     processes_become_subreaper();
-    _exit(run(setting));
+    int code = run(setting);
+    if (setting->stopped_ms && getppid() == front)
+        kill(front, SIGCONT);
+    _exit(code);
 }
 
 static int open_pump(struct job_setting *setting, struct front *front)
@@ -180,7 +198,8 @@ static int open_pump(struct job_setting *setting, struct front *front)
 
 int front_run(struct job_setting *setting, int (*run)(const struct job_setting *))
 {
-    struct front front = { .job = -1 };
+    struct front front = { .job = -1, .stopped_ms = setting->stopped_ms, .continue_us = HALAY_NEVER };
+    pid_t self = getpid();
     sigset_t all, before;
     int lifeline[2];
 
@@ -206,7 +225,7 @@ int front_run(struct job_setting *setting, int (*run)(const struct job_setting *
         close(front.signal_fd);
         if (front.pump >= 0)
             close(front.pump);
-        run_job(setting, run);
+        run_job(setting, run, self);
     }
     setpgid(front.job, front.job);
     close(lifeline[0]);

@@ -12,6 +12,7 @@
 #include "launcher/binding.h"
 #include "launcher/elastic_options.h"
 #include "launcher/explain.h"
+#include "launcher/frame.h"
 #include "launcher/front.h"
 #include "launcher/gpus.h"
 #include "launcher/layout.h"
@@ -313,7 +314,7 @@ int main(int argc, char **argv)
     else if (options.explain)
         code = explain(&options, &here, stdout);
     else if (options.is_agent)
-        code = front_run(&(struct job_setting){ .log = &log }, agent_run);
+        code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = SILENCE_MS }, agent_run);
     else if (options.call)
         code = sagemaker_call(&log, &here, &options);
     else if (sagemaker_is_meant(&here, &options))

@@ -22,6 +22,7 @@ struct job_setting {
     int cause_fd;                    /* the first failure is written there: its host ("": this one), newline, lines; 0: nowhere */
     int lifeline;                    /* readable (at its end) when halayrun's front has died: everything is killed then */
     int rank0_stdin;                 /* what rank 0 reads */
+    int stopped_ms; /* how long job or front may be stopped (SIGSTOP) before the other makes it go on; 0: for ever */
     const sigset_t *rank_signals;    /* the mask that ranks begin with */
 };
 

@@ -11,6 +11,7 @@
 #include "base/socket.h"
 #include "launcher/agent.h"
 #include "launcher/call.h"
+#include "launcher/frame.h"
 #include "launcher/front.h"
 #include "launcher/say.h"
 #include <errno.h>
@@ -128,7 +129,7 @@ static int be_agent(struct halay_log *log, const int calls[2])
         saved[i] = fcntl(targets[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         failed |= saved[i] < 0 || dup2(sources[i], targets[i]) < 0;
     }
-    int code = failed ? 1 : front_run(&(struct job_setting){ .log = log }, agent_run);
+    int code = failed ? 1 : front_run(&(struct job_setting){ .log = log, .stopped_ms = SILENCE_MS }, agent_run);
     const unsigned char end[2] = { 0, (unsigned char)code };
     halay_socket_send(calls[1], end, sizeof end, halay_deadline_us(TEXT_MS)); /* if it fails the other end has gone */
     for (int i = 0; i < 3; i++)

@@ -143,8 +143,18 @@ lose 1 "host '$name-2' (rank 1) is lost: the process that runs the job" kill_on 
 lose 1 "host '$name-2' (rank 1) is lost: the connection ended" kill_on 2 "pgrep -f '[-]-agent\$' | head -n 1"
 lose 137 nothing kill_on 1 "pgrep -x halayrun | head -n 1"
 lose 137 "was killed by SIGKILL: ending the ranks" kill_on 1 "pgrep -x halayrun-job"
-test -n "${TEST_BRIEF-}" ||
+# Both take ten seconds: a cable; and an agent that is stopped, whose ranks shall not stay for that.
+if test -z "${TEST_BRIEF-}"; then
+    on 1 "$halayrun" -np 1 -H "$name-4" sleep 2000 >"$scratch/stopped" 2>&1 </dev/null &
+    other=$!
+    check "it begins on host 4" wait_for eval 'on 4 pgrep -f "^sleep 200[0]" >/dev/null'
+    on 4 sh -c "kill -STOP \$(pgrep -f '[-]-agent\$' | tail -n 1)"
     lose 1 "host '$name-3' (rank 2) is lost: nothing has been heard of it for 10 s" sh "$lab_script" link $lab 3 down
+    wait $other
+    check "exit code of a job whose agent is stopped" test $? = 1
+    check "which is said" grep -qF "host '$name-4' (rank 0) is lost: nothing has been heard of it for 10 s" "$scratch/stopped"
+    check "and nothing is left of it" wait_for eval '! on 4 pgrep -f "^sleep 200[0]|[-]-agent\$" >/dev/null'
+fi
 sh "$lab_script" link $lab 3 up
 
 # --- a key that is not taken -----------------------------------------------------------------------------------------
