@@ -29,6 +29,8 @@ enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_
     return HALAY_OK;
 }
 
+_Static_assert(HALAY_HANDSHAKE_FIRST_BYTES == (int)STORE_HELLO_BYTES, "the hello is what comes first");
+
 static void derive_key(const unsigned char *secret, unsigned char key[HALAY_SECRET_BYTES])
 {
     store_derive(secret, "launcher", NULL, 0, key);

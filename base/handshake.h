@@ -22,6 +22,10 @@ struct halay_secret_part {
 enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_secret_part *parts, size_t count,
                                       unsigned char secret[HALAY_SECRET_BYTES]);
 
+/* What the caller says first: once they are there, or the connection has ended, the listener's end waits only for one who holds the
+ * secret or repeats what he has heard. */
+enum { HALAY_HANDSHAKE_FIRST_BYTES = 80 };
+
 /* The end that has connected; purpose: what for, the other end is told. HALAY_ERR_AUTH: one end has another secret, or does not
  * speak this; HALAY_ERR_VERSION: another version of it; HALAY_ERR_PEER: the other end went away; HALAY_ERR_TIMEOUT,
  * HALAY_ERR_SYSTEM. Nothing is logged. */

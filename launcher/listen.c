@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Listen: one caller at a time is asked who it is, with little patience; a stranger is let go and nothing else happens.
+ * Listen: whoever calls is asked who he is (strangers.h); a stranger is let go and nothing else happens.
  *
  * The agent's streams take the place of this process's, which it gets back afterwards, to say how it ended. The result comes through a
  * connection of its own when all hosts' ranks have ended; it may also come in place of the agent's, if the job could not begin.
  */
 #include "launcher/listen.h"
 #include "base/clock.h"
-#include "base/handshake.h"
 #include "base/socket.h"
 #include "launcher/agent.h"
 #include "launcher/call.h"
 #include "launcher/frame.h"
 #include "launcher/front.h"
 #include "launcher/say.h"
+#include "launcher/strangers.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STRANGER_MS = 2000, TEXT_MS = 5000, SAY_MS = 30000, RESULT_MS = 60000, LOST_MS = 8000, BACKLOG = 64 };
+enum { TEXT_MS = 5000, SAY_MS = 30000, RESULT_MS = 60000, LOST_MS = 8000, BACKLOG = 64 };
 
 /* On all addresses; -1 (said). */
 static int open_port(int port)
@@ -52,20 +50,6 @@ static int open_port(int port)
     return -1;
 }
 
-/* The next caller that holds the secret, and what for; -1 if there is none for now. */
-static int accept_caller(int listener, const unsigned char secret[HALAY_SECRET_BYTES], unsigned char *purpose)
-{
-    int one = 1, fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (halay_handshake_answer(fd, secret, STRANGER_MS, purpose) == HALAY_OK)
-        return fd;
-    close(fd); /* a stranger, or somebody who has only looked whether the port is open */
-    return -1;
-}
-
 static void take_result(int fd, struct listen_result *result)
 {
     int64_t deadline_us = halay_deadline_us(TEXT_MS);
@@ -83,17 +67,14 @@ static void take_result(int fd, struct listen_result *result)
 }
 
 /* Wait for callers until the agent's two connections are there (1), the result has come (0), or the time is over (-1). */
-static int await_calls(int listener, const char *first, const unsigned char secret[HALAY_SECRET_BYTES], int timeout_ms,
-                       int calls[2], struct listen_result *result)
+static int hear_callers(struct strangers *strangers, const char *first, int timeout_ms, int calls[2],
+                        struct listen_result *result)
 {
     int64_t deadline_us = halay_deadline_us(timeout_ms), began_us = halay_now_us(), say_us = halay_deadline_us(SAY_MS);
 
     while (!halay_deadline_passed(deadline_us)) {
-        struct pollfd p = { .fd = listener, .events = POLLIN };
         unsigned char purpose;
-        int ms = halay_deadline_left_ms(deadline_us), fd = -1;
-        if (poll(&p, 1, ms < 1000 ? ms : 1000) > 0)
-            fd = accept_caller(listener, secret, &purpose);
+        int ms = halay_deadline_left_ms(deadline_us), fd = strangers_next(strangers, ms < 1000 ? ms : 1000, &purpose);
         if (halay_deadline_passed(say_us) && calls) {
             say("waiting for '%s' (%d s so far)", first, (int)((halay_now_us() - began_us) / 1000000));
             say_us = halay_deadline_us(SAY_MS);
@@ -116,6 +97,17 @@ static int await_calls(int listener, const char *first, const unsigned char secr
             return 1;
     }
     return -1;
+}
+
+static int await_calls(int listener, const char *first, const unsigned char secret[HALAY_SECRET_BYTES], int timeout_ms,
+                       int calls[2], struct listen_result *result)
+{
+    struct strangers strangers;
+
+    strangers_init(&strangers, listener, secret);
+    int came = hear_callers(&strangers, first, timeout_ms, calls, result);
+    strangers_fini(&strangers); /* no child of ours holds them */
+    return came;
 }
 
 /* The agent, with the two connections as its streams. Its exit code. */

@@ -164,6 +164,13 @@ on 2
 listens() { (exec 3<>"/dev/tcp/127.0.0.2/$port") 2>/dev/null; }
 check "it listens" wait_for listens
 exec 4<>"/dev/tcp/127.0.0.2/$port" # says nothing
+# More of them than the patience for one each would leave time for, some with half a word.
+silent=
+for i in $(seq 50); do
+    exec {fd}<>"/dev/tcp/127.0.0.2/$port"
+    test $((i % 3)) != 0 || printf 'half' >&$fd
+    silent="$silent $fd"
+done
 printf 'GET / HTTP/1.0\r\n\r\n%200s' x 2>/dev/null >"/dev/tcp/127.0.0.2/$port"
 host 1 127.0.0.1 '{"sagemaker_mpi_num_of_processes_per_host": "2", "other": "job"}'
 on 1 --start-timeout 5 true
@@ -171,6 +178,7 @@ wait $last
 check "another job's host is let go" test $? = 1
 check "and told" grep -q 'has another secret' "$dir/err1"
 exec 4<&-
+for fd in $silent; do exec {fd}<&-; done
 host 1 127.0.0.1 "$two"
 on 1 true
 ends 0

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Strangers: a connection becomes readable only when all of its first words are there (or it has ended), and these can be judged without
+ * waiting. Only who has heard the first words of one who holds the secret, and repeats them, can keep others waiting after that.
+ */
+#include "launcher/strangers.h"
+#include "base/clock.h"
+#include "base/handshake.h"
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { PATIENCE_MS = 2000 };
+
+void strangers_init(struct strangers *s, int listener, const unsigned char secret[HALAY_SECRET_BYTES])
+{
+    *s = (struct strangers){ .fds = { { .fd = listener, .events = POLLIN } }, .count = 1, .secret = secret };
+}
+
+/* The descriptor, which is no longer ours; those behind it move up. */
+static int take(struct strangers *s, size_t i)
+{
+    int fd = s->fds[i].fd;
+
+    s->count--;
+    memmove(&s->fds[i], &s->fds[i + 1], (s->count - i) * sizeof *s->fds);
+    memmove(&s->deadlines_us[i], &s->deadlines_us[i + 1], (s->count - i) * sizeof *s->deadlines_us);
+    return fd;
+}
+
+void strangers_fini(struct strangers *s)
+{
+    while (s->count > 1)
+        close(take(s, s->count - 1));
+}
+
+static void add(struct strangers *s, int fd)
+{
+    int one = 1, first = HALAY_HANDSHAKE_FIRST_BYTES;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &first, sizeof first);
+    if (s->count == 1 + STRANGERS_MAX)
+        close(take(s, 1));
+    s->fds[s->count] = (struct pollfd){ .fd = fd, .events = POLLIN };
+    s->deadlines_us[s->count++] = halay_deadline_us(PATIENCE_MS);
+}
+
+static void accept_all(struct strangers *s)
+{
+    int fd;
+
+    for (int i = 0; i < STRANGERS_MAX && (fd = accept4(s->fds[0].fd, NULL, NULL, SOCK_CLOEXEC)) >= 0; i++)
+        add(s, fd);
+}
+
+/* fd itself, or -1: it was closed. */
+static int judge(const struct strangers *s, int fd, unsigned char *purpose)
+{
+    int one = 1;
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
+    if (halay_handshake_answer(fd, s->secret, PATIENCE_MS, purpose) == HALAY_OK)
+        return fd;
+    close(fd); /* a stranger, or somebody who has only looked whether the port is open */
+    return -1;
+}
+
+int strangers_next(struct strangers *s, int timeout_ms, unsigned char *purpose)
+{
+    int left_ms = s->count > 1 ? halay_deadline_left_ms(s->deadlines_us[1]) : timeout_ms, fd;
+
+    if (poll(s->fds, (nfds_t)s->count, left_ms < timeout_ms ? left_ms : timeout_ms) < 0)
+        return -1;
+    for (size_t i = 1; i < s->count;)
+        if (!s->fds[i].revents)
+            i++;
+        else if ((fd = judge(s, take(s, i), purpose)) >= 0)
+            return fd;
+    while (s->count > 1 && halay_deadline_passed(s->deadlines_us[1]))
+        close(take(s, 1));
+    if (s->fds[0].revents)
+        accept_all(s);
+    return -1;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Strangers: who has called a port that listens and not yet shown that he holds the secret. All of them are heard at once, so that one who
+ * is silent keeps nobody waiting, and each for a short time; when there are too many the one who has had most time goes.
+ */
+#ifndef HALAY_LAUNCHER_STRANGERS_H
+#define HALAY_LAUNCHER_STRANGERS_H
+
+#include "base/store.h"
+#include <poll.h>
+#include <stdint.h>
+
+enum { STRANGERS_MAX = 64 };
+
+struct strangers {
+    struct pollfd fds[1 + STRANGERS_MAX];    /* owned but for the first, the port; in the order in which they came */
+    int64_t deadlines_us[1 + STRANGERS_MAX]; /* the first is not used */
+    size_t count;                            /* with the port */
+    const unsigned char *secret;             /* borrowed */
+};
+
+/* listener does not block. */
+void strangers_init(struct strangers *strangers, int listener, const unsigned char secret[HALAY_SECRET_BYTES]);
+void strangers_fini(struct strangers *strangers);
+
+/* Wait, timeout_ms at most, for the next one who holds the secret: a socket that is the caller's to close, and what it is for. -1 if
+ * there is none for now, which may be said before the time is over. */
+int strangers_next(struct strangers *strangers, int timeout_ms, unsigned char *purpose);
+
+#endif
