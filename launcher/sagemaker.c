@@ -16,6 +16,7 @@
 #include "launcher/say.h"
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 
 enum {
     EXIT_USAGE = 2,
+    EXIT_SIGNAL = 128,
     START_MS = 15 * 60 * 1000,
     TRY_MS = 5000,
     PAUSE_US = 500000,
@@ -238,6 +240,8 @@ static void keep_failure(const struct party *p, int code, const char *cause)
 
     if (lines && lines[1])
         snprintf(text, sizeof text, "%s", lines + 1);
+    else if (code > EXIT_SIGNAL && code < EXIT_SIGNAL + NSIG)
+        snprintf(text, sizeof text, "halayrun was stopped by %s\n", signal_name(code - EXIT_SIGNAL));
     else
         snprintf(text, sizeof text, "halayrun ended with exit code %d\n", code);
     failure_write(text, !is_here || was_killed);

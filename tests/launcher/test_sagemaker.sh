@@ -157,6 +157,15 @@ check "the ranks of that host end" wait_for eval 'for p in $(tail -n +1 "$dir/pi
 touch "$dir/pids.go"
 ends 0
 rm -f "$dir/pids" "$dir/pids.go"
+# Ranks that end of it, as before their training has begun.
+both "$two"
+on 2
+on 1 sh -c 'echo $$ >>"$0"; exec sleep 1000' "$dir/pids"
+wait_for has_lines 4 "$dir/pids"
+kill -TERM $pid1
+ends 143
+fails 'halayrun was stopped by SIGTERM'
+rm -f "$dir/pids"
 
 # --- strangers, and the wrong secret ---------------------------------------------------------------------------------
 both "$two"
