@@ -71,6 +71,12 @@ static int is_platforms(const char *name)
     return !strncmp(name, "sagemaker_", 10) || !strncmp(name, "sagemaker-", 10) || !strncmp(name, "_tuning_", 8);
 }
 
+/* Python's None: SDK v2's generic Estimator spells values as str() does. */
+static int is_none(const char *text)
+{
+    return !*text || !strcmp(text, "None");
+}
+
 /* A text may be JSON: "\"adam\"", "[0.1, 0.9]", "null". Numbers and truth values stay texts, which whoever takes them reads. A new
  * reference; NULL if it is nothing. */
 static json_t *decode(json_t *value)
@@ -78,7 +84,7 @@ static json_t *decode(json_t *value)
     const char *text = json_string_value(value);
     json_t *inner = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
 
-    if (json_is_null(value) || json_is_null(inner) || (text && !*text)) {
+    if (json_is_null(value) || json_is_null(inner) || (text && is_none(text))) {
         json_decref(inner);
         return NULL;
     }
@@ -248,8 +254,8 @@ enum halay_status tft_sagemaker_arguments(struct tft_sagemaker *s, const struct 
     for (int i = 1; i < *argc; i++) {
         const char *word = (*argv)[i], *next = i + 1 < *argc ? (*argv)[i + 1] : NULL;
         int is_option = !strncmp(word, "--", 2) && word[2] && !strchr(word, '=');
-        if (is_option && next && (is_platforms(word + 2) || !*next))
-            i++; /* the platform's, or None */
+        if (is_option && next && (is_platforms(word + 2) || is_none(next)))
+            i++; /* the platform's, or nothing */
         else
             s->words[count++] = (*argv)[i];
     }

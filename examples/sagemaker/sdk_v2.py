@@ -42,6 +42,7 @@ common = dict(
     checkpoint_s3_uri=f"{BUCKET}/checkpoints/first",  # one place for one run: it goes on from what it finds there
     checkpoint_local_path="/opt/ml/checkpoints",
     debugger_hook_config=False,
+    disable_profiler=True,
     encrypt_inter_container_traffic=True,
 )
 

@@ -32,7 +32,7 @@ failed() {
 }
 
 # --- what works ------------------------------------------------------------------------------------------------------
-container plain "{$small, \"quantiles\": \"[0.1, 0.5, 0.9]\", \"seed\": 1, \"optimizer\": \"adam\", \"init_from\": \"\", \"max_time\": \"null\", \"sagemaker_program\": \"\\\"x\\\"\", \"sagemaker_mpi_enabled\": \"true\", \"_tuning_objective_metric\": \"valid_loss\"}"
+container plain "{$small, \"quantiles\": \"[0.1, 0.5, 0.9]\", \"seed\": 1, \"optimizer\": \"adam\", \"init_from\": \"\", \"max_time\": \"null\", \"max_steps\": \"None\", \"resume\": \"True\", \"sagemaker_program\": \"\\\"x\\\"\", \"sagemaker_mpi_enabled\": \"true\", \"_tuning_objective_metric\": \"valid_loss\"}"
 check "hyperparameters and a channel" train
 cp "$scratch/said" "$scratch/lines"
 grep -qE 'valid_loss=[0-9.]+ .*valid_p50=[0-9.]+' "$scratch/said" && pass || wrong "no lines of evaluations"
@@ -58,7 +58,7 @@ same() {
 }
 container v2 '{}'
 same v2 --batch_size 32 --deterministic ranks --epochs 2 --heads 2 --hidden_size 8 --init_from '' --learning_rate 0.01 \
-    --quantiles '[0.1, 0.5, 0.9]' --resume True --threads 1 --train_samples 160 --valid_samples 32 --find_learning_rate False
+    --quantiles '[0.1, 0.5, 0.9]' --resume True --threads 1 --train_samples 160 --valid_samples 32 --find_learning_rate False --max_time None
 if [ -z "${TEST_BRIEF-}" ]; then
     container v3 '{"sagemaker_job_name": "\"x\""}'
     same v3 --quantiles '[0.1, 0.5, 0.9]' --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --train-samples 160 \
