@@ -622,6 +622,8 @@ int job_run(const struct job_setting *setting)
     }
     if (!job.is_orphaned)
         drain_output(&job);
+    if (!code && output_is_lost(&job.output))
+        code = 1;
     job_fini(&job);
     return code;
 }

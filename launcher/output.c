@@ -9,7 +9,8 @@
  * A line leaves its stream only when it is whole, so that lines never mix; one of LINE_MAX_BYTES is cut there, so that
  * memory stays bounded. On a terminal a carriage return ends one too, so that a rank's progress bar moves. The descriptors 1 and 2 may be shared with other programs and so are not made non-blocking; instead
  * they are written to when poll says that they can take bytes, and no more than a pipe takes then without waiting. When
- * nobody reads a sink any more its streams are closed: ranks that go on writing then meet SIGPIPE, as under a plain pipe.
+ * nobody reads a sink any more its streams are closed: ranks that go on writing then meet SIGPIPE, as under a plain pipe. When
+ * it cannot be written for another reason, as on a full disk, what follows is read and dropped: no job is ended for its log.
  *
  * Cleanup: fini accepts any half-built state that began with zeros.
  */
@@ -61,7 +62,7 @@ static void sink_flush(struct sink *sink, int timeout_ms)
 {
     size_t done = 0;
 
-    while (done < sink->pending.count && !sink->is_gone) {
+    while (done < sink->pending.count && !sink->is_gone && !sink->lost) {
         struct pollfd fd = { .fd = sink->fd, .events = POLLOUT };
         size_t left = sink->pending.count - done;
         int n = poll(&fd, 1, timeout_ms);
@@ -74,25 +75,41 @@ static void sink_flush(struct sink *sink, int timeout_ms)
             done += (size_t)written;
         else if (errno == EAGAIN && timeout_ms == 0)
             break;
-        else if (errno != EINTR && errno != EAGAIN)
+        else if (errno == EPIPE)
             sink->is_gone = 1;
+        else if (errno != EINTR && errno != EAGAIN)
+            sink->lost = errno;
     }
-    if (sink->is_gone)
+    if (sink->is_gone || sink->lost)
         done = sink->pending.count;
     if (done)
         buffer_remove_front(&sink->pending, done);
 }
 
+static void flush_all(struct output *output, int timeout_ms)
+{
+    int was_lost = output->sinks[0].lost;
+
+    sink_flush(&output->sinks[0], timeout_ms);
+    if (output->sinks[0].lost && !was_lost)
+        output_say(output, "cannot write standard output: %s; it ends here, the job goes on",
+                   strerror(output->sinks[0].lost));
+    sink_flush(&output->sinks[1], timeout_ms);
+}
+
 void output_flush(struct output *output)
 {
-    sink_flush(&output->sinks[0], 0);
-    sink_flush(&output->sinks[1], 0);
+    flush_all(output, 0);
 }
 
 void output_finish(struct output *output)
 {
-    sink_flush(&output->sinks[0], -1);
-    sink_flush(&output->sinks[1], -1);
+    flush_all(output, -1);
+}
+
+int output_is_lost(const struct output *output)
+{
+    return output->sinks[0].lost || output->sinks[1].lost;
 }
 
 void output_say(struct output *output, const char *format, ...)
@@ -194,7 +211,7 @@ static void emit(struct stream *stream, const char *bytes, size_t count)
     stream->has_returned = last == '\r' && stream->sink->is_terminal;
 
     write_file(stream, bytes, count, 1);
-    if (stream->sink->is_gone)
+    if (stream->sink->is_gone || stream->sink->lost)
         return;
     write_prefix(stream);
     append(&stream->sink->pending, bytes, count);

@@ -15,6 +15,7 @@
 struct sink {
     int fd;           /* borrowed: 1 or 2 */
     int is_gone;      /* nobody reads it any more */
+    int lost;         /* why it cannot be written any more, errno; 0: it can */
     int is_terminal, has_colours;
     struct buffer pending; /* whole lines that are still to be written */
 };
@@ -48,6 +49,8 @@ void output_fini(struct output *output);
 void output_flush(struct output *output);
 /* Writes everything, waiting for the readers for as long as it takes. */
 void output_finish(struct output *output);
+int output_is_lost(
+    const struct output *output); /* something could not be written, for another reason than that nobody reads it */
 int sink_is_full(const struct sink *sink); /* read no more streams into it until it is flushed */
 
 /* A line of halayrun's own, in order with the ranks' lines on standard error. */

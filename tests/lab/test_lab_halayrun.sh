@@ -62,6 +62,18 @@ on 1 ip address delete 172.17.0.1/16 dev eth0
 on 2 sh -c "kill $(cat "$scratch/squats"); ip address delete 172.17.0.1/16 dev lo"
 wait $squatter
 
+# --- a full disk under the output files, of ranks here and elsewhere ---------------------------------------------------
+mkdir "$scratch/small" && on 1 mount -t tmpfs -o size=64k halay-lab "$scratch/small"
+run_on_1 0 -np 2 -H "$name-[1-2]" --output-filename "$scratch/small" sh -c 'yes | head -c 200000; echo end >&2; touch /tmp/ended'
+for r in 0 1; do
+    file=$scratch/small/rank.$r/stdout
+    check "rank $r's file, and why" err_has "halayrun: cannot write '$file': No space left on device; the file ends here, the job goes on"
+    check "all that rank $r says is shown" test "$(grep -c "^\[$r\] y$" "$dir/out")" = 100000
+    check "and rank $r goes on to its end" on $((r + 1)) test -e /tmp/ended
+done
+check "the disk is full" test "$(on 1 df --output=avail "$scratch/small" | tail -n 1)" -lt 8
+on 1 umount "$scratch/small"
+
 # --- --mpi: ssh's words reach the other hosts ------------------------------------------------------------------------
 printf '#!/bin/sh\necho "$*" >>%s/called\nexec ssh "$@"\n' "$scratch" >"$scratch/ssh" && chmod +x "$scratch/ssh"
 for flavour in openmpi mpich; do

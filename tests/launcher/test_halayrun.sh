@@ -61,6 +61,12 @@ check "said once" test "$(wc -l <"$dir/err")" = 1
 check "all is shown" test "$(sort "$dir/out" | tr '\n' ,)" = '[0] one,[0] two,[1] one,[1] two,'
 check "and the other file is whole" test "$(cat "$dir/full/rank.1/stdout")" = "one
 two"
+"$halayrun" -np 2 sh -c "echo x; until test -e $dir/ended; do sleep 0.05; echo x; done; echo end >&2" </dev/null >/dev/full 2>"$dir/err" &
+check "a full disk under standard output is said" wait_for err_has "halayrun: cannot write standard output: No space left on device; it ends here, the job goes on"
+: >"$dir/ended"
+wait $!
+check "its exit code" test $? = 1
+check "once, and ranks go on to their end" test "$(grep -c '! end$' "$dir/err") of $(wc -l <"$dir/err")" = "2 of 3"
 mkdir "$dir/folder" && printf '#!/bin/sh\necho "$PWD"\n' >"$dir/folder/prog" && chmod +x "$dir/folder/prog"
 run 0 -np 1 --wdir "$dir/folder" --output-filename "$dir/written" ./prog
 check "--wdir: the program, and where it begins" out_has "[0] $dir/folder"
