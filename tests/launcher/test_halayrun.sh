@@ -307,6 +307,13 @@ while read -r option; do
     check "refused with exit code 2: $option" test $? = 2
     check "and why: $option" err_has "halayrun: option ${option%%[ =]*}: "
 done <"$dir/refused"
+printf '#   %s  (command line)\n' '-np 4' '--min-np 2' '--max-np 8' '--slots-per-host 1' '--elastic-timeout 60' '--reset-limit 10' \
+    '--cooldown 120:600' >"$dir/want"
+for p in '--num-proc 4 --min-num-proc 2 --max-num-proc 8 --slots 1 --elastic-timeout 60 --reset-limit 10 --blacklist-cooldown-range 120 600' \
+    '-np 4 --min-np 2 --max-np 8 --slots-per-host 1 --elastic-timeout 60 --reset-limit 10 --cooldown 120:600'; do
+    run 0 $p --verbose --dry-run true
+    check "an elastic job's: $p" eval 'sed -n "2,8p" "$dir/out" | diff - "$dir/want"'
+done
 run 0 -np 1 --bind none --dry-run --config-file "$dir/settings.yaml" sh -c true
 check "its file" out_has 'HALAY_FUSION_THRESHOLD=33554432 HALAY_TIMELINE=t.json sh'
 check "what of that has no effect" test "$(grep -cE "settings.yaml', line (3|7): .* has no effect: " "$dir/err")" = 2
