@@ -358,6 +358,8 @@ static int prepare(struct agent *agent)
             plan->folder, strerror(errno));
         return 1;
     }
+    if (setenv("PWD", plan->folder, 1) < 0) /* the login's says where that began */
+        return say_no_memory();
     int code = start_check_program(NULL, plan->command[0]);
     if (!code)
         code = binding_plan(agent->setting->log, (enum binding)plan->binding, plan->count, &agent->map);

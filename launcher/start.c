@@ -80,7 +80,7 @@ __attribute__((noreturn)) static void run_child(const struct start *s, pid_t par
         give_up(report_fd, "bind it to its cores");
     if (set_variables(s))
         give_up(report_fd, "set its variables");
-    if (s->folder && chdir(s->folder) < 0)
+    if (s->folder && (chdir(s->folder) < 0 || setenv("PWD", s->folder, 1) < 0))
         give_up(report_fd, "go to its folder");
     sigprocmask(SIG_SETMASK, s->signals, NULL);
     execvp(s->command[0], s->command);

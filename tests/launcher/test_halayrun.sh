@@ -73,6 +73,8 @@ check "--wdir: the program, and where it begins" out_has "[0] $dir/folder"
 own=$(realpath "$halayrun")
 (cd "$dir" && "$own" -np 1 --wdir folder --output-filename here ./prog >out 2>err)
 check "relative, and other files are where they were" test "$(cat "$dir/here/rank.0/stdout")" = "$dir/folder"
+run 0 -np 1 --wdir "$dir/folder" printenv PWD
+check "PWD says so" out_has "[0] $dir/folder"
 run 1 -np 1 --wdir "$dir/nothing" true
 check "no such folder" err_has "folder '$dir/nothing': No such file or directory"
 run 127 -np 1 --wdir "$dir/folder" ./other

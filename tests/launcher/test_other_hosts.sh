@@ -120,6 +120,8 @@ check "no folder: its reason alone" test "$(cat "$dir/err")" = "halayrun: cannot
 run 0 -np 2 --ssh "$fake" -H one:1,"$here":1 --wdir / "$dir/where"
 check "another folder there" has_line "[0] 0 of 2, local 0 of 1, there in /"
 check "and here" has_line "[1] 1 of 2, local 0 of 1, here in /"
+run 0 -np 1 --ssh "$fake" -H one:1 --wdir / printenv PWD
+check "PWD there" has_line "[0] /"
 run 0 -np 3 --dry-run -p 2222 -i key --remote-halayrun /opt/x/halayrun -H "one:2,$here" true
 check "the command, for those who ask" out_has "one 'exec /opt/x/halayrun --agent'"
 check "ssh's own options" out_has "-o BatchMode=yes -o ConnectTimeout=10 -p 2222 -i key one"
