@@ -402,6 +402,7 @@ static void find_mpi_launcher(struct halay_config *config)
         if ((text = getenv(variables[i].name)) && halay_parse_long(text, 1, INT_MAX, &size) == HALAY_OK) {
             config->mpi_launcher_size = (int)size;
             config->mpi_launcher_is_mpich = variables[i].is_mpich;
+            config->mpi_launcher_is_open = i == 0;
         }
     if (config->mpi_launcher_size < 0 && getenv("PMIX_RANK") &&
         ((text = getenv("SLURM_STEP_NUM_TASKS")) || (text = getenv("SLURM_NTASKS"))) &&

@@ -67,6 +67,7 @@ struct halay_config {
      * Intel MPI, PMIx), -1 if none. */
     int mpi_launcher_size;
     int mpi_launcher_is_mpich; /* it speaks MPICH's protocol (PMI) and is not Open MPI's */
+    int mpi_launcher_is_open;  /* it is Open MPI's own, not just one that speaks PMIx */
 };
 
 /* Parse the environment (environ). On error one line a fault is logged and *config holds nothing. log->level becomes

@@ -148,20 +148,35 @@ static const struct halay_boot_ops boot_ops = {
     .destroy = boot_destroy,
 };
 
-static enum halay_status check_singleton(const struct halay_host *host, int size)
+/* Of this module. */
+#ifdef OPEN_MPI
+static const enum halay_mpi_abi own_abi = HALAY_MPI_OPEN;
+#else
+static const enum halay_mpi_abi own_abi = HALAY_MPI_MPICH;
+#endif
+
+static const char *abi_name(enum halay_mpi_abi abi)
+{
+    return abi == HALAY_MPI_OPEN ? "Open MPI" : abi == HALAY_MPI_MPICH ? "MPICH" : "an unknown MPI";
+}
+
+/* The launcher and this module's MPI don't go together. */
+static enum halay_status refuse_launcher(const struct halay_host *host)
 {
     char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
 
-    if (size > 1 || host->config->mpi_launcher_size <= 1)
-        return HALAY_OK;
     if (MPI_Get_library_version(library, &length) != MPI_SUCCESS)
         library[0] = '\0';
     library[strcspn(library, ",\n")] = '\0';
-    halay_host_error(host,
-                     "the launcher started %d ranks but each is alone in its MPI_COMM_WORLD: this mpirun belongs to "
-                     "another MPI than '%s', which halay was built with",
-                     host->config->mpi_launcher_size, library);
+    for (char *tab = library; (tab = strchr(tab, '\t'));)
+        *tab = ' ';
+    halay_host_error(
+        host,
+        "%d ranks were started by the launcher of another MPI than '%s', with which halay's module works here: start "
+        "them by the mpirun of that MPI, or by halayrun, which needs none, or build halay for the launcher's "
+        "(configure --with-mpi=FOLDER, and --with-mpich=FOLDER for an MPICH beside it)",
+        host->config->mpi_launcher_size, library);
     return HALAY_ERR_UNSUPPORTED;
 }
 
@@ -206,29 +221,21 @@ enum halay_status halay_mpi_boot_create(const struct halay_host *host, struct ha
     struct mpi_boot *self;
     int size = 0;
 
+    if (own_abi == HALAY_MPI_MPICH && host->config->mpi_launcher_is_open)
+        return refuse_launcher(host); /* some MPICHs would abort in MPI_Init */
     enum halay_status status = halay_mpi_start(host);
     if (status != HALAY_OK)
         return status;
     halay_mpi_sweep();
     if ((status = check_thread(host)) != HALAY_OK ||
-        (status = halay_mpi_check(host, MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size")) != HALAY_OK ||
-        (status = check_singleton(host, size)) != HALAY_OK ||
-        (status = create(host, MPI_COMM_WORLD, &self)) != HALAY_OK)
+        (status = halay_mpi_check(host, MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size")) != HALAY_OK)
+        return status;
+    if (size == 1 && host->config->mpi_launcher_size > 1) /* each of them is alone in its MPI_COMM_WORLD */
+        return refuse_launcher(host);
+    if ((status = create(host, MPI_COMM_WORLD, &self)) != HALAY_OK)
         return status;
     *out = &self->base;
     return HALAY_OK;
-}
-
-/* Of this module. */
-#ifdef OPEN_MPI
-static const enum halay_mpi_abi own_abi = HALAY_MPI_OPEN;
-#else
-static const enum halay_mpi_abi own_abi = HALAY_MPI_MPICH;
-#endif
-
-static const char *abi_name(enum halay_mpi_abi abi)
-{
-    return abi == HALAY_MPI_OPEN ? "Open MPI" : abi == HALAY_MPI_MPICH ? "MPICH" : "an unknown MPI";
 }
 
 static enum halay_status check_comm(const struct halay_host *host, const void *comm, enum halay_mpi_abi abi)

@@ -231,6 +231,7 @@ static void check_mpi(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         REQUIRE(load(VARIABLES(cases[i].first, cases[i].second), &config, &lines) == HALAY_OK);
         CHECK(config.mpi_launcher_size == cases[i].size, "%s: %d", cases[i].first, config.mpi_launcher_size);
+        CHECK(config.mpi_launcher_is_open == (i == 0), "%s: %d", cases[i].first, config.mpi_launcher_is_open);
         halay_config_fini(&config);
     }
 }
