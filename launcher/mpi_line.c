@@ -4,11 +4,18 @@
  * variables, the user's own words, the command; so the user's words go over ours wherever the last one counts.
  *
  *                    Open MPI 4         Open MPI 5             MPICH          Intel MPI            srun
+ *     program        mpirun             mpirun                 mpirun         mpiexec.hydra        srun
  *     hosts          --host a:2         --host a:2             -hosts a:2     -hosts a -ppn 2      --nodelist=a*2
  *     binding        ppr:2:node:PE=4    ppr:2:node:PE=4        -bind-to core:4  I_MPI_PIN_DOMAIN   --cpus-per-task=4
  *     lines' rank    --tag-output       --output tag           -prepend-rank  -prepend-rank        --label
  *     variables      -x NAME            -x NAME                -genvall       -genvall             --export=ALL
+ *     files          a folder           a beginning of names   patterns       patterns             patterns
  *     ssh's words    plm_rsh_args       plm_ssh_args           HYDRA_LAUNCHER_EXTRA_ARGS  -bootstrap-exec-args
+ *
+ * Open MPI calls its daemon on other hosts by a bare name, so whatever MPI a login's PATH has there would answer: --prefix says
+ * which is meant. Open MPI 5 loses what ranks write if it is given a folder (releases up to 5.0.11 take a folder that is there for
+ * a failure), so it is given a file name's beginning. Intel's mpirun is a shell script, which a signal ends while the ranks run
+ * on: mpiexec.hydra, which the script calls, passes signals on; the script's only other use is to say which batch system this is.
  */
 #include "launcher/mpi_line.h"
 #include <stdlib.h>
@@ -23,7 +30,7 @@ static const struct {
     [MPI_OPEN_4] = { "openmpi4", "Open MPI 4", "mpirun" },
     [MPI_OPEN_5] = { "openmpi5", "Open MPI 5", "mpirun" },
     [MPI_MPICH] = { "mpich", "MPICH", "mpirun" },
-    [MPI_INTEL] = { "intel", "Intel MPI", "mpirun" },
+    [MPI_INTEL] = { "intel", "Intel MPI", "mpiexec.hydra" },
     [MPI_SRUN] = { "srun", "srun", "srun" },
 };
 
@@ -143,27 +150,40 @@ static int is_filled_evenly(const struct host_list *hosts, const int *counts)
 
 /* ---- launchers --------------------------------------------------------------------------------------------------- */
 
-static void add_open_mpi_output(const struct mpi_job *job, struct words *line)
+static void add_pair(struct words *line, const char *option, const char *value)
+{
+    words_add(line, option);
+    words_add(line, value);
+}
+
+static void add_ranks(struct words *line, int ranks)
+{
+    words_add(line, "-np");
+    words_addf(line, "%d", ranks);
+}
+
+/* "tag,timestamp,file=DIR/rank": what is not asked for is left out, the option too if that is all. */
+static void add_open_mpi_5_output(const struct mpi_job *job, struct words *line)
 {
     const char *folder = job->output_folder;
+    const int marks = job->prefix + job->timestamp;
 
-    if (job->flavour == MPI_OPEN_4) {
-        if (job->prefix)
-            words_add(line, "--tag-output");
-        if (job->timestamp)
-            words_add(line, "--timestamp-output");
-        if (folder) {
-            words_add(line, "--output-filename");
-            words_add(line, folder);
-        }
-    } else if (job->prefix || job->timestamp || folder) {
-        words_add(line, "--output");
-        words_addf(line, "%s%s%s%s%s", job->prefix ? "tag" : "",
-                   !job->timestamp ? ""
-                   : job->prefix   ? ",timestamp"
-                                   : "timestamp",
-                   folder && (job->prefix || job->timestamp) ? "," : "", folder ? "dir=" : "", folder ? folder : "");
-    }
+    if (!marks && !folder)
+        return;
+    words_add(line, "--output");
+    words_addf(line, "%s%s%s%s%s%s%s", job->prefix ? "tag" : "", marks == 2 ? "," : "",
+               job->timestamp ? "timestamp" : "", marks && folder ? "," : "", folder ? "file=" : "",
+               folder ? folder : "", folder ? "/rank" : "");
+}
+
+static void add_open_mpi_4_output(const struct mpi_job *job, struct words *line)
+{
+    if (job->prefix)
+        words_add(line, "--tag-output");
+    if (job->timestamp)
+        words_add(line, "--timestamp-output");
+    if (job->output_folder)
+        add_pair(line, "--output-filename", job->output_folder);
 }
 
 static void add_open_mpi_placement(const struct mpi_job *job, const int *counts, struct words *line)
@@ -190,27 +210,17 @@ static void add_open_mpi_network(const struct mpi_job *job, struct words *line)
     const char *const *names = job->flavour == MPI_OPEN_4 ? of_4 : of_5;
 
     if (job->hosts && job->hosts->count >= TREE_HOSTS) {
-        words_add(line, names[0]);
-        words_add(line, names[1]);
+        add_pair(line, names[0], names[1]);
         words_add(line, "1");
-        words_add(line, names[0]);
-        words_add(line, names[2]);
+        add_pair(line, names[0], names[2]);
         words_addf(line, "%zu", job->hosts->count);
     }
     if (job->interface) {
-        words_add(line, job->flavour == MPI_OPEN_4 ? "-mca" : "--mca");
-        words_add(line, "btl_tcp_if_include");
+        add_pair(line, job->flavour == MPI_OPEN_4 ? "-mca" : "--mca", "btl_tcp_if_include");
         words_add(line, job->interface);
-        words_add(line, names[0]);
-        words_add(line, names[3]);
+        add_pair(line, names[0], names[3]);
         words_add(line, job->interface);
     }
-}
-
-static void add_pair(struct words *line, const char *option, const char *value)
-{
-    words_add(line, option);
-    words_add(line, value);
 }
 
 /* How the launcher calls the other hosts. */
@@ -233,20 +243,21 @@ static void add_open_mpi(const struct mpi_job *job, const int *counts, struct wo
     words_add(line, "mpirun");
     if (job->is_root)
         words_add(line, "--allow-run-as-root");
-    words_add(line, "-np");
-    words_addf(line, "%d", job->ranks);
+    if (job->installed)
+        add_pair(line, "--prefix", job->installed);
+    add_ranks(line, job->ranks);
     if (job->hosts)
         add_hosts(line, "--host", ":", job->hosts, counts);
     add_open_mpi_ssh(job, line);
     add_open_mpi_network(job, line);
     add_open_mpi_placement(job, counts, line);
-    add_open_mpi_output(job, line);
-    words_add(line, "--wdir");
-    words_add(line, job->folder);
-    for (char *const *name = job->variables; *name; name++) {
-        words_add(line, "-x");
-        words_add(line, *name);
-    }
+    if (job->flavour == MPI_OPEN_4)
+        add_open_mpi_4_output(job, line);
+    else
+        add_open_mpi_5_output(job, line);
+    add_pair(line, "--wdir", job->folder);
+    for (char *const *name = job->variables; *name; name++)
+        add_pair(line, "-x", *name);
     words_add_all(line, job->more);
     words_add_all(line, job->command);
 }
@@ -254,10 +265,8 @@ static void add_open_mpi(const struct mpi_job *job, const int *counts, struct wo
 /* What MPICH's and Intel's Hydra have in common. */
 static void add_hydra_options(const struct mpi_job *job, struct words *line)
 {
-    if (job->interface) {
-        words_add(line, "-iface");
-        words_add(line, job->interface);
-    }
+    if (job->interface)
+        add_pair(line, "-iface", job->interface);
     words_add(line, "-genvall");
     if (job->prefix)
         words_add(line, "-prepend-rank");
@@ -267,9 +276,17 @@ static void add_hydra_options(const struct mpi_job *job, struct words *line)
         words_add(line, "-errfile-pattern");
         words_addf(line, "%s/rank.%%r.stderr", job->output_folder);
     }
-    words_add(line, "-wdir");
-    words_add(line, job->folder);
     words_add_all(line, job->more);
+}
+
+/* A set of arguments; options of its own, unlike those before the first, hold for this one alone. */
+static void add_set(const struct mpi_job *job, const char *host, int ranks, struct words *line)
+{
+    if (host)
+        add_pair(line, "-host", host);
+    add_pair(line, "-wdir", job->folder);
+    add_ranks(line, ranks);
+    words_add_all(line, job->command);
 }
 
 static void add_mpich(const struct mpi_job *job, const int *counts, struct words *line)
@@ -291,9 +308,7 @@ static void add_mpich(const struct mpi_job *job, const int *counts, struct words
     else
         words_add(line, "none");
     add_hydra_options(job, line);
-    words_add(line, "-np");
-    words_addf(line, "%d", job->ranks);
-    words_add_all(line, job->command);
+    add_set(job, NULL, job->ranks, line);
 }
 
 /* Hosts that get different numbers: a set of arguments for each. */
@@ -307,21 +322,28 @@ static void add_sets(const struct mpi_job *job, const int *counts, struct words 
         if (colon)
             words_add(line, colon);
         colon = ":";
-        words_add(line, "-host");
-        words_add(line, job->hosts->at[i].name);
-        words_add(line, "-np");
-        words_addf(line, "%d", counts[i]);
-        words_add_all(line, job->command);
+        add_set(job, job->hosts->at[i].name, counts[i], line);
     }
+}
+
+/* As its mpirun would. */
+static void add_intel_batch(enum mpi_batch batch, struct words *line)
+{
+    if (batch == MPI_BATCH_SLURM || batch == MPI_BATCH_PBS)
+        add_pair(line, "-bootstrap", batch == MPI_BATCH_SLURM ? "slurm" : "pbs");
+    if (batch == MPI_BATCH_LSF || batch == MPI_BATCH_PBS)
+        add_pair(line, "-rmk", batch == MPI_BATCH_LSF ? "lsf" : "pbs");
 }
 
 static void add_intel(const struct mpi_job *job, const int *counts, struct words *line)
 {
     const int is_even = !job->hosts || is_filled_evenly(job->hosts, counts);
 
-    words_add(line, "mpirun");
+    words_add(line, "mpiexec.hydra");
     if (job->ssh || job->ssh_args)
         add_pair(line, "-bootstrap", "ssh");
+    else
+        add_intel_batch(job->batch, line);
     if (job->ssh)
         add_pair(line, "-bootstrap-exec", job->ssh);
     if (job->ssh_args)
@@ -331,17 +353,13 @@ static void add_intel(const struct mpi_job *job, const int *counts, struct words
         words_addf(line, "%d", counts[0]);
         add_hosts(line, "-hosts", "", job->hosts, counts);
     }
-    words_add(line, "-genv");
-    words_add(line, job->cores ? "I_MPI_PIN_DOMAIN" : "I_MPI_PIN");
+    add_pair(line, "-genv", job->cores ? "I_MPI_PIN_DOMAIN" : "I_MPI_PIN");
     words_add(line, job->cores ? "auto" : "0");
     add_hydra_options(job, line);
-    if (!is_even) {
+    if (is_even)
+        add_set(job, NULL, job->ranks, line);
+    else
         add_sets(job, counts, line);
-        return;
-    }
-    words_add(line, "-np");
-    words_addf(line, "%d", job->ranks);
-    words_add_all(line, job->command);
 }
 
 static void add_srun(const struct mpi_job *job, const int *counts, struct words *line)
@@ -424,7 +442,9 @@ const char *mpi_line_lacks(const struct mpi_job *job, size_t index)
         lacks[count++] = "it calls no ssh: options --ssh, --ssh-port and --ssh-identity-file do nothing";
     if (job->timestamp && !is_open)
         lacks[count++] = "it puts no time in front of lines: option --timestamp does nothing";
-    if (job->output_folder && !is_open)
+    if (job->output_folder && job->flavour == MPI_OPEN_5)
+        lacks[count++] = "what it writes to files (DIR/rank.JOB.N.out, DIR/rank.JOB.N.err) it does not show";
+    else if (job->output_folder && !is_open)
         lacks[count++] = "what it writes to files (DIR/rank.N.stdout, DIR/rank.N.stderr) it does not show";
     return index < count ? lacks[index] : NULL;
 }

@@ -16,10 +16,13 @@ enum mpi_flavour { MPI_NONE, MPI_OPEN_4, MPI_OPEN_5, MPI_MPICH, MPI_INTEL, MPI_S
 /* "openmpi4", "openmpi5", "mpich", "intel", "srun"; MPI_NONE for any other word. */
 enum mpi_flavour mpi_flavour_parse(const char *word);
 const char *mpi_flavour_name(enum mpi_flavour flavour);    /* "Open MPI 4"; static storage */
-const char *mpi_flavour_program(enum mpi_flavour flavour); /* "mpirun", "srun" */
+const char *mpi_flavour_program(enum mpi_flavour flavour); /* "mpirun", "mpiexec.hydra", "srun" */
 
 /* What `mpirun --version` or `srun --version` has written says which it is; MPI_NONE if it is none of these. */
 enum mpi_flavour mpi_flavour_of_version(const char *text);
+
+/* The batch system whose hosts an Intel MPI is to find by itself. */
+enum mpi_batch { MPI_BATCH_NONE, MPI_BATCH_SLURM, MPI_BATCH_LSF, MPI_BATCH_PBS };
 
 struct mpi_job {
     enum mpi_flavour flavour;
@@ -29,6 +32,8 @@ struct mpi_job {
     int cores;                     /* for each rank alone; 0: not bound */
     int is_root;                   /* it is root who starts it */
     int prefix, timestamp;         /* of each line of output */
+    enum mpi_batch batch;          /* Intel MPI: MPI_BATCH_NONE if its variables say what it is to do */
+    const char *installed;         /* Open MPI: the folder with its bin on all hosts; NULL: where a login finds it */
     const char *interface;         /* of the network between the hosts; NULL: MPI finds it */
     const char *ssh;               /* program in place of ssh; NULL: none */
     const char *ssh_args;          /* words for it, blanks between; NULL: none */

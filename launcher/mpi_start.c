@@ -28,7 +28,7 @@ struct making {
     struct host_list named; /* by --hosts or --hostfile */
     struct words variables, more, line, ssh; /* ssh: its program and first arguments */
     char ssh_args[2048];
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], installed[PATH_MAX];
     struct mpi_job job; /* borrows of the others */
 };
 
@@ -220,6 +220,49 @@ static int plan_ssh(const struct options *options, struct making *m)
     return 0;
 }
 
+/* Is it an option among the user's own words for the launcher? */
+static int is_given(const struct words *more, const char *option)
+{
+    for (size_t i = 0; i < more->count; i++)
+        if (!strcmp(more->at[i] + strspn(more->at[i], "-"), option))
+            return 1;
+    return 0;
+}
+
+/* Where an Open MPI is that other hosts' logins may not find, or take another for. */
+static void find_installation(struct making *m)
+{
+    static const char *const usual[] = { "", "/usr", "/usr/local" };
+    static const char bin[] = "/bin/mpirun";
+
+    if (!(m->named.count || m->allocation.hosts.count) || is_given(&m->more, "prefix") ||
+        is_given(&m->more, "noprefix") || !start_find_program("mpirun", m->installed, sizeof m->installed) ||
+        *m->installed != '/')
+        return;
+    size_t length = strlen(m->installed), bytes = strlen(bin);
+    if (length < bytes || strcmp(m->installed + length - bytes, bin) != 0)
+        return;
+    m->installed[length - bytes] = 0;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (!strcmp(m->installed, usual[i]))
+            return;
+    m->job.installed = m->installed;
+}
+
+/* What Intel's mpirun would tell its mpiexec.hydra, unless somebody has. */
+static enum mpi_batch intel_batch(enum allocation_kind kind)
+{
+    static const char *const told[] = { "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_RMK" };
+
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (halay_environment_get(told[i]))
+            return MPI_BATCH_NONE;
+    return kind == ALLOCATION_SLURM ? MPI_BATCH_SLURM
+           : kind == ALLOCATION_LSF ? MPI_BATCH_LSF
+           : kind == ALLOCATION_PBS ? MPI_BATCH_PBS
+                                    : MPI_BATCH_NONE;
+}
+
 static int make(struct halay_log *log, const struct options *options, struct making *m)
 {
     const char *text;
@@ -242,6 +285,9 @@ static int make(struct halay_log *log, const struct options *options, struct mak
         say("option --mpi-args: a quote in '%s' is not closed", options->mpi_args);
         return EXIT_USAGE;
     }
+    if (m->job.flavour == MPI_OPEN_4 || m->job.flavour == MPI_OPEN_5)
+        find_installation(m);
+    m->job.batch = intel_batch(m->allocation.kind);
     name_variables(options, &m->variables);
     m->job.more = m->more.at;
     m->job.variables = m->variables.at;

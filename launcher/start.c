@@ -163,15 +163,14 @@ static int is_program(const char *path)
     return stat(path, &file) == 0 && S_ISREG(file.st_mode) && access(path, X_OK) == 0;
 }
 
-static int is_in_path(const char *program)
+int start_find_program(const char *program, char *place, size_t size)
 {
     const char *path = halay_environment_get("PATH");
-    char candidate[PATH_MAX];
 
     for (; path && *path; path += *path == ':') {
         int length = (int)strcspn(path, ":");
-        if (snprintf(candidate, sizeof candidate, "%.*s/%s", length ? length : 1, length ? path : ".", program) <
-                (int)sizeof candidate && is_program(candidate))
+        if (snprintf(place, size, "%.*s/%s", length ? length : 1, length ? path : ".", program) < (int)size &&
+            is_program(place))
             return 1;
         path += length;
     }
@@ -206,7 +205,7 @@ int start_check_program(const char *folder, const char *program)
         return 1;
     }
     if (!strchr(program, '/')) {
-        if (*program && is_in_path(program))
+        if (*program && start_find_program(program, path, sizeof path))
             return 0;
         if (is_program(program))
             say("program '%s' is not in PATH; the one in this folder is './%s'", program, program);

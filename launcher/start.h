@@ -28,4 +28,7 @@ int start_rank(const struct start *start, pid_t *pid, int streams[2]);
 /* Is there such a folder (NULL: it is this one), and there such a program? 0, or 127 or 126 or, for the folder, 1 (said). */
 int start_check_program(const char *folder, const char *program);
 
+/* Where PATH has it, in place; 0 if it has not. */
+int start_find_program(const char *program, char *place, size_t size);
+
 #endif

@@ -378,6 +378,28 @@ for flavour in openmpi mpich; do
     done
     PATH=$dir/$flavour:$PATH run 3 --mpi -np 1 sh -c 'exit 3'
 done
+# The module of another MPI than the launcher's: Open MPI's ranks would each be alone, an MPICH may abort. The program is linked
+# with no MPI, and its module is the only one that is found.
+for flavour in openmpi mpich; do
+    test $flavour = openmpi && other=-mpich || other=
+    module=$top_builddir/.libs/libhalay-mpi$other.so
+    test -e "$module" && test -d "$dir/$flavour" || { echo "skipped: another MPI's module with mpirun.$flavour"; continue; }
+    mkdir "$dir/only-$flavour" && cp "$module" "$dir/only-$flavour/libhalay-mpi.so"
+    PATH=$dir/$flavour:$PATH run 1 --mpi -np 2 -x HALAY_MODULE_PATH="$dir/only-$flavour" "$top_builddir/tests/launcher/world_probe"
+    check "$flavour: which MPI is the wrong one" grep -q '2 ranks were started by the launcher of another MPI than' "$dir/out" "$dir/err"
+    check "$flavour: what would be right" grep -q 'start them by the mpirun of that MPI, or by halayrun' "$dir/out" "$dir/err"
+done
+mkdir -p "$dir/opt/bin" && printf '#!/bin/sh\nexit\n' >"$dir/opt/bin/mpirun" && chmod +x "$dir/opt/bin/mpirun"
+PATH=$dir/opt/bin:$PATH run 0 --mpi-flavour openmpi5 -np 1 -H a --dry-run true
+check "where other hosts have it" out_has " --prefix $dir/opt -np 1"
+PATH=$dir/opt/bin:$PATH run 0 --mpi-flavour openmpi5 -np 1 -H a --mpi-args "--prefix /else" --dry-run true
+check "somebody says it" test "$(grep -o -e '--prefix [^ ]*' "$dir/out")" = "--prefix /else"
+PATH=$dir/opt/bin:$PATH run 0 --mpi-flavour openmpi5 -np 1 --bind none --dry-run true
+check "no other hosts" test -z "$(grep -o -e '--prefix' "$dir/out")"
+SLURM_JOB_NODELIST=a run 0 --mpi-flavour intel -np 1 --dry-run true
+check "Intel's own program, told of SLURM" out_has "mpiexec.hydra -bootstrap slurm -genv"
+I_MPI_HYDRA_BOOTSTRAP=ssh SLURM_JOB_NODELIST=a run 0 --mpi-flavour intel -np 1 --dry-run true
+check "Intel's variables go before" out_has "mpiexec.hydra -genv"
 RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=10.0.0.1 run 0 --explain
 check "torchrun's ranks" out_has 'the ranks run already, 4 of them'
 SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' run 0 --explain

@@ -87,7 +87,8 @@ static void check_plain_lines(void)
     check_plain(MPI_OPEN_4, "mpirun -np 4 --map-by slot --bind-to none --tag-output --wdir /work 'it'\\''s two words'");
     check_plain(MPI_OPEN_5, "mpirun -np 4 --map-by slot --bind-to none --output tag --wdir /work 'it'\\''s two words'");
     check_plain(MPI_MPICH, "mpirun -bind-to none -genvall -prepend-rank -wdir /work -np 4 'it'\\''s two words'");
-    check_plain(MPI_INTEL, "mpirun -genv I_MPI_PIN 0 -genvall -prepend-rank -wdir /work -np 4 'it'\\''s two words'");
+    check_plain(MPI_INTEL,
+                "mpiexec.hydra -genv I_MPI_PIN 0 -genvall -prepend-rank -wdir /work -np 4 'it'\\''s two words'");
     check_plain(MPI_SRUN, "srun --ntasks=4 --kill-on-bad-exit=1 --cpu-bind=none --label --chdir=/work --export=ALL "
                           "'it'\\''s two words'");
 }
@@ -103,25 +104,26 @@ static void check_full_lines(void)
     check_full(
         MPI_OPEN_5, "a:2,b:2",
         "mpirun --allow-run-as-root -np 4 --host a:2,b:2 --mca btl_tcp_if_include eth0 --prtemca prte_if_include eth0 "
-        "--map-by ppr:2:node:PE=2 --bind-to core --output tag,timestamp,dir=/tmp/out --wdir /work -x A -x "
+        "--map-by ppr:2:node:PE=2 --bind-to core --output tag,timestamp,file=/tmp/out/rank --wdir /work -x A -x "
         "HALAY_TRANSPORT "
         "--more 'a b' ./train --name 'it'\\''s two words'");
     check_full(MPI_MPICH, "a:3,b",
                "mpirun -hosts a:3,b:1 -bind-to core:2 -iface eth0 -genvall -prepend-rank -outfile-pattern "
-               "/tmp/out/rank.%r.stdout -errfile-pattern /tmp/out/rank.%r.stderr -wdir /work --more 'a b' -np 4 "
+               "/tmp/out/rank.%r.stdout -errfile-pattern /tmp/out/rank.%r.stderr --more 'a b' -wdir /work -np 4 "
                "./train --name "
                "'it'\\''s two words'");
     check_full(
         MPI_INTEL, "a:2,b:2,c",
-        "mpirun -ppn 2 -hosts a,b,c -genv I_MPI_PIN_DOMAIN auto -iface eth0 -genvall -prepend-rank -outfile-pattern "
-        "/tmp/out/rank.%r.stdout -errfile-pattern /tmp/out/rank.%r.stderr -wdir /work --more 'a b' -np 5 ./train "
+        "mpiexec.hydra -ppn 2 -hosts a,b,c -genv I_MPI_PIN_DOMAIN auto -iface eth0 -genvall -prepend-rank "
+        "-outfile-pattern "
+        "/tmp/out/rank.%r.stdout -errfile-pattern /tmp/out/rank.%r.stderr --more 'a b' -wdir /work -np 5 ./train "
         "--name "
         "'it'\\''s two words'");
     check_full(MPI_INTEL, "a,b:2",
-               "mpirun -genv I_MPI_PIN_DOMAIN auto -iface eth0 -genvall -prepend-rank -outfile-pattern "
-               "/tmp/out/rank.%r.stdout -errfile-pattern /tmp/out/rank.%r.stderr -wdir /work --more 'a b' -host a -np "
-               "1 ./train "
-               "--name 'it'\\''s two words' : -host b -np 2 ./train --name 'it'\\''s two words'");
+               "mpiexec.hydra -genv I_MPI_PIN_DOMAIN auto -iface eth0 -genvall -prepend-rank -outfile-pattern "
+               "/tmp/out/rank.%r.stdout -errfile-pattern /tmp/out/rank.%r.stderr --more 'a b' -host a -wdir /work "
+               "-np 1 ./train "
+               "--name 'it'\\''s two words' : -host b -wdir /work -np 2 ./train --name 'it'\\''s two words'");
     check_full(
         MPI_SRUN, "n[1-2]:2,n3",
         "srun --ntasks=5 --kill-on-bad-exit=1 --distribution=arbitrary '--nodelist=n1*2,n2*2,n3*1' --cpus-per-task=2 "
@@ -168,6 +170,15 @@ static void check_variants(void)
     check_line(&job, "mpirun -np 4 --map-by slot:OVERSUBSCRIBE --bind-to none --output timestamp --wdir /work "
                      "'it'\\''s two words'");
     CHECK(!mpi_line_lacks(&job, 0));
+    job.timestamp = 0;
+    job.output_folder = "out";
+    job.installed = "/opt/ompi";
+    check_line(&job, "mpirun --prefix /opt/ompi -np 4 --map-by slot:OVERSUBSCRIBE --bind-to none --output "
+                     "file=out/rank --wdir /work "
+                     "'it'\\''s two words'");
+    CHECK(strstr(mpi_line_lacks(&job, 0), "does not show") && !mpi_line_lacks(&job, 1));
+    job.output_folder = NULL;
+    job.timestamp = 1;
     job.flavour = MPI_SRUN;
     check_line(&job, "srun --ntasks=4 --kill-on-bad-exit=1 --overcommit --cpu-bind=none --chdir=/work --export=ALL "
                      "'it'\\''s two words'");
@@ -183,19 +194,43 @@ static void check_variants(void)
     hosts_fini(&hosts);
 }
 
+/* Intel's mpirun looks for batch systems, its mpiexec.hydra wants to be told; who says how hosts are called goes before. */
+static void check_batches(void)
+{
+    struct mpi_job job = plain_job(MPI_INTEL);
+
+    job.batch = MPI_BATCH_SLURM;
+    check_line(&job, "mpiexec.hydra -bootstrap slurm -genv I_MPI_PIN 0 -genvall -prepend-rank -wdir /work -np 4 "
+                     "'it'\\''s two words'");
+    job.batch = MPI_BATCH_LSF;
+    check_line(
+        &job, "mpiexec.hydra -rmk lsf -genv I_MPI_PIN 0 -genvall -prepend-rank -wdir /work -np 4 'it'\\''s two words'");
+    job.batch = MPI_BATCH_PBS;
+    check_line(&job, "mpiexec.hydra -bootstrap pbs -rmk pbs -genv I_MPI_PIN 0 -genvall -prepend-rank -wdir /work -np 4 "
+                     "'it'\\''s two words'");
+    job.ssh_args = "-v";
+    check_line(&job, "mpiexec.hydra -bootstrap ssh -bootstrap-exec-args -v -genv I_MPI_PIN 0 -genvall -prepend-rank "
+                     "-wdir /work -np 4 "
+                     "'it'\\''s two words'");
+}
+
 static void check_ssh(void)
 {
     static const struct {
         enum mpi_flavour flavour;
         const char *wanted;
     } cases[] = {
-        { MPI_OPEN_4, "mpirun -np 4 -mca plm_rsh_agent /opt/ssh -mca plm_rsh_args '-p 2222 -i key' --map-by slot --bind-to none "
-                      "--tag-output --wdir /work 'it'\\''s two words'" },
-        { MPI_OPEN_5, "mpirun -np 4 --prtemca plm_ssh_agent /opt/ssh --prtemca plm_ssh_args '-p 2222 -i key' --map-by slot "
-                      "--bind-to none --output tag --wdir /work 'it'\\''s two words'" },
-        { MPI_MPICH, "env 'HYDRA_LAUNCHER_EXTRA_ARGS=-p 2222 -i key' mpirun -launcher ssh -launcher-exec /opt/ssh -bind-to none "
-                     "-genvall -prepend-rank -wdir /work -np 4 'it'\\''s two words'" },
-        { MPI_INTEL, "mpirun -bootstrap ssh -bootstrap-exec /opt/ssh -bootstrap-exec-args '-p 2222 -i key' -genv I_MPI_PIN 0 "
+        { MPI_OPEN_4,
+          "mpirun -np 4 -mca plm_rsh_agent /opt/ssh -mca plm_rsh_args '-p 2222 -i key' --map-by slot --bind-to none "
+          "--tag-output --wdir /work 'it'\\''s two words'" },
+        { MPI_OPEN_5,
+          "mpirun -np 4 --prtemca plm_ssh_agent /opt/ssh --prtemca plm_ssh_args '-p 2222 -i key' --map-by slot "
+          "--bind-to none --output tag --wdir /work 'it'\\''s two words'" },
+        { MPI_MPICH,
+          "env 'HYDRA_LAUNCHER_EXTRA_ARGS=-p 2222 -i key' mpirun -launcher ssh -launcher-exec /opt/ssh -bind-to none "
+          "-genvall -prepend-rank -wdir /work -np 4 'it'\\''s two words'" },
+        { MPI_INTEL, "mpiexec.hydra -bootstrap ssh -bootstrap-exec /opt/ssh -bootstrap-exec-args '-p 2222 -i key' "
+                     "-genv I_MPI_PIN 0 "
                      "-genvall -prepend-rank -wdir /work -np 4 'it'\\''s two words'" },
     };
     struct mpi_job job;
@@ -266,6 +301,7 @@ int main(void)
     check_large_cluster(MPI_OPEN_4, "-mca plm_rsh_no_tree_spawn 1 -mca plm_rsh_num_concurrent 64 ");
     check_large_cluster(MPI_OPEN_5, "--prtemca plm_ssh_no_tree_spawn 1 --prtemca plm_ssh_num_concurrent 64 ");
     check_variants();
+    check_batches();
     check_ssh();
     check_versions();
     check_words();
