@@ -22,8 +22,9 @@
  * writes them. Strings and structs passed in are copied. Completion happens exactly once for each submission.
  *
  * Errors. See halay_types.h. Threads: every function may be called from any thread, except that halay_fini must be the
- * last call on a context (a submission whose callback has been called counts as returned); callbacks run on the thread that drives the engine (the background thread or one in halay_wait),
- * with no lock held; they may submit, and must neither wait nor call halay_fini. A process may have several contexts.
+ * last call on a context (a submission whose callback has been called counts as returned); callbacks run on the thread that
+ * drives the engine (the background thread or one in halay_wait), with no lock held; they may submit, and must neither wait
+ * nor call halay_fini. A process may have several contexts.
  *
  * Fork. A child of fork has no context: calls on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_fini and
  * the halay_*_free do nothing, and the parent goes on undisturbed.
@@ -314,7 +315,8 @@ HALAY_API enum halay_status halay_barrier_async(struct halay_context *ctx, const
 /* Has it ended? HALAY_IN_PROGRESS, or its final status. Never blocks. */
 HALAY_API enum halay_status halay_test(struct halay_request *request);
 /* Block until it ends, at most timeout_ms (negative: for ever): its final status, or HALAY_ERR_TIMEOUT (still in
- * flight). The waiting thread drives the engine itself while nobody else does. */
+ * flight). The waiting thread drives the engine itself while nobody else does. Several threads may wait for one request; it is
+ * freed when all of them have returned. */
 HALAY_API enum halay_status halay_wait(struct halay_request *request, int timeout_ms);
 /* What went wrong, "" if nothing did; valid until the request is freed. Call it after the request has ended. */
 HALAY_API const char *halay_request_text(const struct halay_request *request);

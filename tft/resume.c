@@ -618,6 +618,8 @@ enum halay_status tft_resume_save(struct tft_resume *resume, const json_t *run, 
         status = HALAY_ERR_NO_MEMORY;
     if (!status)
         status = save_manifest(resume, run, state, files);
+    if (status == HALAY_ERR_NO_MEMORY)
+        halay_error(resume->log, "no memory for the checkpoint of step %" PRIu64, state->step);
     if (!status) {
         hold(&resume->files, files);
         prune(resume);

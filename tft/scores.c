@@ -95,12 +95,12 @@ json_t *tft_scores_q_risk_json(const struct tft_scores *s, const struct tft_sums
     for (size_t q = 0; q < s->quantile_count; q++) {
         char name[32];
         tft_quantile_name(s->quantiles[q], name, sizeof name);
-        json_object_set_new(object, name, sums->n ? json_real(tft_sums_q_risk(sums, q)) : json_null());
+        json_object_set_new(object, name, sums->size > 0 ? json_real(tft_sums_q_risk(sums, q)) : json_null());
     }
     return object;
 }
 
-/* The mean over the horizons that have values. */
+/* The mean over the horizons that have a q-risk: values, and not only zeros; NAN if none has. */
 static double mean_by_horizon(const struct tft_scores *s, size_t quantile)
 {
     double sum = 0;
@@ -108,9 +108,24 @@ static double mean_by_horizon(const struct tft_scores *s, size_t quantile)
 
     for (size_t h = 0; h < s->horizon; h++) {
         sum += tft_sums_q_risk(&s->by_horizon[h], quantile);
-        n += s->by_horizon[h].n > 0;
+        n += s->by_horizon[h].size > 0;
     }
-    return n ? sum / (double)n : 0;
+    return n ? sum / (double)n : NAN;
+}
+
+/* The mean of what a function says over the targets of which it says a number; NAN if there are none. */
+static double mean_of_targets(const struct tft_scores *s, size_t targets, size_t quantile,
+                              double (*of)(const struct tft_scores *s, size_t quantile))
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t o = 0; o < targets; o++) {
+        double value = of(&s[o], quantile);
+        sum += isnan(value) ? 0 : value;
+        n += !isnan(value);
+    }
+    return n ? sum / (double)n : NAN;
 }
 
 /* {"p10": ...}, each the mean over targets of what a function says. */
@@ -120,28 +135,24 @@ static json_t *mean_json(const struct tft_scores *s, size_t targets,
     json_t *object = json_object();
 
     for (size_t q = 0; q < s->quantile_count; q++) {
-        double sum = 0;
+        double mean = mean_of_targets(s, targets, q, of);
         char name[32];
-        for (size_t o = 0; o < targets; o++)
-            sum += of(&s[o], q);
         tft_quantile_name(s->quantiles[q], name, sizeof name);
-        json_object_set_new(object, name, json_real(sum / (double)targets));
+        json_object_set_new(object, name, isnan(mean) ? json_null() : json_real(mean));
     }
     return object;
 }
 
 static double q_risk_of_all(const struct tft_scores *s, size_t quantile)
 {
-    return tft_sums_q_risk(&s->all, quantile);
+    return s->all.size > 0 ? tft_sums_q_risk(&s->all, quantile) : NAN;
 }
 
 double tft_scores_mean_q_risk(const struct tft_scores *s, size_t targets, size_t quantile)
 {
-    double sum = 0;
+    double mean = mean_of_targets(s, targets, quantile, q_risk_of_all);
 
-    for (size_t o = 0; o < targets; o++)
-        sum += q_risk_of_all(&s[o], quantile);
-    return sum / (double)targets;
+    return isnan(mean) ? 0 : mean;
 }
 
 json_t *tft_scores_mean_q_risk_json(const struct tft_scores *s, size_t targets)
@@ -177,7 +188,7 @@ static void put_scores(const struct tft_scores *s, const struct tft_sums *sums, 
     json_object_set_new(object, "rmse", sums->n ? json_real(sqrt(sums->squared / (double)sums->n)) : json_null());
     json_object_set_new(object, "smape", per_value(sums->symmetric, sums->n));
     json_object_set_new(object, "mase", per_value(sums->scaled, sums->scaled_n));
-    json_object_set_new(object, "wql", per_value(wql, sums->n > 0));
+    json_object_set_new(object, "wql", per_value(wql, sums->size > 0));
     json_object_set_new(object, name, per_value((double)sums->covered, sums->n));
     json_object_set_new(object, "crossing", per_value((double)sums->crossed, sums->n));
 }

@@ -12,6 +12,7 @@
 #include "tft/paths.h"
 #include "tft/trainer.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +136,12 @@ enum halay_status tft_trainer_save(struct tft_trainer *t)
     if (is_dealt) {
         struct report *reports = calloc((size_t)t->ranks, sizeof *reports);
         parts = json_array();
-        status = reports && parts ? tft_trainer_gather_average(t) : HALAY_ERR_NO_MEMORY;
+        if (!reports || !parts) {
+            halay_error(t->log, "no memory for the checkpoint of step %" PRIu64, t->state.step);
+            status = HALAY_ERR_NO_MEMORY;
+        }
+        if (!status)
+            status = tft_trainer_gather_average(t);
         if (!status)
             status = write_parts(t, reports, parts);
         free(reports);

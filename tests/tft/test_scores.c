@@ -101,6 +101,28 @@ static void nothing(void)
     tft_scores_fini(&s);
 }
 
+/* A ratio to a sum of nothing but zeros is no number, and no reason to call a horizon perfect. */
+static void zeros(void)
+{
+    static const double quantiles[] = { 0.5 };
+    static const char *const ids[] = { "a" };
+    struct tft_scores s;
+
+    REQUIRE(!tft_scores_init(NULL, quantiles, 1, 2, 1, &s));
+    tft_scores_add(&s, 0, 0, 0, (const double[]){ 3 }, 1);
+    json_t *j = tft_scores_json(&s, ids);
+    REQUIRE(j);
+    CHECK(is_null(json_object_get(j, "q_risk"), "p50") && is_null(j, "wql") && near(at(j, "mae", NULL), 3));
+    CHECK(is_null(json_object_get(j, "q_risk_by_horizon_mean"), "p50"));
+    json_decref(j);
+    tft_scores_add(&s, 0, 1, 10, (const double[]){ 8 }, 1);
+    j = tft_scores_json(&s, ids);
+    REQUIRE(j);
+    CHECK(near(at(j, "q_risk_by_horizon_mean", "p50"), 0.2), "%g", at(j, "q_risk_by_horizon_mean", "p50"));
+    json_decref(j);
+    tft_scores_fini(&s);
+}
+
 static void schedule(void)
 {
     CHECK(tft_schedule_rate(TFT_SCHEDULE_CONSTANT, 2, 7, 100, 3) == 2);
@@ -205,6 +227,7 @@ int main(void)
     losses();
     sums();
     nothing();
+    zeros();
     schedule();
     sampler();
     weighted_sampler();
