@@ -26,30 +26,43 @@ check() {
 "$top/containers/root" "$folder" "${TEST_IMAGE#1}" >"$folder/log" 2>&1 ||
     { tail -n 30 "$folder/log"; echo "the image cannot be built"; exit 1; }
 
-# job IMAGE: an empty /opt/ml with data as tables, and the words that a container begins with.
+# job IMAGE [WORD]: an empty /opt/ml with data as tables, and the image started as its Dockerfile says.
+hyperparameters='"hidden_size": "8", "heads": "2", "train_samples": "64", "valid_samples": "32", "epochs": "1", "sagemaker_mpi_num_of_processes_per_host": "2"'
 job() {
     root=$folder/$1
     ml=$root/opt/ml
+    shift
     rm -rf "$ml/model" "$ml/output" "$ml/input"
     mkdir -p "$ml/input/config" "$ml/input/data/training" "$ml/input/data/schema"
     cp "$top"/data/pjm/*.csv.gz "$ml/input/data/training/"
     cp "$top/data/pjm.yaml" "$ml/input/data/schema/"
-    echo '{"hidden_size": "8", "heads": "2", "train_samples": "64", "valid_samples": "32", "epochs": "1", "sagemaker_mpi_num_of_processes_per_host": "2"}' \
-        >"$ml/input/config/hyperparameters.json"
-    echo '{"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "eth0"}' >"$ml/input/config/resourceconfig.json"
-    unshare --mount --pid --uts --ipc --fork --kill-child sh -c '
-        mount -t proc proc "$0/proc" && mount --bind /dev "$0/dev" && mount -t tmpfs shm "$0/dev/shm" && mount -t tmpfs tmp "$0/tmp" || exit 99
-        exec chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root sm-entry train' "$root"
+    echo "{$hyperparameters}" >"$ml/input/config/hyperparameters.json"
+    echo '{"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "lo"}' >"$ml/input/config/resourceconfig.json"
+    echo '{"training": {"TrainingInputMode": "File"}}' >"$ml/input/config/inputdataconfig.json"
+    echo '127.0.0.1 localhost algo-1' >"$root/etc/hosts"
+    "$top/containers/start" "$root" "$@"
 }
-check "a job in the image" job runtime
+check "a job in the image" job runtime train
 mv "$folder/said" "$folder/job"
 check "its two ranks" grep -q '2 ranks of' "$folder/job"
 check "its model" test -s "$folder/runtime/opt/ml/model/model.safetensors"
+check "the same without a word" job runtime
+check "its model then" test -s "$folder/runtime/opt/ml/model/model.safetensors"
+library=$(realpath "$(find "$folder/runtime/usr/lib" -name libucp.so.0)")
+mv "$library" "$folder/away"
+lacks() { ! chroot "$folder/runtime" sh -s check <"$top/containers/stage" && grep -q "$1 => not found" "$folder/said"; }
+check "a library that is missing" lacks libucp.so.0
+mv "$folder/away" "$library"
+chroot "$folder/runtime" ldconfig
 check "no compiler" test ! -e "$folder/runtime/usr/bin/gcc"
 if [ "$TEST_IMAGE" = toolkit ]; then
-    check "the toolkit" chroot "$folder/toolkit" /usr/bin/python3 -c 'import sagemaker_training'
-    check "its mpirun" chroot "$folder/toolkit" /usr/bin/mpirun --version
-    check "its train" test -x "$folder/toolkit/usr/local/bin/train"
+    hyperparameters="$hyperparameters, \"sagemaker_mpi_enabled\": \"True\""
+    check "a job by the toolkit" job toolkit train
+    mv "$folder/said" "$folder/job"
+    check "its mpirun" grep -q 'mpirun --host algo-1:2 -np 2 ' "$folder/job"
+    check "its two ranks" grep -q '2 ranks of' "$folder/job"
+    check "its metrics" grep -q '^\[1,0\]<stderr>:eval step=' "$folder/job"
+    check "its model" test -s "$folder/toolkit/opt/ml/model/model.safetensors"
 fi
 du -sh "$folder/runtime"
 [ $failed = 0 ]

@@ -4,9 +4,9 @@
 # A SageMaker job on two hosts of a lab, algo-1 and algo-2, each with its own /opt/ml: training as SageMaker's toolkit starts it (its
 # mpirun line, tests/lab/sagemaker_node) and as halayrun does without it. sm-entry is process 1 of each container. A stop that only one
 # host hears of, and the job that goes on; a rank that is killed; ranks that are missing. Needs root and an ssh server.
-# TEST_BRIEF=1: only without the toolkit's mpirun. SAGEMAKER_TOOLKIT=FOLDER: also through the toolkit itself, in a Python environment
-# (python3 -m venv FOLDER; FOLDER/bin/pip install sagemaker-training==5.1.4): some two minutes, most of which it waits. FOLDER is one that the hosts
-# see: not below /tmp.
+# TEST_BRIEF=1: only without the toolkit's mpirun. SAGEMAKER_TOOLKIT=FOLDER: also through the toolkit itself, some two minutes, most of which
+# it waits. FOLDER is the Python environment that it is in; if there is none yet tests/lab/toolkit makes it. The hosts have to see it:
+# not below /tmp.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 
 lab_script=$(realpath "$top_srcdir")/tests/lab/lab
@@ -158,10 +158,15 @@ wait $pid2
 check "with what causes it" failure 1 "algo-2: the job has 2 hosts, and no rank runs there (2 in all); SDK v3's MPI"
 
 # --- through the toolkit ---------------------------------------------------------------------------------------------
-if ! test -x "${SAGEMAKER_TOOLKIT-}/bin/train"; then
-    echo "skipped: SageMaker's toolkit itself (SAGEMAKER_TOOLKIT names no Python environment with it)"
+if test -z "${SAGEMAKER_TOOLKIT-}"; then
+    echo "skipped: SageMaker's toolkit itself (SAGEMAKER_TOOLKIT=FOLDER says where it is, or may be installed)"
     exit
 fi
+if ! test -x "$SAGEMAKER_TOOLKIT/bin/train" && ! "$top_srcdir/tests/lab/toolkit" "$SAGEMAKER_TOOLKIT" >"$dir/out" 2>&1; then
+    echo "skipped: SageMaker's toolkit cannot be installed in '$SAGEMAKER_TOOLKIT': $(tail -1 "$dir/out")"
+    exit
+fi
+SAGEMAKER_TOOLKIT=$(realpath "$SAGEMAKER_TOOLKIT")
 # It knows /opt/ml only, keys in a home only, and writes all variables into /etc/environment.
 HALAY_OPT_ML=/opt/ml custom=
 export SAGEMAKER_PROGRAM=halay-train.sh
@@ -193,6 +198,7 @@ by_toolkit
 ends 1 0
 ends 2 0
 equals "the toolkit, stopped and gone on"
+check "its metrics too" grep -qE '^\[1,0\]<stderr>:eval .*valid_loss=[0-9.eE+-]+ ' "$dir/err1"
 no_orphans
 toolkit_containers
 by_toolkit
