@@ -5,7 +5,7 @@
  *
  *                    Open MPI 4         Open MPI 5             MPICH          Intel MPI            srun
  *     program        mpirun             mpirun                 mpirun         mpiexec.hydra        srun
- *     hosts          --host a:2         --host a:2             -hosts a:2     -hosts a -ppn 2      --nodelist=a*2
+ *     hosts          --host a:2         --host a:2             -hosts a:2     -hosts a -ppn 2      --nodelist=a,a
  *     binding        ppr:2:node:PE=4    ppr:2:node:PE=4        -bind-to core:4  I_MPI_PIN_DOMAIN   --cpus-per-task=4
  *     lines' rank    --tag-output       --output tag           -prepend-rank  -prepend-rank        --label
  *     variables      -x NAME            -x NAME                -genvall       -genvall             --export=ALL
@@ -80,8 +80,29 @@ enum mpi_flavour mpi_flavour_of_version(const char *text)
 
 /* ---- hosts ------------------------------------------------------------------------------------------------------- */
 
-/* "a:2,b:4"; what stands between a name and its number is `between`. */
-static void add_hosts(struct words *line, const char *option, const char *between, const struct host_list *hosts,
+static void add_pair(struct words *line, const char *option, const char *value)
+{
+    words_add(line, option);
+    words_add(line, value);
+}
+
+enum list_style { NAMES, COUNTED, REPEATED }; /* "a,b"; "a:2,b:1"; "a,a,b" */
+
+static void print_hosts(FILE *out, enum list_style style, const struct host_list *hosts, const int *counts)
+{
+    const char *comma = "";
+
+    for (size_t i = 0; i < hosts->count; i++)
+        for (int times = style == REPEATED ? counts[i] : counts[i] > 0; times > 0; times--) {
+            fprintf(out, "%s%s", comma, hosts->at[i].name);
+            if (style == COUNTED)
+                fprintf(out, ":%d", counts[i]);
+            comma = ",";
+        }
+}
+
+/* Behind an option that ends with '=', or as the next word. */
+static void add_hosts(struct words *line, const char *option, enum list_style style, const struct host_list *hosts,
                       const int *counts)
 {
     char *text = NULL;
@@ -92,22 +113,13 @@ static void add_hosts(struct words *line, const char *option, const char *betwee
         line->has_failed = 1;
         return;
     }
-    const char *comma = "";
-    for (size_t i = 0; i < hosts->count; i++)
-        if (counts[i] > 0) {
-            fprintf(out, "%s%s", comma, hosts->at[i].name);
-            if (*between)
-                fprintf(out, "%s%d", between, counts[i]);
-            comma = ",";
-        }
+    print_hosts(out, style, hosts, counts);
     if (fclose(out) == EOF)
         line->has_failed = 1;
     else if (option[strlen(option) - 1] == '=')
         words_addf(line, "%s%s", option, text);
-    else {
-        words_add(line, option);
-        words_add(line, text);
-    }
+    else
+        add_pair(line, option, text);
     free(text);
 }
 
@@ -149,12 +161,6 @@ static int is_filled_evenly(const struct host_list *hosts, const int *counts)
 }
 
 /* ---- launchers --------------------------------------------------------------------------------------------------- */
-
-static void add_pair(struct words *line, const char *option, const char *value)
-{
-    words_add(line, option);
-    words_add(line, value);
-}
 
 static void add_ranks(struct words *line, int ranks)
 {
@@ -247,7 +253,7 @@ static void add_open_mpi(const struct mpi_job *job, const int *counts, struct wo
         add_pair(line, "--prefix", job->installed);
     add_ranks(line, job->ranks);
     if (job->hosts)
-        add_hosts(line, "--host", ":", job->hosts, counts);
+        add_hosts(line, "--host", COUNTED, job->hosts, counts);
     add_open_mpi_ssh(job, line);
     add_open_mpi_network(job, line);
     add_open_mpi_placement(job, counts, line);
@@ -301,7 +307,7 @@ static void add_mpich(const struct mpi_job *job, const int *counts, struct words
     if (job->ssh)
         add_pair(line, "-launcher-exec", job->ssh);
     if (job->hosts)
-        add_hosts(line, "-hosts", ":", job->hosts, counts);
+        add_hosts(line, "-hosts", COUNTED, job->hosts, counts);
     words_add(line, "-bind-to");
     if (job->cores)
         words_addf(line, "core:%d", job->cores);
@@ -351,7 +357,7 @@ static void add_intel(const struct mpi_job *job, const int *counts, struct words
     if (job->hosts && is_even) {
         words_add(line, "-ppn");
         words_addf(line, "%d", counts[0]);
-        add_hosts(line, "-hosts", "", job->hosts, counts);
+        add_hosts(line, "-hosts", NAMES, job->hosts, counts);
     }
     add_pair(line, "-genv", job->cores ? "I_MPI_PIN_DOMAIN" : "I_MPI_PIN");
     words_add(line, job->cores ? "auto" : "0");
@@ -367,9 +373,11 @@ static void add_srun(const struct mpi_job *job, const int *counts, struct words 
     words_add(line, "srun");
     words_addf(line, "--ntasks=%d", job->ranks);
     words_add(line, "--kill-on-bad-exit=1");
+    if (job->plugin)
+        words_addf(line, "--mpi=%s", job->plugin);
     if (job->hosts) {
         words_add(line, "--distribution=arbitrary");
-        add_hosts(line, "--nodelist=", "*", job->hosts, counts);
+        add_hosts(line, "--nodelist=", REPEATED, job->hosts, counts);
     }
     if (job->oversubscribe)
         words_add(line, "--overcommit");

@@ -34,6 +34,7 @@ struct mpi_job {
     int prefix, timestamp;         /* of each line of output */
     enum mpi_batch batch;          /* Intel MPI: MPI_BATCH_NONE if its variables say what it is to do */
     const char *installed;         /* Open MPI: the folder with its bin on all hosts; NULL: where a login finds it */
+    const char *plugin;            /* srun: which of its own for MPI, "pmix"; NULL: the one it takes by itself */
     const char *interface;         /* of the network between the hosts; NULL: MPI finds it */
     const char *ssh;               /* program in place of ssh; NULL: none */
     const char *ssh_args;          /* words for it, blanks between; NULL: none */

@@ -126,11 +126,13 @@ static int find_allocation(const struct options *options, struct making *m)
     }
     if (a->kind == ALLOCATION_TORCHRUN)
         say("warning: %s run already; each of them starts %d more", allocation_name(a->kind), m->job.ranks);
-    else if (!m->job.ranks && !a->is_started)
-        m->job.ranks = a->ranks;
     int code = layout_name_hosts(options, &m->named);
     if (code)
         return code;
+    if (!m->job.ranks && m->named.count)
+        m->job.ranks = (int)hosts_slots(&m->named);
+    else if (!m->job.ranks && !a->is_started)
+        m->job.ranks = a->ranks;
     if (m->named.count) {
         m->job.hosts = &m->named;
     } else if (a->hosts.count && !is_known_to_mpi(a->kind)) {
@@ -223,8 +225,11 @@ static int plan_ssh(const struct options *options, struct making *m)
 /* Is it an option among the user's own words for the launcher? */
 static int is_given(const struct words *more, const char *option)
 {
+    const char *word;
+    size_t length = strlen(option);
+
     for (size_t i = 0; i < more->count; i++)
-        if (!strcmp(more->at[i] + strspn(more->at[i], "-"), option))
+        if (!strncmp(word = more->at[i] + strspn(more->at[i], "-"), option, length) && (!word[length] || word[length] == '='))
             return 1;
     return 0;
 }
@@ -263,6 +268,27 @@ static enum mpi_batch intel_batch(enum allocation_kind kind)
                                     : MPI_BATCH_NONE;
 }
 
+/* Without a plugin for MPI each of srun's ranks would be alone in its world. A site's own choice stands; where there is none, PMIx,
+ * which Open MPI and new MPICHs speak, goes before PMI 2. */
+static const char *find_plugin(const struct words *more)
+{
+    static const char *const known[] = { "pmix", "pmi2" };
+    char text[1024];
+
+    if (is_given(more, "mpi") || halay_environment_get("SLURM_MPI_TYPE"))
+        return NULL;
+    ask("scontrol show config 2>/dev/null | grep '^MpiDefault.*none'", text, sizeof text);
+    if (!*text)
+        return NULL;
+    ask("srun --mpi=list 2>&1", text, sizeof text);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strstr(text, known[i]))
+            return known[i];
+    say("warning: this SLURM's MpiDefault is none, and 'srun --mpi=list' has neither pmix nor pmi2: ranks will not find each other "
+        "through MPI; start them by halayrun without --mpi");
+    return NULL;
+}
+
 static int make(struct halay_log *log, const struct options *options, struct making *m)
 {
     const char *text;
@@ -288,6 +314,8 @@ static int make(struct halay_log *log, const struct options *options, struct mak
     if (m->job.flavour == MPI_OPEN_4 || m->job.flavour == MPI_OPEN_5)
         find_installation(m);
     m->job.batch = intel_batch(m->allocation.kind);
+    if (m->job.flavour == MPI_SRUN)
+        m->job.plugin = find_plugin(&m->more);
     name_variables(options, &m->variables);
     m->job.more = m->more.at;
     m->job.variables = m->variables.at;

@@ -396,6 +396,24 @@ PATH=$dir/opt/bin:$PATH run 0 --mpi-flavour openmpi5 -np 1 -H a --mpi-args "--pr
 check "somebody says it" test "$(grep -o -e '--prefix [^ ]*' "$dir/out")" = "--prefix /else"
 PATH=$dir/opt/bin:$PATH run 0 --mpi-flavour openmpi5 -np 1 --bind none --dry-run true
 check "no other hosts" test -z "$(grep -o -e '--prefix' "$dir/out")"
+# A SLURM that has no MPI by default, as it comes; without a plugin srun's ranks would each be alone.
+cat >"$dir/opt/bin/scontrol" <<'END'
+#!/bin/sh
+test "$*" = "show config" && echo "MpiDefault              = ${SITE-none}"
+END
+printf '#!/bin/sh\ntest "$*" = --mpi=list && echo "MPI plugin types are..." && printf "\t%%s\n" $PLUGINS >&2\n' >"$dir/opt/bin/srun"
+chmod +x "$dir/opt/bin/scontrol" "$dir/opt/bin/srun"
+in_opt() { PATH=$dir/opt/bin:$PATH "$@" --bind none --dry-run true; }
+PLUGINS="none pmi2 pmix" in_opt run 0 --mpi-flavour srun -H "n[1-2]:2"
+check "pmix, and ranks by -H's slots" out_has 'srun --ntasks=4 --kill-on-bad-exit=1 --mpi=pmix --distribution=arbitrary --nodelist=n1,n1,n2,n2'
+PLUGINS="none pmi2" in_opt run 0 --mpi-flavour srun -np 2
+check "or else pmi2" out_has ' --mpi=pmi2 --cpu-bind'
+PLUGINS="none pmi2 pmix" in_opt run 0 --mpi-flavour srun -np 2 --mpi-args --mpi=pmi2
+check "said by --mpi-args" test "$(grep -o -e '--mpi=[^ ]*' "$dir/out")" = --mpi=pmi2
+SITE=pmix_v4 PLUGINS="none pmi2" in_opt run 0 --mpi-flavour srun -np 2
+check "said by the site" test -z "$(grep -o -e '--mpi=' "$dir/out")"
+PLUGINS="none" in_opt run 0 --mpi-flavour srun -np 2
+check "nothing to be had" err_has "has neither pmix nor pmi2"
 SLURM_JOB_NODELIST=a run 0 --mpi-flavour intel -np 1 --dry-run true
 check "Intel's own program, told of SLURM" out_has "mpiexec.hydra -bootstrap slurm -genv"
 I_MPI_HYDRA_BOOTSTRAP=ssh SLURM_JOB_NODELIST=a run 0 --mpi-flavour intel -np 1 --dry-run true

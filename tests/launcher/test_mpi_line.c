@@ -126,7 +126,7 @@ static void check_full_lines(void)
                "--name 'it'\\''s two words' : -host b -wdir /work -np 2 ./train --name 'it'\\''s two words'");
     check_full(
         MPI_SRUN, "n[1-2]:2,n3",
-        "srun --ntasks=5 --kill-on-bad-exit=1 --distribution=arbitrary '--nodelist=n1*2,n2*2,n3*1' --cpus-per-task=2 "
+        "srun --ntasks=5 --kill-on-bad-exit=1 --distribution=arbitrary --nodelist=n1,n1,n2,n2,n3 --cpus-per-task=2 "
         "--cpu-bind=cores --label --output=/tmp/out/rank.%t.stdout --error=/tmp/out/rank.%t.stderr --chdir=/work "
         "--export=ALL --more 'a b' ./train --name 'it'\\''s two words'");
 }
@@ -180,7 +180,8 @@ static void check_variants(void)
     job.output_folder = NULL;
     job.timestamp = 1;
     job.flavour = MPI_SRUN;
-    check_line(&job, "srun --ntasks=4 --kill-on-bad-exit=1 --overcommit --cpu-bind=none --chdir=/work --export=ALL "
+    job.plugin = "pmix";
+    check_line(&job, "srun --ntasks=4 --kill-on-bad-exit=1 --mpi=pmix --overcommit --cpu-bind=none --chdir=/work --export=ALL "
                      "'it'\\''s two words'");
     CHECK(strstr(mpi_line_lacks(&job, 0), "--timestamp") && !mpi_line_lacks(&job, 1));
     REQUIRE(hosts_parse("a:2,[fd77::1]:2", 1, &hosts, why, sizeof why) == HALAY_OK);

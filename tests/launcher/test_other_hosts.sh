@@ -42,7 +42,7 @@ run 2 -np 2 -p 70000 -H one true
 mkdir "$dir/bin" && ln -s "${fake%_ssh}_srun" "$dir/bin/srun"
 in_slurm() {
     PATH=$dir/bin:$PATH SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' SLURM_NTASKS=3 SLURMD_NODENAME=n1 \
-        SLURM_NODEID=0 "$@"
+        SLURM_NODEID=0 SLURM_LABELIO=1 SLURM_STDOUTMODE=none SLURM_EXACT=1 SRUN_CPUS_PER_TASK=8 "$@"
 }
 in_slurm run 0 "$dir/where"
 check "SLURM's first host is this one" has_line "[1] 1 of 3, local 1 of 2, here in $PWD"
@@ -60,7 +60,7 @@ check "-H of a host of its own: by srun" has_line "[0] 0 of 1, local 0 of 1, the
 in_slurm run 1 --ssh "$dir/no-ssh" true
 check "--ssh goes over srun" err_has "cannot run '$dir/no-ssh'"
 in_slurm run 0 --dry-run true
-check "srun's line, for those who ask" grep -qE 'by: srun --nodes=1 .* --nodelist n2 /[^ ]*halayrun --agent$' "$dir/out"
+check "srun's line, for those who ask" grep -qE 'by: env -u SLURM_LABELIO .* srun --nodes=1 .* --nodelist n2 /[^ ]*halayrun --agent$' "$dir/out"
 in_slurm run 0 --explain
 check "and explained" grep -qE '^  start: halayrun starts them on these hosts, by srun .*--nodelist where' "$dir/out"
 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=3 in_slurm run 2 true

@@ -130,7 +130,7 @@ static void check_batch(void)
     check(ALLOCATION_SLURM, "SLURM_JOB_NODELIST=a\nPATH=/nothing:/slurm/bin", "a:1 np 1"); /* not executable */
     make_program("/slurm/bin/srun");
     check(ALLOCATION_SLURM, "SLURM_JOB_NODELIST=a\nPATH=/nothing:/slurm/bin",
-          "a:1 np 1 !srun --nodes=1 --ntasks=1 --overlap --cpu-bind=none --mpi=none --nodelist");
+          "a:1 np 1 !srun --nodes=1 --ntasks=1 --overlap --unbuffered --cpu-bind=none --mpi=none --nodelist");
     check(ALLOCATION_SLURM, "SLURM_JOB_NODELIST=a\nPATH=slurm/bin:", "a:1 np 1");
     check_remark("SLURM_JOB_NODELIST=a\nSLURM_STEP_ID=0\nSLURM_STEP_NUM_TASKS=4", "srun has started halayrun itself");
     check_wrong("SLURM_JOB_NODELIST=node[01-", "SLURM_JOB_NODELIST: ");
