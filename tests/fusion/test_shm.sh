@@ -6,7 +6,7 @@
 job=$top_builddir/tests/fusion/job
 HALAY_TRANSPORT=${HALAY_TRANSPORT-shm} HALAY_MODULE_PATH=$top_builddir/.libs
 export HALAY_TRANSPORT HALAY_MODULE_PATH
-for n in 1 2 3 4; do
+for n in $([ -n "${TEST_BRIEF-}" ] && echo 3 || echo 1 2 3 4); do
     "$job" --spawn $n schedules || exit $?
 done
 HALAY_PROCESS_SETS="0,2;1-2" HALAY_FUSION_THRESHOLD=4K "$job" --spawn 3 schedules || exit $?

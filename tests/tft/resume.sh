@@ -41,6 +41,8 @@ outcome "$scratch/whole" >"$scratch/expected"
 check "Python's format" grep -q '"dtype":"F32"' "$scratch/whole/model.safetensors"
 
 # Killed at moments that come from the process's number: at least one file is written, or is being written, each time.
+kills=6
+[ -z "${TEST_BRIEF-}" ] || kills=2
 killed() {
     tries=0
     rm -rf "$scratch/killed"
@@ -48,7 +50,7 @@ killed() {
         tries=$((tries + 1))
         "$@" --out "$scratch/killed" --resume >"$scratch/said" 2>&1 &
         pid=$!
-        if [ $tries -le 6 ]; then
+        if [ $tries -le $kills ]; then
             # After so many more checkpoints, or parts of one.
             seen=$(find "$scratch/killed" "$scratch/killed/.checkpoints.stage" -type f 2>/dev/null | cksum)
             changes=$(((pid + tries) % 4 + 1))
@@ -174,7 +176,7 @@ broken_off() {
     check "it is due" grep -q '"pending": true' "$scratch/long/checkpoints/manifest-0000000002.json"
 }
 broken_off "$@"
-if [ -x "$halayrun" ]; then broken_off "$halayrun" -np 2 "$@"; fi
+if [ -x "$halayrun" ] && [ -z "${TEST_BRIEF-}" ]; then broken_off "$halayrun" -np 2 "$@"; fi
 
 # Damage. The newest checkpoint is passed over, with its reason; the one before gives the same end.
 damaged() {
@@ -191,9 +193,11 @@ flip() {
     printf '\377' | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 text="its file '$(basename "$newest")' is damaged" damaged flip "$newest" 3000
-text="its file '$(basename "$newest")' has another length" damaged truncate -s 3000 "$newest"
-text="its file '$(basename "$newest")' cannot be read" damaged rm "$newest"
-text="it cannot be read" damaged truncate -s 100 "$scratch/damaged/checkpoints/manifest-0000000057.json"
+if [ -z "${TEST_BRIEF-}" ]; then
+    text="its file '$(basename "$newest")' has another length" damaged truncate -s 3000 "$newest"
+    text="its file '$(basename "$newest")' cannot be read" damaged rm "$newest"
+    text="it cannot be read" damaged truncate -s 100 "$scratch/damaged/checkpoints/manifest-0000000057.json"
+fi
 text="it is damaged" damaged sed -i 's/"position": [0-9]*/"position": 12/' "$scratch/damaged/checkpoints/manifest-0000000057.json"
 for manifest in "$scratch"/damaged/checkpoints/manifest-*; do truncate -s 50 "$manifest"; done
 refused 1 "none of the 3 checkpoints in" train --out "$scratch/damaged" --resume
