@@ -16,11 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_SSH = 255, CONNECT_MS = 10000, HANDSHAKE_MS = 60000, RESULT_MS = 3000, PIPE_BYTES = 1 << 16 };
+enum { EXIT_SSH = 255, OPEN_MS = 30000, RESULT_MS = 3000, PIPE_BYTES = 1 << 16 };
 
 /* ---- connect ----------------------------------------------------------------------------------------------------- */
 
-int call_connect(const char *host, int port, int timeout_ms, char *why, size_t size)
+static int call_connect(const char *host, int port, int timeout_ms, char *why, size_t size)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
     struct addrinfo *found;
@@ -44,25 +44,23 @@ int call_connect(const char *host, int port, int timeout_ms, char *why, size_t s
     return fd;
 }
 
-/* Connected and known to each other, or -1 (said). */
-static int open_call(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES], unsigned char purpose)
+enum halay_status call_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES],
+                            unsigned char purpose, int timeout_ms, int *fd, char *why, size_t size)
 {
-    char why[256];
-    int fd = call_connect(host, port, CONNECT_MS, why, sizeof why);
-
-    if (fd < 0) {
-        say("%s", why);
-        return -1;
-    }
-    enum halay_status status = halay_handshake_call(fd, secret, purpose, HANDSHAKE_MS);
-    if (!status)
-        return fd;
-    say(status == HALAY_ERR_AUTH      ? "who listens there has another secret: another job, or other hyperparameters"
-        : status == HALAY_ERR_VERSION ? "halayrun there is of another version: all hosts need one image"
-                                      : "who listens on port %d there does not answer as halayrun does",
-        port);
-    close(fd);
-    return -1;
+    *fd = call_connect(host, port, timeout_ms, why, size);
+    if (*fd < 0)
+        return HALAY_ERR_SYSTEM;
+    enum halay_status status = halay_handshake_call(*fd, secret, purpose, timeout_ms);
+    if (status == HALAY_OK)
+        return status;
+    snprintf(why, size,
+             status == HALAY_ERR_AUTH ? "who listens there has another secret: another job, or other hyperparameters"
+             : status == HALAY_ERR_VERSION ? "halayrun there is of another version: all hosts need one image"
+                                           : "who listens on port %d there does not answer as halayrun does",
+             port);
+    close(*fd);
+    *fd = -1;
+    return status;
 }
 
 /* ---- pass on ----------------------------------------------------------------------------------------------------- */
@@ -158,12 +156,14 @@ static int carry(int frames, int errors)
 int call_run(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES])
 {
     const int streams[] = { STDIN_FILENO, STDOUT_FILENO };
-    int frames = open_call(host, port, secret, CALL_AGENT), errors = -1;
+    char why[256];
+    int frames, errors;
 
-    if (frames >= 0)
-        errors = open_call(host, port, secret, CALL_ERRORS);
-    if (errors < 0)
+    if (call_open(host, port, secret, CALL_AGENT, OPEN_MS, &frames, why, sizeof why) != HALAY_OK ||
+        call_open(host, port, secret, CALL_ERRORS, OPEN_MS, &errors, why, sizeof why) != HALAY_OK) {
+        say("%s", why);
         return EXIT_SSH;
+    }
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         if (fcntl(streams[i], F_SETFL, O_NONBLOCK) < 0) {
             say("cannot prepare the connection: %s", strerror(errno));
@@ -172,19 +172,12 @@ int call_run(const char *host, int port, const unsigned char secret[HALAY_SECRET
     return carry(frames, errors);
 }
 
-void call_tell_result(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES], int code,
-                      const char *text)
+void call_tell_result(int fd, int code, const char *text)
 {
     size_t length = strnlen(text, CALL_TEXT_MAX);
     const unsigned char head[3] = { (unsigned char)code, (unsigned char)length, (unsigned char)(length >> 8) };
-    char why[256];
-    int fd = call_connect(host, port, RESULT_MS, why, sizeof why);
-
-    if (fd < 0)
-        return;
     int64_t deadline_us = halay_deadline_us(RESULT_MS);
-    if (!halay_handshake_call(fd, secret, CALL_RESULT, RESULT_MS) &&
-        !halay_socket_send(fd, head, sizeof head, deadline_us) && !halay_socket_send(fd, text, length, deadline_us))
+
+    if (!halay_socket_send(fd, head, sizeof head, deadline_us) && !halay_socket_send(fd, text, length, deadline_us))
         shutdown(fd, SHUT_WR);
-    close(fd);
 }

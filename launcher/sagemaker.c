@@ -29,6 +29,7 @@ enum {
     START_MS = 15 * 60 * 1000,
     TRY_MS = 5000,
     PAUSE_US = 500000,
+    REFUSALS = 3, /* one alone may be for lack of room there */
     SAY_MS = 30000,
     STOP_GRACE_MS = 80000
 };
@@ -157,26 +158,25 @@ static void party_fini(struct party *p)
 
 /* ---- the first host ---------------------------------------------------------------------------------------------- */
 
-/* Until its port can be reached: names may be known late, and images are fetched at different speeds. 0 or an exit code. */
-static int await_host(const struct party *p, const char *host, int64_t deadline_us)
+/* Until it is connected and knows us: names may be known late, and images are fetched at different speeds. 0 or an exit code. */
+static int await_host(const struct party *p, const char *host, int64_t deadline_us, int *fd)
 {
     int64_t began_us = halay_now_us(), say_us = halay_deadline_us(SAY_MS);
     char why[256];
 
-    for (;;) {
-        int fd = call_connect(host, p->port, TRY_MS, why, sizeof why);
-        if (fd >= 0) {
-            close(fd);
+    for (int refusals = 0;;) {
+        enum halay_status status = call_open(host, p->port, p->secret, CALL_RESULT, TRY_MS, fd, why, sizeof why);
+        if (status == HALAY_OK)
             return 0;
-        }
+        refusals += status == HALAY_ERR_AUTH || status == HALAY_ERR_VERSION;
         int seconds = (int)((halay_now_us() - began_us) / 1000000);
-        if (halay_deadline_passed(deadline_us)) {
+        if (halay_deadline_passed(deadline_us) || refusals == REFUSALS) {
             say("host '%s' cannot be reached after %d s: %s", host, seconds, why);
             return 1;
         }
         if (halay_deadline_passed(say_us)) {
-            say("waiting for host '%s' (%d s so far): %s; halayrun is to be started on every host of the job", host, seconds,
-                why);
+            say("waiting for host '%s' (%d s so far): %s; halayrun is to be started on every host of the job", host,
+                seconds, why);
             say_us = halay_deadline_us(SAY_MS);
         }
         usleep(PAUSE_US);
@@ -258,15 +258,35 @@ static void name_here(const struct party *p, char *cause, size_t size)
     snprintf(cause, size, "%s%.*s", p->allocation.here, (int)(size - strlen(p->allocation.here) - 1), text);
 }
 
+/* One connection for each other host's result; 0 or an exit code. */
+static int await_hosts(const struct party *p, int *results)
+{
+    int64_t deadline_us = halay_deadline_us(start_ms(p->options));
+    int code = 0;
+
+    for (size_t i = 0; i < p->count; i++)
+        results[i] = -1;
+    for (size_t i = 1; !code && !p->options->dry_run && i < p->count; i++)
+        code = await_host(p, p->names[i], deadline_us, &results[i]);
+    return code;
+}
+
+static void tell_results(const struct party *p, int *results, int code, const char *cause)
+{
+    for (size_t i = 1; i < p->count; i++)
+        if (results[i] >= 0) {
+            call_tell_result(results[i], code, cause);
+            close(results[i]);
+        }
+}
+
 static int lead(struct party *p, int (*run)(struct halay_log *log, struct options *options, int cause_fd))
 {
     struct options *options = p->options;
-    int64_t deadline_us = halay_deadline_us(start_ms(options));
     char *hosts = list_hosts(p), command[PATH_MAX + 128], cause[CALL_TEXT_MAX] = "";
-    int cause_fd = memfd_create("halay-cause", MFD_CLOEXEC), code = hosts && cause_fd >= 0 ? 0 : say_no_memory();
+    int *results = calloc(p->count, sizeof *results), cause_fd = memfd_create("halay-cause", MFD_CLOEXEC);
+    int code = hosts && results && cause_fd >= 0 ? await_hosts(p, results) : say_no_memory();
 
-    for (size_t i = 1; !code && !options->dry_run && i < p->count; i++)
-        code = await_host(p, p->names[i], deadline_us);
     snprintf(command, sizeof command, "/proc/self/exe --sagemaker-port %d%s%.4000s --call", p->port,
              options->secret_file ? " --secret-file " : "", options->secret_file ? options->secret_file : "");
     options->hosts = hosts;
@@ -279,13 +299,14 @@ static int lead(struct party *p, int (*run)(struct halay_log *log, struct option
     if (cause_fd >= 0)
         read_cause(cause_fd, cause, sizeof cause);
     name_here(p, cause, sizeof cause);
-    for (size_t i = 1; !options->dry_run && i < p->count; i++)
-        call_tell_result(p->names[i], p->port, p->secret, code, cause);
+    if (results)
+        tell_results(p, results, code, cause);
     if (code && !options->dry_run)
         keep_failure(p, code, cause);
     if (cause_fd >= 0)
         close(cause_fd);
     options->hosts = options->ssh = NULL;
+    free(results);
     free(hosts);
     return code;
 }
@@ -297,7 +318,8 @@ static int follow(struct party *p)
     struct listen_result result;
 
     if (p->options->dry_run) {
-        printf("# host '%s' listens on port %d, and starts what '%s' tells it\n", p->allocation.here, p->port, p->names[0]);
+        printf("# host '%s' listens on port %d, and starts what '%s' tells it\n", p->allocation.here, p->port,
+               p->names[0]);
         return 0;
     }
     listen_run(p->log, p->names[0], p->port, p->secret, start_ms(p->options), &result);
@@ -345,7 +367,8 @@ int sagemaker_run(struct halay_log *log, const struct surroundings *from, struct
     char folder[PATH_MAX] = "";
 
     if (options->hosts || options->hostfile || options->discovery_script || options->mpi || options->ssh) {
-        say("--sagemaker finds the hosts itself, and needs no ssh: -H, --hostfile, --host-discovery-script, --ssh and --mpi go "
+        say("--sagemaker finds the hosts itself, and needs no ssh: -H, --hostfile, --host-discovery-script, --ssh and "
+            "--mpi go "
             "without it");
         return EXIT_USAGE;
     }

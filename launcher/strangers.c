@@ -12,11 +12,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 2000 };
+enum { PATIENCE_MS = 2000, FIRST = 2 }; /* FIRST: the first stranger's place */
 
 void strangers_init(struct strangers *s, int listener, const unsigned char secret[HALAY_SECRET_BYTES])
 {
-    *s = (struct strangers){ .fds = { { .fd = listener, .events = POLLIN } }, .count = 1, .secret = secret };
+    *s = (struct strangers){ .count = FIRST, .secret = secret };
+    s->fds[0] = (struct pollfd){ .fd = listener, .events = POLLIN };
+    strangers_watch(s, -1);
+}
+
+void strangers_watch(struct strangers *s, int fd)
+{
+    s->fds[1] = (struct pollfd){ .fd = fd, .events = POLLIN };
 }
 
 /* The descriptor, which is no longer ours; those behind it move up. */
@@ -32,7 +39,7 @@ static int take(struct strangers *s, size_t i)
 
 void strangers_fini(struct strangers *s)
 {
-    while (s->count > 1)
+    while (s->count > FIRST)
         close(take(s, s->count - 1));
 }
 
@@ -42,8 +49,8 @@ static void add(struct strangers *s, int fd)
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &first, sizeof first);
-    if (s->count == 1 + STRANGERS_MAX)
-        close(take(s, 1));
+    if (s->count == FIRST + STRANGERS_MAX)
+        close(take(s, FIRST));
     s->fds[s->count] = (struct pollfd){ .fd = fd, .events = POLLIN };
     s->deadlines_us[s->count++] = halay_deadline_us(PATIENCE_MS);
 }
@@ -70,17 +77,17 @@ static int judge(const struct strangers *s, int fd, unsigned char *purpose)
 
 int strangers_next(struct strangers *s, int timeout_ms, unsigned char *purpose)
 {
-    int left_ms = s->count > 1 ? halay_deadline_left_ms(s->deadlines_us[1]) : timeout_ms, fd;
+    int left_ms = s->count > FIRST ? halay_deadline_left_ms(s->deadlines_us[FIRST]) : timeout_ms, fd;
 
     if (poll(s->fds, (nfds_t)s->count, left_ms < timeout_ms ? left_ms : timeout_ms) < 0)
         return -1;
-    for (size_t i = 1; i < s->count;)
+    for (size_t i = FIRST; i < s->count;)
         if (!s->fds[i].revents)
             i++;
         else if ((fd = judge(s, take(s, i), purpose)) >= 0)
             return fd;
-    while (s->count > 1 && halay_deadline_passed(s->deadlines_us[1]))
-        close(take(s, 1));
+    while (s->count > FIRST && halay_deadline_passed(s->deadlines_us[FIRST]))
+        close(take(s, FIRST));
     if (s->fds[0].revents)
         accept_all(s);
     return -1;

@@ -13,15 +13,20 @@
 enum { STRANGERS_MAX = 64 };
 
 struct strangers {
-    struct pollfd fds[1 + STRANGERS_MAX];    /* owned but for the first, the port; in the order in which they came */
-    int64_t deadlines_us[1 + STRANGERS_MAX]; /* the first is not used */
-    size_t count;                            /* with the port */
+    struct pollfd fds
+        [2 +
+         STRANGERS_MAX]; /* the port, what is watched (both borrowed), then strangers in the order in which they came */
+    int64_t deadlines_us[2 + STRANGERS_MAX]; /* the first two are not used */
+    size_t count;                            /* with these two */
     const unsigned char *secret;             /* borrowed */
 };
 
 /* listener does not block. */
 void strangers_init(struct strangers *strangers, int listener, const unsigned char secret[HALAY_SECRET_BYTES]);
 void strangers_fini(struct strangers *strangers);
+
+/* From here on what can be read from fd ends the wait, too. -1: nothing. */
+void strangers_watch(struct strangers *strangers, int fd);
 
 /* Wait, timeout_ms at most, for the next one who holds the secret: a socket that is the caller's to close, and what it is for. -1 if
  * there is none for now, which may be said before the time is over. */

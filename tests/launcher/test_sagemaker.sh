@@ -119,6 +119,29 @@ both "$two"
 on 2
 on 1 no-such-program
 ends 127
+# A host whose ranks have ended long ago stays until the job has: it neither fails nor ends before.
+both "$two"
+on 2
+on 1 sh -c 'echo $$ >>"$0"; test $HALAY_RANK -ge 2 || while test ! -e "$0.go"; do sleep 0.05; done' "$dir/pids"
+wait_for has_lines 4 "$dir/pids"
+check "ranks of the other host end" wait_for eval 'test "$(for p in $(cat "$dir/pids"); do is_gone $p && echo; done | wc -l)" = 2'
+check "its halayrun has no children" wait_for eval '! pgrep -P $pid2 >/dev/null'
+check "it waits" kill -0 $pid2
+touch "$dir/pids.go"
+ends 0
+rm -f "$dir/pids" "$dir/pids.go"
+both "$two"
+on 2
+on 1 sh -c 'echo $$ >>"$0"; test $HALAY_RANK -ge 2 || exec sleep 1000' "$dir/pids"
+wait_for has_lines 4 "$dir/pids"
+check "no rank there" wait_for eval '! pgrep -P $pid2 >/dev/null'
+kill -9 $pid1
+wait $pid1
+wait $pid2
+check "the first host is lost" test $? = 1
+check "and said to be" grep -q "'127.0.0.1', is lost" "$dir/2/output/failure"
+check "no rank is left" wait_for all_gone
+rm -f "$dir/pids"
 lose_first() {
     both "$two"
     on 2
@@ -133,7 +156,7 @@ lose_first() {
     check "no rank is left" wait_for all_gone
     rm -f "$dir/pids"
 }
-test -n "${TEST_BRIEF-}" || lose_first # it is waited for
+lose_first
 both "$two"
 on 2
 on 1 sh -c 'echo $$ >>"$0"; exec sleep 1000' "$dir/pids"
