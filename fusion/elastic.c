@@ -11,7 +11,8 @@
  *     ... and again, if somebody is lost meanwhile
  *
  * The state is the same on all ranks that have made the same commit, so whoever has the newest can give it to all: the lowest such
- * rank does. Two ranks may differ by one commit, if somebody was lost while they made it.
+ * rank does. Two ranks may differ by one commit, if somebody was lost while they made it. What comes goes into the program's memory,
+ * and becomes the copy when it is whole: if the giver is lost meanwhile, the commit that this rank had is as it was.
  *
  * The world that was left stays until there is a new one: questions about ranks are answered from it, and when there is no place for
  * this process any more the context is good for those and for halay_fini.
@@ -178,14 +179,31 @@ static enum halay_status compare(struct halay_context *ctx, int64_t said[SAID])
     return halay_allreduce(ctx, SYNC_NAME, said, said, SAID, HALAY_I64, HALAY_MAX);
 }
 
+/* The root's copy becomes everybody's state, and their copy. */
+static enum halay_status give_state(struct halay_context *ctx, int root)
+{
+    struct halay_elastic *e = ctx->elastic;
+    enum halay_status status = HALAY_OK;
+    char name[64];
+
+    if (ctx->rank == root)
+        copy_state(e, 1);
+    for (size_t i = 0; i < e->piece_count && status == HALAY_OK; i++) {
+        snprintf(name, sizeof name, STATE_NAME " %zu", i);
+        if (e->pieces[i].bytes)
+            status = halay_broadcast(ctx, name, e->pieces[i].data, e->pieces[i].bytes, HALAY_U8, root);
+    }
+    if (status == HALAY_OK && ctx->rank != root)
+        copy_state(e, 0);
+    return status;
+}
+
 /* Everybody gets the newest commit, and has it as the state. The very first is rank 0's state. */
 static enum halay_status sync(struct halay_context *ctx)
 {
     struct halay_elastic *e = ctx->elastic;
     int64_t said[SAID];
 
-    if (!e->commit)
-        copy_state(e, 0);
     enum halay_status status = compare(ctx, said);
     if (status != HALAY_OK)
         return status;
@@ -196,13 +214,14 @@ static enum halay_status sync(struct halay_context *ctx)
                     e->bytes, (long long)-said[3], (long long)said[2]);
         return HALAY_ERR_MISMATCH;
     }
-    if (e->bytes && (newest != oldest || !newest))
-        status = halay_broadcast(ctx, STATE_NAME, e->copy, e->bytes, HALAY_U8, root);
+    if (newest != oldest || !newest)
+        status = give_state(ctx, root);
+    else
+        copy_state(e, 1);
     if (status != HALAY_OK)
         return status;
     e->has_joined |= newest && !e->commit;
     e->commit = newest ? (uint64_t)newest : 1;
-    copy_state(e, 1);
     return HALAY_OK;
 }
 
@@ -346,6 +365,7 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
         halay_error(ctx->log, "no memory for a copy of the state, %zu bytes", e->bytes);
         return HALAY_ERR_NO_MEMORY;
     }
+    copy_state(e, 0); /* whoever becomes rank 0 gives it as it is now */
     status = sync(ctx);
     /* Somebody was lost: this rank has no commit yet, and takes what the others have. */
     int has_reformed = e->is_on && status != HALAY_OK && failure_of(ctx) == HALAY_ERR_PEER;

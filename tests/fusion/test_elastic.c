@@ -13,11 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { SEATS = 4, COUNT = 5000, STEPS = 400, MINUTE_US = 60000000 };
+enum { PIECES = 500, LARGE = PIECES * 1000, UNEVEN_STEP = 5, NONE = -1 }; /* of test_torn */
 
 /* ---- a process that trains --------------------------------------------------------------------------------------- */
 
@@ -26,6 +28,7 @@ struct training {
     struct halay_tensor *gradient;
     float *values; /* of halay_alloc */
     double *weights;
+    int64_t *large; /* [LARGE] so much more state that a rank can be killed while it gives it to others; NULL: not in this test */
     int64_t step;
     int told; /* write end of a pipe to the launcher */
 };
@@ -67,6 +70,42 @@ static int weights_are_right(const struct training *t)
     return 1;
 }
 
+/* Rank 0 alone makes this commit before rank 3 is lost; the others have the one before. */
+static enum halay_status wait_for_loss(struct training *t)
+{
+    for (size_t i = 0; i < LARGE; i++)
+        t->large[i] = NONE;
+    tell(t, 'w');
+    while (halay_context_status(t->ctx, NULL, 0) == HALAY_OK)
+        (void)poll(NULL, 0, 1);
+    return HALAY_ERR_PEER;
+}
+
+static enum halay_status commit(struct training *t, struct halay_elastic_change *change)
+{
+    for (size_t i = 0; t->large && i < LARGE; i++)
+        t->large[i] = t->step;
+    if (t->large && t->step == UNEVEN_STEP && halay_size(t->ctx) == SEATS && halay_rank(t->ctx) > 0)
+        return wait_for_loss(t);
+    return halay_elastic_commit(t->ctx, change);
+}
+
+static int large_is_right(const struct training *t)
+{
+    for (size_t i = 0; t->large && i < LARGE; i++)
+        if (t->large[i] != t->step)
+            return 0;
+    return 1;
+}
+
+static int add_large(struct training *t)
+{
+    for (int i = 0; t->large && i < PIECES; i++)
+        if (halay_elastic_add(t->ctx, t->large + (size_t)i * (LARGE / PIECES), LARGE / PIECES * sizeof *t->large))
+            return 0;
+    return 1;
+}
+
 static int run(struct training *t)
 {
     struct halay_elastic_change change = { .struct_size = sizeof change };
@@ -86,18 +125,19 @@ static int run(struct training *t)
     info.out = t->values = memory;
     if (halay_register(t->ctx, &info, &t->gradient) != HALAY_OK ||
         halay_elastic_add(t->ctx, t->weights, COUNT * sizeof *t->weights) != HALAY_OK ||
-        halay_elastic_add(t->ctx, &t->step, sizeof t->step) != HALAY_OK || !halay_elastic_is_on(t->ctx))
+        halay_elastic_add(t->ctx, &t->step, sizeof t->step) != HALAY_OK || !halay_elastic_is_on(t->ctx) ||
+        !add_large(t))
         return 12;
     enum halay_status status = halay_elastic_begin(t->ctx, &change);
     tell(t, 'b');
-    while (status == HALAY_OK && t->step < STEPS) {
-        if (!weights_are_right(t))
+    while (status == HALAY_OK && t->step < (t->large ? UNEVEN_STEP + 3 : STEPS)) {
+        if (!weights_are_right(t) || !large_is_right(t))
             return 13;
         status = train(t);
         if (status == HALAY_OK) {
             t->step++;
             tell(t, 's');
-            status = halay_elastic_commit(t->ctx, &change);
+            status = commit(t, &change);
         }
         if (status == HALAY_ERR_PEER)
             status = halay_elastic_restore(t->ctx, &change);
@@ -136,9 +176,11 @@ struct launcher {
     struct seat seats[SEATS];
     int starts, order[SEATS], members; /* of the newest epoch: [rank], its seat */
     unsigned epoch;
-    int steps, begun;    /* heard in all */
+    int steps, begun, waiting; /* heard in all */
+    volatile int64_t *large;   /* [SEATS][LARGE], shared with the processes, which have it as state; NULL: they have not */
     int kill_when_ready; /* a seat that is killed as soon as it is ready; -1: none */
     int holds;           /* no places are given for now */
+    int is_keen;         /* turns do not wait for something to happen */
 };
 
 static void was_set(void *arg, const char *key, const void *value, size_t bytes)
@@ -182,7 +224,7 @@ static void start(struct launcher *l, int seat)
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (!pid) {
-        struct training training = { .told = l->heard[1] };
+        struct training training = { .told = l->heard[1], .large = l->large ? (int64_t *)l->large + (size_t)seat * LARGE : NULL };
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         set_number("HALAY_RANK", seat);
         set_number("HALAY_SIZE", SEATS);
@@ -282,13 +324,14 @@ static void turn(struct launcher *l)
                             { .fd = l->heard[0], .events = POLLIN } };
     char words[512];
 
-    CHECK(poll(fds, 2, 20) >= 0 || errno == EINTR);
+    CHECK(poll(fds, 2, l->is_keen ? 0 : 20) >= 0 || errno == EINTR);
     CHECK(halay_store_server_progress(l->store) == HALAY_OK);
     if (fds[1].revents & POLLIN) {
         ssize_t n = read(l->heard[0], words, sizeof words);
         for (ssize_t i = 0; i + 1 < n; i += 2) {
             l->steps += words[i] == 's';
             l->begun += words[i] == 'b';
+            l->waiting += words[i] == 'w';
         }
     }
     if (l->kill_when_ready >= 0 && l->seats[l->kill_when_ready].is_ready) {
@@ -436,8 +479,38 @@ static void test_lost_again(void)
     CHECK(l.seats[0].code == 0);
 }
 
+static void *share(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    REQUIRE(memory != MAP_FAILED);
+    return memory;
+}
+
+/* One rank has made one more commit than the others, and is lost while it gives it to them: what they have got of it is nothing. */
+static void test_torn(void)
+{
+    const size_t bytes = SEATS * (size_t)LARGE * sizeof(int64_t);
+    struct launcher l;
+
+    begin(&l);
+    l.large = share(bytes);
+    start_all(&l, 4);
+    UNTIL(&l, l.waiting == 3);
+    (void)poll(NULL, 0, 100); /* rank 0 copies its state; if it takes longer this is a test of less */
+    kill_seat(&l, 3);
+    UNTIL(&l, l.members == 3);
+    l.is_keen = 1;
+    UNTIL(&l, l.large[LARGE] != NONE); /* rank 1 has got the first piece, and not all of the others */
+    kill_seat(&l, 0);
+    end(&l);
+    CHECK(l.seats[1].code == 0 && l.seats[2].code == 0);
+    munmap((void *)l.large, bytes);
+}
+
 int main(void)
 {
+    test_torn();
     test_lost();
     test_two_at_once();
     test_join_and_leave();
