@@ -49,6 +49,7 @@ void halay_ready_write(const struct halay_ready *ready, unsigned char bytes[HALA
 {
     store_write_u32(bytes, ready->epoch);
     store_write_u32(bytes + 4, (uint32_t)(ready->lost + 1));
+    store_write_u32(bytes + 8, ready->has_state != 0);
 }
 
 int halay_ready_read(const void *bytes, size_t count, struct halay_ready *ready)
@@ -57,7 +58,8 @@ int halay_ready_read(const void *bytes, size_t count, struct halay_ready *ready)
 
     if (count != HALAY_READY_BYTES || store_read_u32(at + 4) > INT_MAX)
         return 0;
-    *ready = (struct halay_ready){ .epoch = store_read_u32(at), .lost = (int)store_read_u32(at + 4) - 1 };
+    *ready = (struct halay_ready){ .epoch = store_read_u32(at), .lost = (int)store_read_u32(at + 4) - 1,
+                                   .has_state = store_read_u32(at + 8) != 0 };
     return 1;
 }
 

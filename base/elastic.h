@@ -7,7 +7,8 @@
  * *epoch*. As values little-endian numbers of 4 bytes:
  *
  *     elastic/ready/SEAT.START.N     process    it waits for its N-th place     epoch that it was in (0: none),
- *                                                                               1 + the rank by whose loss that ended (0: none)
+ *                                                                               1 + the rank by whose loss that ended (0: none),
+ *                                                                               whether it has made or been given a commit
  *     elastic/place/SEAT.START.N     halayrun   the answer, once it is known    of enum halay_verdict, epoch, rank, size
  *     elastic/change/EPOCH           halayrun   processes wait for a place, or seats are to go: commit, and be ready
  *     elastic/over/EPOCH             halayrun   who is still on the way into it shall give up: somebody is lost
@@ -36,7 +37,8 @@ struct halay_seat {
 
 struct halay_ready {
     unsigned epoch;
-    int lost; /* -1: none */
+    int lost;      /* -1: none */
+    int has_state; /* it can give a commit to others */
 };
 
 struct halay_place {
@@ -45,7 +47,7 @@ struct halay_place {
     int rank, size;
 };
 
-enum { HALAY_READY_BYTES = 8, HALAY_PLACE_BYTES = 16 };
+enum { HALAY_READY_BYTES = 12, HALAY_PLACE_BYTES = 16 };
 
 void halay_elastic_ready_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX]);
 void halay_elastic_place_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX]);

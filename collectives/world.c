@@ -242,7 +242,7 @@ static enum halay_status boot_elastic(struct halay_world *world, const struct ha
     if (!heritage->member)
         status = halay_member_open(world->log, &world->config, &heritage->member);
     if (status == HALAY_OK)
-        status = halay_member_enrol(heritage->member, lost);
+        status = halay_member_enrol(heritage->member, lost, options->has_state);
     return status == HALAY_OK ? halay_member_boot(heritage->member, &world->boot) : status;
 }
 

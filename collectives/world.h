@@ -70,7 +70,8 @@ struct halay_world_options {
     void *log_arg;
     /* Borrowed until close. NULL: the caller has no use for an elastic job, and is refused in one. */
     struct halay_heritage *heritage;
-    int lost; /* with a heritage that is in use: by whose loss the epoch before ended, -1: nobody's */
+    int lost;      /* with a heritage that is in use: by whose loss the epoch before ended, -1: nobody's */
+    int has_state; /* with one: whether this process can give the job's state to others */
     /* What the caller has found wrong with what it was given, and logged; HALAY_OK: nothing. The others are met all the same,
      * and told. */
     enum halay_status status;

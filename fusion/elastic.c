@@ -265,7 +265,8 @@ static enum halay_status join(struct halay_context *ctx, int lost)
                                                                                .transport = e->transport,
                                                                                .join_average = e->join_average,
                                                                                .heritage = &e->heritage,
-                                                                               .lost = lost },
+                                                                               .lost = lost,
+                                                                               .has_state = e->commit > 0 },
                                                 &world);
     if (status != HALAY_OK)
         return status;

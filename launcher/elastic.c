@@ -89,6 +89,12 @@ static int pick_surplus(const struct elastic *e, int host)
     return pick;
 }
 
+/* Has it a part in the newest epoch? */
+static int is_inside(const struct elastic_seat *seat)
+{
+    return seat->state == SEAT_MEMBER || (seat->state == SEAT_LEAVING && !seat->is_outside && !seat->is_dismissed);
+}
+
 static void shed(struct elastic *e, int host, int64_t now_us)
 {
     int staying = 0;
@@ -101,6 +107,22 @@ static void shed(struct elastic *e, int host, int64_t now_us)
         seat->since_us = now_us;
         seat->state = SEAT_LEAVING;
     }
+}
+
+/* All members are to go: the first one stays until others have the state. */
+static void keep_one(struct elastic *e)
+{
+    struct elastic_seat *first = NULL;
+
+    for (int s = 0; s < e->setting.most; s++) {
+        struct elastic_seat *seat = &e->seats[s];
+        if (seat->state == SEAT_MEMBER)
+            return;
+        if (is_inside(seat) && !seat->is_killed && (!first || seat->rank < first->rank))
+            first = seat;
+    }
+    if (first)
+        first->state = SEAT_MEMBER;
 }
 
 int elastic_list(struct elastic *e, const struct host_list *hosts, int64_t now_us)
@@ -117,6 +139,7 @@ int elastic_list(struct elastic *e, const struct host_list *hosts, int64_t now_u
     }
     for (size_t i = 0; i < e->host_count; i++)
         shed(e, (int)i, now_us);
+    keep_one(e);
     return 1;
 }
 
@@ -149,22 +172,26 @@ void elastic_seat_taken(struct elastic *e, int seat, int host, int64_t now_us)
 static int seat_of_rank(const struct elastic *e, int rank)
 {
     for (int s = 0; s < e->setting.most; s++)
-        if (e->seats[s].state == SEAT_MEMBER && e->seats[s].rank == rank)
+        if (is_inside(&e->seats[s]) && e->seats[s].rank == rank)
             return s;
     return -1;
 }
 
-void elastic_ready(struct elastic *e, int seat, unsigned epoch, int lost, int64_t now_us)
+void elastic_ready(struct elastic *e, int seat, const struct halay_ready *ready, int64_t now_us)
 {
     struct elastic_seat *s = &e->seats[seat];
 
     if (s->state == SEAT_FREE)
         return;
+    int was_inside = is_inside(s);
     s->is_ready = 1;
-    s->accuses = epoch == e->epoch ? seat_of_rank(e, lost) : -1;
-    if (s->state != SEAT_MEMBER)
+    s->has_state = ready->has_state;
+    e->has_state |= ready->has_state;
+    s->accuses = ready->epoch == e->epoch ? seat_of_rank(e, ready->lost) : -1;
+    if (!was_inside)
         return;
-    if (!e->has_called) /* it was not asked to: somebody is lost, or the epoch was never complete */
+    /* It was not asked to come: somebody is lost, or the epoch was never complete. */
+    if (!e->has_called || s->accuses >= 0)
         e->is_broken = 1;
     if (s->accuses < 0 || e->seats[s->accuses].is_accused)
         return;
@@ -178,6 +205,8 @@ int elastic_ended(struct elastic *e, int seat, enum elastic_end how, int64_t now
     enum seat_state was = s->state;
     int host = s->host;
 
+    if (was == SEAT_LEAVING && is_inside(s)) /* before it was told to */
+        e->is_broken = 1;
     *s = (struct elastic_seat){ .state = SEAT_FREE };
     if (was == SEAT_FREE || was == SEAT_LEAVING)
         return 1;
@@ -270,7 +299,9 @@ static int let_go(struct elastic *e, int64_t now_us, int64_t *wake_us, struct el
             *next = act(ELASTIC_DISMISS, s);
             return 1;
         }
-        int64_t until_us = seat->since_us + (seat->is_dismissed ? LEAVE_US : e->setting.timeout_us);
+        int64_t until_us = seat->since_us + (seat->is_dismissed  ? LEAVE_US
+                                             : seat->is_accused ? ACCUSED_US
+                                                                : e->setting.timeout_us);
         if (seat->is_outside || now_us >= until_us) {
             *next = kill_seat(e, s, "its host is not part of the job any more");
             return 1;
@@ -307,7 +338,7 @@ static int kill_missing(struct elastic *e, int64_t now_us, int64_t *wake_us, str
         struct elastic_seat *seat = &e->seats[s];
         if (seat->state != SEAT_MEMBER || seat->is_ready || seat->is_killed)
             continue;
-        int64_t late_us = e->broken_us + e->setting.timeout_us;
+        int64_t late_us = e->gathering_us + e->setting.timeout_us;
         int64_t accused_us = seat->is_accused ? seat->since_us + ACCUSED_US : INT64_MAX;
         if (now_us >= accused_us)
             *next = kill_seat(e, s, "the other ranks have lost it");
@@ -360,7 +391,7 @@ static struct elastic_next form(struct elastic *e)
     e->members = n;
     e->epoch++;
     e->is_broken = e->has_said_over = e->has_called = 0;
-    e->settled_us = e->broken_us = 0;
+    e->settled_us = e->gathering_us = 0;
     return act(ELASTIC_FORM, -1);
 }
 
@@ -389,6 +420,22 @@ static struct elastic_next form_if_possible(struct elastic *e, int64_t now_us, i
     return (struct elastic_next){ .act = ELASTIC_WAIT, .wake_us = wake_us };
 }
 
+/* Whoever could have it has gone, or has said that it has not: ranks that joined, and had not been given it yet. */
+static int is_state_lost(const struct elastic *e)
+{
+    int inside = 0;
+
+    for (int s = 0; s < e->setting.most; s++) {
+        const struct elastic_seat *seat = &e->seats[s];
+        if (!is_inside(seat))
+            continue;
+        if (!seat->is_ready || seat->has_state)
+            return 0;
+        inside++;
+    }
+    return e->epoch && (e->has_state || !inside);
+}
+
 struct elastic_next elastic_next(struct elastic *e, int64_t now_us)
 {
     struct elastic_next next;
@@ -400,7 +447,7 @@ struct elastic_next elastic_next(struct elastic *e, int64_t now_us)
         e->has_said_over = 1;
         return act(ELASTIC_OVER, -1);
     }
-    if (e->is_broken && !count(e, SEAT_MEMBER, 0)) {
+    if (is_state_lost(e)) {
         snprintf(e->why, sizeof e->why, "no rank is left that has the state");
         return end(e);
     }
@@ -413,9 +460,9 @@ struct elastic_next elastic_next(struct elastic *e, int64_t now_us)
     }
     if (!is_wanted)
         return (struct elastic_next){ .act = ELASTIC_WAIT, .wake_us = wake_us };
-    if (e->is_broken && !e->broken_us)
-        e->broken_us = now_us;
-    if (e->is_broken && kill_missing(e, now_us, &wake_us, &next))
+    if (!e->gathering_us && (e->is_broken || count(e, SEAT_MEMBER, 1)))
+        e->gathering_us = now_us;
+    if (e->gathering_us && kill_missing(e, now_us, &wake_us, &next))
         return next;
     if (find(e, SEAT_MEMBER, 0) >= 0 || is_anybody_to_leave(e)) {
         e->settled_us = 0;

@@ -10,7 +10,9 @@
  *
  *     an epoch ends when a member is lost, or when all have been called (CHANGE) since others are ready to join or seats are to go.
  *     The next is formed when all members that live are ready, and, within JOIN_US of that, those that are starting; at least `least`
- *     of them. Members come first, in the order that they had, then the new ones.
+ *     of them. Members come first, in the order that they had, then the new ones. If none of them has the job's state, and there was
+ *     one, the job ends: it would begin anew, and write over what it has done. So one member stays, though its host is not listed any
+ *     more, until others have got the state.
  *
  * A host on which a process has failed is used again at once the first time; from the second time on it is left out for a time that
  * doubles. So is one that is lost, from the first time. It is forgiven when nothing has failed there for the longest such time.
@@ -18,6 +20,7 @@
 #ifndef HALAY_LAUNCHER_ELASTIC_H
 #define HALAY_LAUNCHER_ELASTIC_H
 
+#include "base/elastic.h"
 #include "launcher/hosts.h"
 #include <stdint.h>
 
@@ -28,6 +31,7 @@ struct elastic_seat {
     int host;      /* index */
     int rank;      /* in the newest epoch, of a member */
     int is_ready;  /* it waits for a place */
+    int has_state; /* with that: it can give the job's state to others */
     int accuses;   /* with that: its seat is to blame for the end of the epoch, -1: nobody's */
     int is_killed; /* it was asked for */
     int is_accused;
@@ -58,11 +62,12 @@ struct elastic {
     size_t host_count;
     int members;                   /* when the newest epoch was formed */
     unsigned epoch;                /* 0: none yet */
+    int has_state;                 /* some process has said that it has one */
     int is_broken;                 /* a member of it is lost */
     int has_said_over, has_called; /* of this epoch */
     int is_ending;                 /* a rank has ended with 0, or the job is being ended: no more places */
     int64_t settled_us;            /* since when all members that live are ready; 0: not */
-    int64_t broken_us;             /* since when is_broken is known; 0: it is not */
+    int64_t gathering_us;          /* since when its members are to come: one is lost, or ready; 0: not */
     char why[256];                 /* of ELASTIC_END, ELASTIC_KILL */
 };
 
@@ -94,8 +99,8 @@ int elastic_find_host(const struct elastic *elastic, const char *name); /* -1: i
 
 /* A process was started at the beginning of the job, before anything was asked of next. */
 void elastic_seat_taken(struct elastic *elastic, int seat, int host, int64_t now_us);
-/* It waits for a place; lost: the rank by whose loss it left the epoch, -1: none. */
-void elastic_ready(struct elastic *elastic, int seat, unsigned epoch, int lost, int64_t now_us);
+/* It waits for a place. */
+void elastic_ready(struct elastic *elastic, int seat, const struct halay_ready *ready, int64_t now_us);
 /* It has ended. Nonzero if the job goes on; zero: it ends, or nobody needs to go on. */
 enum elastic_end { ELASTIC_ENDED_WELL, ELASTIC_FAILED, ELASTIC_HOST_LOST };
 int elastic_ended(struct elastic *elastic, int seat, enum elastic_end how, int64_t now_us);

@@ -22,7 +22,7 @@ static void was_set(void *arg, const char *key, const void *value, size_t bytes)
         job->ranks[who.seat].start != who.start || !job->ranks[who.seat].is_running)
         return; /* of a process that has ended meanwhile */
     e->waits[who.seat] = who;
-    elastic_ready(&e->logic, who.seat, ready.epoch, ready.lost, halay_now_us());
+    elastic_ready(&e->logic, who.seat, &ready, halay_now_us());
 }
 
 static void set_key(struct job *job, const char *key, const void *value, size_t bytes)
@@ -143,14 +143,14 @@ void job_elastic_progress(struct job *job)
     struct job_elastic *e = job->elastic;
     struct elastic_next next;
 
-    if (job->stage != RUNNING)
+    if (job->stage != RUNNING && job->stage != STOPPING)
         return;
     if (!e->logic.is_ending)
         discover_progress(&e->discover);
     do {
         next = elastic_next(&e->logic, halay_now_us());
         act(job, &next);
-    } while (next.act != ELASTIC_WAIT && job->stage == RUNNING);
+    } while (next.act != ELASTIC_WAIT);
     e->due_us = next.act == ELASTIC_WAIT ? next.wake_us : 0;
 }
 

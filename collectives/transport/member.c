@@ -102,9 +102,9 @@ static enum halay_status take_place(struct halay_member *member, const unsigned 
     return HALAY_ERR_CLOSED;
 }
 
-enum halay_status halay_member_enrol(struct halay_member *member, int lost)
+enum halay_status halay_member_enrol(struct halay_member *member, int lost, int has_state)
 {
-    const struct halay_ready ready = { .epoch = member->place_epoch, .lost = lost };
+    const struct halay_ready ready = { .epoch = member->place_epoch, .lost = lost, .has_state = has_state };
     unsigned char said[HALAY_READY_BYTES], heard[HALAY_PLACE_BYTES];
     char key[HALAY_STORE_KEY_MAX];
 

@@ -18,8 +18,8 @@ void halay_member_close(struct halay_member *member); /* NULL is allowed */
 
 /* Say that this process is ready for a place, and wait for it, for as long as halayrun takes: it ends the job when that is too long.
  * Nothing of this process may be under way, or mapped that others write to. lost: the rank by whose loss the epoch ended, -1:
- * none. HALAY_ERR_CLOSED: there is no place for it any more, a line says why. HALAY_ERR_SYSTEM: halayrun has gone. */
-enum halay_status halay_member_enrol(struct halay_member *member, int lost);
+ * none; has_state: this process has a commit. HALAY_ERR_CLOSED: there is no place for it any more, a line says why. HALAY_ERR_SYSTEM: halayrun has gone. */
+enum halay_status halay_member_enrol(struct halay_member *member, int lost, int has_state);
 
 /* The bootstrap of the epoch that enrol has given a place in. Its allgather returns HALAY_ERR_PEER once halayrun has said that
  * somebody is lost on the way. Borrows the member until destroy. */

@@ -5,6 +5,7 @@
  *
  *     @N      it is second N                        hosts=a:2,b:1   these are listed
  *     rN      the process on seat N is ready         rN!M           it left the epoch because of rank M
+ *     rN-     it is, and has no state; others have one once there has been an epoch
  *     xN      it has failed                          oN  it has ended with 0         lN  its host is lost
  */
 #include "launcher/elastic.h"
@@ -56,6 +57,26 @@ static const struct story {
     { "no more than most", 1, 2, 0, "hosts=a:8 > S0a S1a W" },
     { "the limit", 1, 2, 1, "hosts=a:2 > S0a S1a W r0 r1 > F2 W  x1 > O S1a W r0 r1 > F2 W  x1 > O W r0 > E N0 W" },
     { "the first one has finished", 1, 3, 0, "hosts=a:3 > S0a S1a S2a W r0 r1 r2 > F3 W  o1 > W  x2 > W  r0!2 > N0 W" },
+    { "a stopped one while a change is called", 1, 3, 0,
+      "hosts=a:2 > S0a S1a W r0 r1 > F2 W  hosts=a:3 > S2a W r2 > C W  @40 r0!1 > O W  @44 > W @46 > K1 W  x1 > S1a W "
+      "r1 > F3 W" },
+    { "one that does not come though a change is called", 1, 3, 0,
+      "hosts=a:2 > S0a S1a W r0 r1 > F2 W  hosts=a:3 > S2a W r2 > C W  @10 r0 > W @109 > W @111 > K1 W" },
+    { "a host that is to go dies", 1, 3, 0,
+      "hosts=a:2,b:1 > S0a S1a S2b W r0 r1 r2 > F3 W  hosts=a:2 > C W  @10 l2 > O W r0 > W @109 > W @111 > K1 W" },
+    { "a host that is to go is stopped", 1, 2, 0,
+      "hosts=a:1,b:1 > S0a S1b W r0 r1 > F2 W  hosts=a:1 > C W  @40 r0!1 > O W @44 > W @46 > K1 W x1 > F1 W" },
+    { "those that are left have no state", 1, 3, 0,
+      "hosts=a:1 > S0a W r0 > F1 W  hosts=a:1,b:2 > S1b S2b W r1 r2 > C W r0 > F3 W  x0 > O S0a W r1- > W r2- > E" },
+    { "one of them has got it", 1, 3, 0,
+      "hosts=a:1 > S0a W r0 > F1 W  hosts=a:1,b:2 > S1b S2b W r1 r2 > C W r0 > F3 W  x0 > O S0a W r1- r2 r0- > F3 W" },
+    { "there was none before", 1, 2, 0,
+      "hosts=a:2 > S0a S1a W r0- r1- > F2 W  x0 > O S0a W r1- r0- > F2 W" },
+    { "all hosts are replaced at once", 1, 3, 0,
+      "hosts=a:2 > S0a S1a W r0 r1 > F2 W  hosts=b:2 > S2b C W  r0 r1 > D1 W x1 > S1b W r1- > W r2- > F3 W  "
+      "hosts=b:2 > C W r1 r2 r0 > D0 W x0 > F2 W" },
+    { "and nobody can come in their place", 1, 1, 0,
+      "hosts=a:1 > S0a W r0 > F1 W  hosts=b:1 > W" },
     { "lost before the first epoch", 1, 2, 0, "hosts=a:2 > S0a S1a W  x0 > W  r1 > N1 W" },
 };
 
@@ -93,7 +114,10 @@ static void happen(struct elastic *e, const char *word, int64_t *now_us)
         REQUIRE(hosts_parse(word + 6, 1, &hosts, why, sizeof why) == HALAY_OK && elastic_list(e, &hosts, *now_us));
         hosts_fini(&hosts);
     } else if (word[0] == 'r') {
-        elastic_ready(e, seat, e->epoch, word[2] == '!' ? word[3] - '0' : -1, *now_us);
+        const struct halay_ready ready = { .epoch = e->epoch,
+                                           .lost = word[2] == '!' ? word[3] - '0' : -1,
+                                           .has_state = word[2] != '-' && e->seats[seat].state != SEAT_STARTING };
+        elastic_ready(e, seat, &ready, *now_us);
     } else {
         elastic_ended(e, seat,
                       word[0] == 'x'   ? ELASTIC_FAILED

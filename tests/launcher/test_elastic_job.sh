@@ -94,6 +94,18 @@ check "it was killed" err_has 'seat 1: SIGKILL: the other ranks have lost it'
 ends 0
 check "the answer is right" right 3
 
+# All hosts are replaced at once: one process stays until others have the state.
+printf '#!/bin/sh\necho localhost:2\n' >"$dir/discover"
+begin --max-np 3 --min-np 1 --host-discovery-script "$dir/discover" --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" \
+    "$elastic" 1500 2
+check "it begins" wait_for ranks_begun 2
+printf '#!/bin/sh\necho other:2\n' >"$dir/discover.new"
+chmod +x "$dir/discover.new"
+mv "$dir/discover.new" "$dir/discover"
+check "the last one goes" wait_for err_has "seat 0 leaves: host 'localhost' is not part of the job any more"
+ends 0
+check "the answer is right" right 2
+
 # One that fails whenever it is started again: its host is left out, twice as long each time; the others go on.
 cat >"$dir/fails" <<END
 #!/bin/sh
