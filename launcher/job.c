@@ -67,6 +67,7 @@ static void begin_stop(struct job *job, int signal, int grace_ms)
 {
     job->stage = STOPPING;
     job->deadline_us = halay_deadline_us(grace_ms);
+    job_elastic_stop(job);
     signal_ranks(job, signal);
     signal_ranks(job, SIGCONT);
 }
@@ -106,6 +107,8 @@ static void end_grace(struct job *job)
 static void told_to_stop(struct job *job, int signal)
 {
     job->stop_signal = signal;
+    if (job_elastic_goes_on(job) && !job->running) /* it waits for hosts: nobody else will say that it has not been done */
+        job->exit_code = EXIT_SIGNAL + signal;
     if (job->stage == RUNNING) {
         output_say(&job->output, "%s: passed on to the ranks; SIGKILL after %g s, or at once when told again",
                    signal_name(signal), job->setting->options->stop_grace_ms / 1000.0);
@@ -330,7 +333,11 @@ static void progress_call(struct job *job, struct host_link *link)
 {
     int64_t patience_us = (int64_t)job->setting->peer_start_ms * 1000;
 
-    if (link->state == LINK_READY && job_send_plan(job, link))
+    if (link->state != LINK_CALLING && link->state != LINK_READY)
+        return;
+    if (job->stage != RUNNING) /* nothing has been started there that could be asked to end */
+        kill(link->ssh, SIGKILL);
+    else if (link->state == LINK_READY && job_send_plan(job, link))
         kill(link->ssh, SIGKILL);
     else if (link->state == LINK_CALLING && link->ssh > 0 && halay_now_us() - link->heard_us > patience_us)
         kill(link->ssh, SIGKILL);
@@ -345,7 +352,7 @@ static void progress_links(struct job *job)
             kill(link->ssh, SIGKILL); /* reaped like any other */
             host_lost(job, link);
         }
-        if (job->elastic && job->stage == RUNNING)
+        if (job->elastic)
             progress_call(job, link);
     }
     output_flush(&job->output);
