@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PLACE "elastic/place/"
+
 static void seat_key(const char *prefix, const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX])
 {
     snprintf(key, HALAY_STORE_KEY_MAX, "%s%d.%d.%u", prefix, seat->seat, seat->start, seat->times);
@@ -20,17 +22,22 @@ void halay_elastic_ready_key(const struct halay_seat *seat, char key[HALAY_STORE
 
 void halay_elastic_place_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX])
 {
-    seat_key("elastic/place/", seat, key);
+    seat_key(PLACE, seat, key);
+}
+
+void halay_elastic_places_prefix(int seat, char prefix[HALAY_STORE_KEY_MAX])
+{
+    snprintf(prefix, HALAY_STORE_KEY_MAX, PLACE "%d.", seat);
 }
 
 void halay_elastic_change_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX])
 {
-    snprintf(key, HALAY_STORE_KEY_MAX, "elastic/change/%u", epoch);
+    snprintf(key, HALAY_STORE_KEY_MAX, HALAY_ELASTIC_CHANGE "%u", epoch);
 }
 
 void halay_elastic_over_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX])
 {
-    snprintf(key, HALAY_STORE_KEY_MAX, "elastic/over/%u", epoch);
+    snprintf(key, HALAY_STORE_KEY_MAX, HALAY_ELASTIC_OVER "%u", epoch);
 }
 
 int halay_elastic_read_key(const char *key, struct halay_seat *seat)

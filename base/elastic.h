@@ -13,6 +13,8 @@
  *     elastic/change/EPOCH           halayrun   processes wait for a place, or seats are to go: commit, and be ready
  *     elastic/over/EPOCH             halayrun   who is still on the way into it shall give up: somebody is lost
  *
+ * When the next epoch is formed nobody asks for anything of an older one any more, and halayrun forgets it.
+ *
  * A process that is ready has nothing mapped any more that others use, and nothing under way. halayrun answers when all processes
  * of the epoch are ready or have ended: so nobody writes into memory that is used anew.
  */
@@ -22,6 +24,10 @@
 #include "base/store.h"
 
 #define HALAY_ELASTIC_READY "elastic/ready/"
+/* With what the keys of an epoch begin: its bootstrap, its change, its end. */
+#define HALAY_ELASTIC_EPOCH "epoch/"
+#define HALAY_ELASTIC_CHANGE "elastic/change/"
+#define HALAY_ELASTIC_OVER "elastic/over/"
 
 enum halay_verdict {
     HALAY_VERDICT_PLACE = 0, /* go on as that rank */
@@ -51,6 +57,8 @@ enum { HALAY_READY_BYTES = 12, HALAY_PLACE_BYTES = 16 };
 
 void halay_elastic_ready_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX]);
 void halay_elastic_place_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX]);
+/* With what all places of that seat, whichever process had it, begin. */
+void halay_elastic_places_prefix(int seat, char prefix[HALAY_STORE_KEY_MAX]);
 void halay_elastic_change_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX]);
 void halay_elastic_over_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX]);
 /* Of a key that begins with HALAY_ELASTIC_READY. 0: it is none. */

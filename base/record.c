@@ -118,21 +118,26 @@ void halay_record_set_name(struct halay_record *record, const char *name, size_t
     record->name_length = (uint8_t)(head + 2 + length - tail);
 }
 
-char *halay_rank_path(const char *pattern, int rank)
+char *halay_rank_path(const char *pattern, int rank, unsigned epoch)
 {
+    char name[48];
     const char *mark = strstr(pattern, "%r"), *slash = strrchr(pattern, '/');
     const char *base = slash ? slash + 1 : pattern, *dot = strrchr(base, '.');
-    size_t size = strlen(pattern) + 16;
+    size_t size = strlen(pattern) + sizeof name;
     char *path = malloc(size);
 
     if (!path)
         return NULL;
-    if (mark)
-        snprintf(path, size, "%.*s%d%s", (int)(mark - pattern), pattern, rank, mark + 2);
-    else if (dot && dot > base)
-        snprintf(path, size, "%.*s.%d%s", (int)(dot - pattern), pattern, rank, dot);
+    if (epoch > 1)
+        snprintf(name, sizeof name, "%d-epoch%u", rank, epoch);
     else
-        snprintf(path, size, "%s.%d", pattern, rank);
+        snprintf(name, sizeof name, "%d", rank);
+    if (mark)
+        snprintf(path, size, "%.*s%s%s", (int)(mark - pattern), pattern, name, mark + 2);
+    else if (dot && dot > base)
+        snprintf(path, size, "%.*s.%s%s", (int)(dot - pattern), pattern, name, dot);
+    else
+        snprintf(path, size, "%s.%s", pattern, name);
     return path;
 }
 

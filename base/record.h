@@ -101,8 +101,9 @@ enum halay_status halay_ring_open(struct halay_log *log, const char *path, struc
 
 /*
  * Where one rank's file is, by a pattern for all of them: "%r" becomes the rank; without it the rank goes in front of the
- * extension ("trace.json": "trace.3.json"), or behind the name. Freed with free(). NULL: no memory.
+ * extension ("trace.json": "trace.3.json"), or behind the name. Ranks begin anew in each epoch of an elastic job: from the second on
+ * it is in the name, too ("trace.3-epoch2.json"). Freed with free(). NULL: no memory.
  */
-char *halay_rank_path(const char *pattern, int rank);
+char *halay_rank_path(const char *pattern, int rank, unsigned epoch);
 
 #endif

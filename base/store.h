@@ -31,6 +31,8 @@ enum halay_status halay_store_server_progress(struct halay_store_server *server)
 /* The owner's own word, as if a client had set it. HALAY_ERR_NO_MEMORY, HALAY_ERR_ARGUMENT: no key. */
 enum halay_status halay_store_server_set(struct halay_store_server *server, const char *key, const void *value,
                                          size_t bytes);
+/* Forget all keys that begin with prefix, which nobody is going to ask for any more. */
+void halay_store_server_remove(struct halay_store_server *server, const char *prefix);
 /* Tell the owner, from within progress, of each key that a client sets and that begins with prefix. key ends with a zero;
  * key and value are borrowed for the call, which may set keys itself. prefix is borrowed until destroy. */
 void halay_store_server_watch(struct halay_store_server *server, const char *prefix,

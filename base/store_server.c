@@ -650,6 +650,11 @@ enum halay_status halay_store_server_set(struct halay_store_server *server, cons
     return status;
 }
 
+void halay_store_server_remove(struct halay_store_server *server, const char *prefix)
+{
+    store_table_remove(&server->table, (const unsigned char *)prefix, strlen(prefix));
+}
+
 int halay_store_server_fd(const struct halay_store_server *server)
 {
     return server->epoll;

@@ -64,6 +64,21 @@ static struct store_entry *add_entry(struct store_table *table, const unsigned c
     return entry;
 }
 
+void store_table_remove(struct store_table *table, const unsigned char *prefix, size_t prefix_bytes)
+{
+    for (size_t b = 0; b < BUCKETS; b++)
+        for (struct store_entry **at = &table->buckets[b], *entry; (entry = *at);) {
+            if (entry->key_bytes < prefix_bytes || memcmp(entry->key, prefix, prefix_bytes) != 0) {
+                at = &entry->next;
+                continue;
+            }
+            *at = entry->next;
+            table->bytes -= sizeof *entry + entry->key_bytes + entry->value_bytes;
+            free(entry->value);
+            free(entry);
+        }
+}
+
 enum halay_status store_table_set(struct store_table *table, const unsigned char *key, size_t key_bytes,
                                   const unsigned char *value, size_t value_bytes)
 {

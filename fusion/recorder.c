@@ -8,6 +8,7 @@
  */
 #include "fusion/recorder.h"
 #include "base/clock.h"
+#include "collectives/transport/member.h"
 #include "fusion/engine.h"
 #include <stdlib.h>
 #include <string.h>
@@ -138,10 +139,17 @@ void halay_record_set(struct halay_context *ctx, const struct halay_process_set 
 
 /* ---- life ---- */
 
+char *halay_recorder_path(const struct halay_context *ctx, const char *pattern)
+{
+    const struct halay_heritage *heritage = ctx->world->heritage;
+
+    return halay_rank_path(pattern, ctx->rank, heritage ? halay_member_epoch(heritage->member) : 0);
+}
+
 static enum halay_status open_flight(struct halay_context *ctx)
 {
     const struct halay_config *config = &ctx->world->config;
-    char *path = halay_rank_path(config->flight, ctx->rank);
+    char *path = halay_recorder_path(ctx, config->flight);
 
     if (!path)
         return HALAY_ERR_NO_MEMORY;

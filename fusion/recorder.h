@@ -35,6 +35,8 @@ struct halay_request;
 
 /* By the configuration; a file that cannot be made is an error. */
 enum halay_status halay_recorder_open(struct halay_context *ctx);
+/* The file of this rank, and of this epoch of an elastic job; the caller's to free, NULL: no memory. */
+char *halay_recorder_path(const struct halay_context *ctx, const char *pattern);
 /* Ends a timeline that is on. Nobody records any more. Accepts one that was zeroed. */
 void halay_recorder_close(struct halay_context *ctx);
 

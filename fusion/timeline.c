@@ -30,7 +30,7 @@ static enum halay_status start_locked(struct halay_context *ctx, const char *pat
         halay_error(ctx->log, "a timeline is on already, for '%s'", recorder->path);
         return HALAY_ERR_DUPLICATE;
     }
-    char *path = halay_rank_path(pattern, ctx->rank);
+    char *path = halay_recorder_path(ctx, pattern);
     if (!path)
         return HALAY_ERR_NO_MEMORY;
     if (!recorder->store) {

@@ -37,6 +37,8 @@
 enum {
     ALIVE_MS = 1000,    /* after which one says that it is there */
     SILENCE_MS = 10000, /* after which the other is given up */
+    DOUBT_MS = 3000,    /* the same of one that others have lost, too */
+    DOUBT_LEAST_MS = 1000, /* from the moment that they say so: it may be halayrun that has not listened */
 };
 
 enum frame_kind {

@@ -161,6 +161,17 @@ int link_is_full(const struct host_link *link)
     return link->to.count >= TO_MAX || link->untaken >= INPUT_MAX;
 }
 
+void link_doubt(struct host_link *link)
+{
+    if (link->state == LINK_RUNNING && !link->doubted_us)
+        link->doubted_us = halay_now_us();
+}
+
+int link_patience_ms(const struct host_link *link)
+{
+    return link->state == LINK_RUNNING && link->doubted_us ? DOUBT_LEAST_MS / 10 : ALIVE_MS;
+}
+
 /* ---- from the agent ---------------------------------------------------------------------------------------------- */
 
 static void keep_reason(struct host_link *link, const char *line)
@@ -336,6 +347,17 @@ void link_watch(const struct host_link *link, int is_open, struct pollfd *fds)
     fds[2] = (struct pollfd){ .fd = is_there ? link->err : -1, .events = POLLIN };
 }
 
+static int is_silent(struct host_link *link, int64_t now_us)
+{
+    int64_t silence_us = now_us - link->heard_us;
+
+    if (link->heard_us > link->doubted_us)
+        link->doubted_us = 0;
+    if (!link->doubted_us)
+        return silence_us > (int64_t)SILENCE_MS * 1000;
+    return silence_us > (int64_t)DOUBT_MS * 1000 && now_us - link->doubted_us > (int64_t)DOUBT_LEAST_MS * 1000;
+}
+
 void link_progress(struct host_link *link, int is_open)
 {
     if (link->state == LINK_ENDED)
@@ -346,8 +368,8 @@ void link_progress(struct host_link *link, int is_open)
         !tell(link, FRAME_ALIVE, 0, NULL, 0))
         close_fd(&link->in);
     flush_to(link);
-    if (link->state == LINK_RUNNING && is_open && now_us - link->heard_us > (int64_t)SILENCE_MS * 1000)
-        link->is_silent = 1;
+    if (link->state == LINK_RUNNING && is_open)
+        link->is_silent |= is_silent(link, now_us);
 }
 
 void link_reaped(struct host_link *link, int status)
@@ -366,7 +388,8 @@ void link_explain(const struct host_link *link, char *text, size_t size)
     int code = WIFEXITED(link->status) ? WEXITSTATUS(link->status) : -1;
 
     if (link->is_silent)
-        snprintf(text, size, "nothing has been heard of it for %d s", SILENCE_MS / 1000);
+        snprintf(text, size, "nothing has been heard of it for %d s%s", (link->doubted_us ? DOUBT_MS : SILENCE_MS) / 1000,
+                 link->doubted_us ? ", and ranks elsewhere have lost it" : "");
     else if (link->state == LINK_CALLING)
         snprintf(text, size, "it does not answer%s%s", link->reason ? "; the last it said: " : "",
                  link->reason ? link->reason : "");

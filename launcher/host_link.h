@@ -37,7 +37,8 @@ struct host_link {
     int status;                    /* of waitpid, when ENDED */
     int64_t heard_us, said_us;
     size_t untaken; /* bytes of input that the agent has not passed to rank 0 yet */
-    int is_silent; /* nothing has been heard for SILENCE_MS */
+    int64_t doubted_us; /* since then ranks elsewhere say that they have lost one of it, and nothing has been heard; 0: not */
+    int is_silent;      /* nothing has been heard for SILENCE_MS, or DOUBT_MS */
 };
 
 /* Fork ssh; words: its command line, NULL at the end. 0, or 1 (said): the system refuses. link says host, first and count. */
@@ -51,6 +52,10 @@ void link_kill(struct host_link *link);
 void link_input(struct host_link *link, const char *bytes, size_t count); /* for rank 0; none: the end */
 void link_close(struct host_link *link, int rank, int which);             /* nobody reads that any more */
 int link_is_full(const struct host_link *link);                           /* give it no more input for now */
+/* Ranks of other hosts have lost one of its: if nothing is heard of it either it is silent sooner. */
+void link_doubt(struct host_link *link);
+/* How long the loop may wait until it calls progress. */
+int link_patience_ms(const struct host_link *link);
 
 enum { LINK_FDS = 3 };
 /* What to poll for; is_open: its ranks' output can be taken now. Always LINK_FDS entries. */

@@ -458,8 +458,9 @@ static void turn(struct job *job)
     int64_t elastic_us = job_elastic_due(job);
     int ms = halay_deadline_left_ms(elastic_us < job->deadline_us ? elastic_us : job->deadline_us);
 
-    if (job->link_count && (ms < 0 || ms > ALIVE_MS))
-        ms = ALIVE_MS;
+    for (size_t i = 0; i < job->link_count; i++)
+        if (ms < 0 || ms > link_patience_ms(&job->links[i]))
+            ms = link_patience_ms(&job->links[i]);
     if (poll(job->fds, (nfds_t)n, ms) < 0) {
         job->has_given_up = errno != EINTR;
         if (job->has_given_up)

@@ -23,6 +23,9 @@ static void was_set(void *arg, const char *key, const void *value, size_t bytes)
         return; /* of a process that has ended meanwhile */
     e->waits[who.seat] = who;
     elastic_ready(&e->logic, who.seat, &ready, halay_now_us());
+    int accused = e->logic.seats[who.seat].accuses;
+    if (accused >= 0 && job->ranks[accused].link && job->ranks[accused].link != job->ranks[who.seat].link)
+        link_doubt(job->ranks[accused].link);
 }
 
 static void set_key(struct job *job, const char *key, const void *value, size_t bytes)
@@ -53,6 +56,22 @@ static void say_of_epoch(struct job *job, void (*make_key)(unsigned epoch, char 
 
 /* ---- acts -------------------------------------------------------------------------------------------------------- */
 
+/* Whoever gets a place now has read all that was said to it before. */
+static void forget_epoch(struct job *job)
+{
+    static const char *const prefixes[] = { HALAY_ELASTIC_READY, HALAY_ELASTIC_EPOCH, HALAY_ELASTIC_CHANGE,
+                                            HALAY_ELASTIC_OVER };
+    char places[HALAY_STORE_KEY_MAX];
+
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        halay_store_server_remove(job->store, prefixes[i]);
+    for (int s = 0; s < job->size; s++) {
+        halay_elastic_places_prefix(s, places);
+        if (job->elastic->logic.seats[s].state == SEAT_MEMBER)
+            halay_store_server_remove(job->store, places);
+    }
+}
+
 static void form(struct job *job)
 {
     struct elastic *logic = &job->elastic->logic;
@@ -66,6 +85,7 @@ static void form(struct job *job)
     if (logic->epoch > 1)
         output_say(&job->output, "re-formed, epoch %u: %d rank%s, on seats %s", logic->epoch, logic->members,
                    logic->members == 1 ? "" : "s", map);
+    forget_epoch(job);
     for (int s = 0; s < job->size; s++)
         if (logic->seats[s].state == SEAT_MEMBER)
             answer(job, s, HALAY_VERDICT_PLACE);

@@ -108,6 +108,7 @@ enum halay_status halay_member_enrol(struct halay_member *member, int lost, int 
     unsigned char said[HALAY_READY_BYTES], heard[HALAY_PLACE_BYTES];
     char key[HALAY_STORE_KEY_MAX];
 
+    halay_info(member->log, "this process asks for a place among the ranks");
     member->listens = member->is_called = 0;
     halay_ready_write(&ready, said);
     halay_elastic_ready_key(&member->seat, key);
@@ -117,6 +118,11 @@ enum halay_status halay_member_enrol(struct halay_member *member, int lost, int 
     if (status == HALAY_OK)
         status = halay_store_get(member->client, key, heard, sizeof heard, -1);
     return status == HALAY_OK ? take_place(member, heard) : status;
+}
+
+unsigned halay_member_epoch(const struct halay_member *member)
+{
+    return member->place_epoch;
 }
 
 int halay_member_is_called(struct halay_member *member)
@@ -136,7 +142,7 @@ int halay_member_is_called(struct halay_member *member)
 
 static void key_set(char key[HALAY_STORE_KEY_MAX], const struct boot_member *self, int rank)
 {
-    snprintf(key, HALAY_STORE_KEY_MAX, "epoch/%u/%u/%d", self->epoch, self->round, rank);
+    snprintf(key, HALAY_STORE_KEY_MAX, HALAY_ELASTIC_EPOCH "%u/%u/%d", self->epoch, self->round, rank);
 }
 
 static int is_over(const struct boot_member *self)

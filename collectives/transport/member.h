@@ -21,6 +21,9 @@ void halay_member_close(struct halay_member *member); /* NULL is allowed */
  * none; has_state: this process has a commit. HALAY_ERR_CLOSED: there is no place for it any more, a line says why. HALAY_ERR_SYSTEM: halayrun has gone. */
 enum halay_status halay_member_enrol(struct halay_member *member, int lost, int has_state);
 
+/* The newest epoch in which this process had a place; 0: none. */
+unsigned halay_member_epoch(const struct halay_member *member);
+
 /* The bootstrap of the epoch that enrol has given a place in. Its allgather returns HALAY_ERR_PEER once halayrun has said that
  * somebody is lost on the way. Borrows the member until destroy. */
 enum halay_status halay_member_boot(struct halay_member *member, struct halay_boot **out);

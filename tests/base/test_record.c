@@ -220,10 +220,13 @@ static void check_paths(void)
                                             { "t.tar.gz", "t.tar.3.gz" },      { "t", "t.3" } };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *got = halay_rank_path(cases[i][0], 3);
+        char *got = halay_rank_path(cases[i][0], 3, 1);
         CHECK(got && !strcmp(got, cases[i][1]), "'%s' gives '%s'", cases[i][0], got ? got : "nothing");
         free(got);
     }
+    char *got = halay_rank_path("/a/t.json", 3, 12);
+    CHECK(got && !strcmp(got, "/a/t.3-epoch12.json"), "'%s'", got ? got : "nothing");
+    free(got);
 }
 
 int main(void)

@@ -503,7 +503,7 @@ static void record_flight(struct halay_config *config, void *arg)
 static void remove_flights(void)
 {
     for (int rank = 0; rank < 4; rank++) {
-        char *path = halay_rank_path(flight, rank);
+        char *path = halay_rank_path(flight, rank, 0);
         REQUIRE(path && !unlink(path));
         free(path);
     }

@@ -10,6 +10,8 @@ export HALAY_LOG=error
 # begin ARGS...: halayrun in the background, with --verbose so that pids are known.
 begin() {
     : >"$dir/pids"
+    : >"$dir/out" # or what the job before has said is taken for this one's: it is opened a moment later
+    : >"$dir/err"
     "$halayrun" --verbose "$@" >"$dir/out" 2>"$dir/err" </dev/null &
     job=$!
     echo $job >>"$dir/pids"
@@ -75,13 +77,14 @@ kill -TERM $job
 ends 143
 
 # To the end: nothing but the uncommitted step is lost.
-begin -H localhost:3 --min-np 1 "$elastic" 400 2
+begin -H localhost:3 --min-np 1 --flight "$dir/flight.%r" "$elastic" 400 2
 check "it runs" wait_for ranks_begun 3
 kill -9 "$(pid 2)"
 ends 0
 check "it was re-formed" reformed 1
 check "the answer is right" right 3
 check "it says who was killed" err_has 'was killed by SIGKILL'
+check "what led to the loss is still there" test -s "$dir/flight.2" -a -s "$dir/flight.2-epoch2"
 
 test -z "${TEST_BRIEF-}" || exit 0 # what follows waits for seconds; it has run whole in the plain phase
 
