@@ -47,7 +47,7 @@
 #include <string.h>
 
 #define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
-#define PENDING_SLEEP_US 500000 /* the longest sleep while something is pending */
+#define PENDING_SLEEP_US 100000 /* the longest sleep while something is pending */
 #define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
 #define POLL_US 200             /* how long data that ring no bell are polled for without a nap */
 #define NAP_US 50

@@ -23,7 +23,7 @@ collectives/transport   halay_types.h base/ collectives/transport/
 collectives             halay_types.h halay_coll.h base/ collectives/transport/ collectives/
 fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h base/ collectives/transport/ collectives/ fusion/
 launcher                halay_types.h base/ launcher/
-perf                    halay_types.h halay_coll.h halay.h base/ perf/
+perf                    halay_types.h halay_coll.h halay.h halay_elastic.h base/ perf/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
 tft                     halay_types.h halay_coll.h halay.h halay_elastic.h base/ tft/
 examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h
