@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SEATS = 4, COUNT = 5000, STEPS = 400, MINUTE_US = 60000000 };
+enum { SEATS = 4, COUNT = 5000, MINUTE_US = 60000000 };
 enum { PIECES = 500, LARGE = PIECES * 1000, UNEVEN_STEP = 5, NONE = -1 }; /* of test_torn */
 
 /* ---- a process that trains --------------------------------------------------------------------------------------- */
@@ -30,7 +30,9 @@ struct training {
     double *weights;
     int64_t *large; /* [LARGE] so much more state that a rank can be killed while it gives it to others; NULL: not in this test */
     int64_t step;
-    int told; /* write end of a pipe to the launcher */
+    volatile int *ends; /* shared with the launcher: it has seen enough */
+    int is_over;        /* all ranks have agreed on that in the newest step */
+    int told;           /* write end of a pipe to the launcher */
 };
 
 /* The launcher hears of each step: "s" and the seat. */
@@ -57,6 +59,10 @@ static enum halay_status train(struct training *t)
     halay_request_free(request);
     for (size_t i = 0; i < COUNT && status == HALAY_OK; i++)
         t->weights[i] += (double)t->values[i];
+    int32_t is_over = *t->ends;
+    if (status == HALAY_OK)
+        status = halay_allreduce(t->ctx, "over", &is_over, &is_over, 1, HALAY_I32, HALAY_MAX);
+    t->is_over = status == HALAY_OK && is_over;
     return status;
 }
 
@@ -130,7 +136,7 @@ static int run(struct training *t)
         return 12;
     enum halay_status status = halay_elastic_begin(t->ctx, &change);
     tell(t, 'b');
-    while (status == HALAY_OK && t->step < (t->large ? UNEVEN_STEP + 3 : STEPS)) {
+    while (status == HALAY_OK && !t->is_over) {
         if (!weights_are_right(t) || !large_is_right(t))
             return 13;
         status = train(t);
@@ -179,6 +185,7 @@ struct launcher {
     int steps, begun, waiting; /* heard in all */
     volatile int64_t *large;   /* [SEATS][LARGE], shared with the processes, which have it as state; NULL: they have not */
     int kill_when_ready; /* a seat that is killed as soon as it is ready; -1: none */
+    volatile int *ends;  /* tells the processes that it is enough */
     int holds;           /* no places are given for now */
     int is_keen;         /* turns do not wait for something to happen */
 };
@@ -199,9 +206,18 @@ static void was_set(void *arg, const char *key, const void *value, size_t bytes)
     seat->said = ready;
 }
 
+static void *share(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    REQUIRE(memory != MAP_FAILED);
+    return memory;
+}
+
 static void begin(struct launcher *l)
 {
     memset(l, 0, sizeof *l);
+    l->ends = share(sizeof *l->ends);
     l->kill_when_ready = -1;
     halay_log_init(&l->log, HALAY_LOG_WARNING);
     CHECK(halay_store_create_secret(&l->log, l->secret, &l->secret_fd) == HALAY_OK);
@@ -224,7 +240,7 @@ static void start(struct launcher *l, int seat)
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (!pid) {
-        struct training training = { .told = l->heard[1], .large = l->large ? (int64_t *)l->large + (size_t)seat * LARGE : NULL };
+        struct training training = { .told = l->heard[1], .ends = l->ends, .large = l->large ? (int64_t *)l->large + (size_t)seat * LARGE : NULL };
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         set_number("HALAY_RANK", seat);
         set_number("HALAY_SIZE", SEATS);
@@ -363,10 +379,12 @@ static int living(const struct launcher *l)
 
 static void end(struct launcher *l)
 {
+    *l->ends = 1;
     UNTIL(l, !living(l));
     close(l->heard[0]);
     close(l->heard[1]);
     close(l->secret_fd);
+    munmap((void *)l->ends, sizeof *l->ends);
     halay_store_server_destroy(l->store);
     halay_log_fini(&l->log);
 }
@@ -477,14 +495,6 @@ static void test_lost_again(void)
     UNTIL(&l, l.members == 1);
     end(&l);
     CHECK(l.seats[0].code == 0);
-}
-
-static void *share(size_t bytes)
-{
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    REQUIRE(memory != MAP_FAILED);
-    return memory;
 }
 
 /* One rank has made one more commit than the others, and is lost while it gives it to them: what they have got of it is nothing. */
