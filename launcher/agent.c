@@ -72,17 +72,8 @@ static void tell_text(struct agent *agent, enum frame_kind kind, int number, con
 
 static void send_out(struct agent *agent)
 {
-    while (agent->out.count) {
-        ssize_t n = write(STDOUT_FILENO, agent->out.bytes, agent->out.count);
-        if (n > 0)
-            buffer_remove_front(&agent->out, (size_t)n);
-        else if (n < 0 && errno == EAGAIN)
-            return;
-        else if (n < 0 && errno != EINTR) {
-            agent->has_lost = 1;
-            return;
-        }
-    }
+    if (!buffer_write(&agent->out, STDOUT_FILENO))
+        agent->has_lost = 1;
 }
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
@@ -139,16 +130,12 @@ static void reap(struct agent *agent)
 
 static void pump_input(struct agent *agent)
 {
-    if (agent->input >= 0 && agent->typed.count) {
-        ssize_t n = write(agent->input, agent->typed.bytes, agent->typed.count);
-        if (n > 0) {
-            buffer_remove_front(&agent->typed, (size_t)n);
-            tell(agent, FRAME_TAKEN, (int)n, NULL, 0);
-        } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-            close(agent->input), agent->input = -1; /* rank 0 reads no more */
-        }
-    }
-    if (agent->input >= 0 && agent->input_ended && !agent->typed.count) {
+    size_t before = agent->typed.count;
+    int is_read = agent->input < 0 || buffer_write(&agent->typed, agent->input);
+
+    if (agent->typed.count < before)
+        tell(agent, FRAME_TAKEN, (int)(before - agent->typed.count), NULL, 0);
+    if (agent->input >= 0 && (!is_read || (agent->input_ended && !agent->typed.count))) {
         close(agent->input);
         agent->input = -1;
     }

@@ -15,6 +15,8 @@ struct buffer {
 /* 0 if there is no memory: the bytes are dropped, what was there stays. */
 int buffer_append(struct buffer *buffer, const void *bytes, size_t count);
 void buffer_remove_front(struct buffer *buffer, size_t count);
+/* What fd, which is non-blocking, takes now leaves the buffer; 0 if it takes nothing any more (errno). */
+int buffer_write(struct buffer *buffer, int fd);
 void buffer_fini(struct buffer *buffer); /* it can be used again */
 
 #endif

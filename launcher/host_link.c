@@ -88,15 +88,8 @@ int link_call(struct host_link *link, char *const *words, const struct link_even
 
 static void flush_to(struct host_link *link)
 {
-    while (link->in >= 0 && link->to.count) {
-        ssize_t n = write(link->in, link->to.bytes, link->to.count);
-        if (n > 0)
-            buffer_remove_front(&link->to, (size_t)n);
-        else if (n < 0 && errno == EAGAIN)
-            return;
-        else if (n < 0 && errno != EINTR)
-            close_fd(&link->in); /* its end is told by waitpid */
-    }
+    if (link->in >= 0 && !buffer_write(&link->to, link->in))
+        close_fd(&link->in); /* its end is told by waitpid */
 }
 
 static int tell(struct host_link *link, enum frame_kind kind, int number, const void *bytes, size_t count)
