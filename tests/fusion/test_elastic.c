@@ -30,7 +30,9 @@ struct training {
     double *weights;
     int64_t *large; /* [LARGE] so much more state that a rank can be killed while it gives it to others; NULL: not in this test */
     int64_t step;
+    struct halay_tensor *parts, *pieces; /* a reduce-scatter and an all-to-all, uneven: of the ranks that there are now */
     volatile int *ends; /* shared with the launcher: it has seen enough */
+    float part[SEATS];
     int is_over;        /* all ranks have agreed on that in the newest step */
     int told;           /* write end of a pipe to the launcher */
 };
@@ -74,6 +76,77 @@ static int weights_are_right(const struct training *t)
         if (t->weights[i] < sum * 0.99999 || t->weights[i] > sum * 1.00001)
             return 0;
     return 1;
+}
+
+enum { ROWS_MOST = SEATS * (SEATS + 1) / 2 };
+static const float ones[ROWS_MOST] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+
+/* Rank r gets r + 1 rows of the reduce-scatter, and in the all-to-all one or two of each. */
+static int register_uneven(struct training *t)
+{
+    int size = halay_size(t->ctx), rank = halay_rank(t->ctx);
+    size_t parts[SEATS], pieces[SEATS], rows = 0;
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "parts",
+                                      .operation = HALAY_REDUCE_SCATTER,
+                                      .dtype = HALAY_F32,
+                                      .dimensions = 1,
+                                      .in = ones,
+                                      .out = t->part,
+                                      .op = HALAY_SUM,
+                                      .splits = parts };
+
+    for (int r = 0; r < size; r++) {
+        parts[r] = (size_t)r + 1;
+        pieces[r] = (size_t)(r + rank) % 2 + 1;
+        rows += pieces[r];
+    }
+    info.shape[0] = (size_t)size * (size_t)(size + 1) / 2;
+    if (halay_register(t->ctx, &info, &t->parts) != HALAY_OK)
+        return 0;
+    info.name = "pieces";
+    info.operation = HALAY_ALLTOALL;
+    info.out = NULL;
+    info.splits = pieces;
+    info.shape[0] = rows;
+    return halay_register(t->ctx, &info, &t->pieces) == HALAY_OK;
+}
+
+static enum halay_status exchange(struct training *t)
+{
+    struct halay_request *parts = NULL, *pieces = NULL;
+    struct halay_result result = { .struct_size = sizeof result };
+    int rank = halay_rank(t->ctx);
+
+    enum halay_status status = halay_submit(t->parts, NULL, NULL, &parts);
+    if (status == HALAY_OK)
+        status = halay_submit(t->pieces, NULL, NULL, &pieces);
+    if (status == HALAY_OK)
+        status = halay_wait(parts, -1);
+    if (status == HALAY_OK)
+        status = halay_wait(pieces, -1);
+    if (status == HALAY_OK)
+        status = halay_request_result(pieces, &result);
+    for (int r = 0; r < halay_size(t->ctx) && status == HALAY_OK; r++)
+        if (result.rows[r] != (size_t)(r + rank) % 2 + 1)
+            status = HALAY_ERR_FORMAT;
+    for (int i = 0; i <= rank && status == HALAY_OK; i++)
+        if (t->part[i] != (float)halay_size(t->ctx))
+            status = HALAY_ERR_FORMAT;
+    halay_request_free(parts);
+    halay_request_free(pieces);
+    return status;
+}
+
+/* Those of other ranks are good for nothing but to be unregistered. */
+static int renew_uneven(struct training *t)
+{
+    struct halay_request *request;
+
+    if (halay_submit(t->parts, NULL, NULL, &request) != HALAY_ERR_ARGUMENT ||
+        halay_submit(t->pieces, NULL, NULL, &request) != HALAY_ERR_ARGUMENT)
+        return 0;
+    return halay_unregister(t->parts) == HALAY_OK && halay_unregister(t->pieces) == HALAY_OK && register_uneven(t);
 }
 
 /* Rank 0 alone makes this commit before rank 3 is lost; the others have the one before. */
@@ -136,10 +209,14 @@ static int run(struct training *t)
         return 12;
     enum halay_status status = halay_elastic_begin(t->ctx, &change);
     tell(t, 'b');
+    if (status == HALAY_OK && !register_uneven(t))
+        return 15;
     while (status == HALAY_OK && !t->is_over) {
         if (!weights_are_right(t) || !large_is_right(t))
             return 13;
         status = train(t);
+        if (status == HALAY_OK)
+            status = exchange(t);
         if (status == HALAY_OK) {
             t->step++;
             tell(t, 's');
@@ -147,6 +224,9 @@ static int run(struct training *t)
         }
         if (status == HALAY_ERR_PEER)
             status = halay_elastic_restore(t->ctx, &change);
+        if (status == HALAY_OK && change.has_reformed && !renew_uneven(t))
+            return 16;
+        change.has_reformed = 0;
     }
     if (status == HALAY_ERR_CLOSED && halay_size(t->ctx) > 0 && halay_local_size(t->ctx) > 0) {
         halay_fini(t->ctx);
