@@ -295,6 +295,7 @@ static enum halay_status give_up(struct halay_context *ctx, enum halay_status st
 {
     ctx->status = status;
     snprintf(ctx->text, sizeof ctx->text, "this process has no place in the job any more");
+    copy_state(ctx->elastic, 1); /* half of another commit may have come */
     return status;
 }
 

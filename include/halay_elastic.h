@@ -19,6 +19,8 @@
  *         }
  *         if (status == HALAY_ERR_PEER)
  *             status = halay_elastic_restore(ctx, &change); re-forms; step and weights are those of the last commit
+ *         if (status == HALAY_OK && change.has_reformed)
+ *             ...                                           what depends on the ranks is made anew, as after begin
  *     }
  *
  * What stays when the job is re-formed: the context, memory of halay_alloc, registered tensors, requests that have ended and their
@@ -30,8 +32,9 @@
  * nothing, and restore is refused.
  *
  * Errors. HALAY_ERR_CLOSED: the job goes on without this process (its host was taken out of it), or nobody goes on (it is ending, a
- * rank has ended with 0 already); the context is good for halay_fini. HALAY_ERR_PEER from begin and commit: a rank is lost, call
- * restore. HALAY_ERR_MISMATCH: the ranks' states differ in size. Otherwise as halay_init.
+ * rank has ended with 0 already); the context is good for halay_fini, and the state is that of the newest commit that this process has.
+ * HALAY_ERR_PEER from commit: a rank is lost, call restore; begin and restore start again by themselves. After any other error the
+ * content of the state is undefined. HALAY_ERR_MISMATCH: the ranks' states differ in size. Otherwise as halay_init.
  *
  * Threads. While begin, commit or restore runs no other call is made on the context, nor on what belongs to it, and no request is in
  * flight in commit. All ranks call begin and commit alike, like a collective; restore is called by those that had an error.
@@ -45,7 +48,8 @@
 extern "C" {
 #endif
 
-/* What a call has changed. Zero-initialise and set struct_size to sizeof; a pointer to one may be NULL. */
+/* What a call has changed, written if it returns HALAY_OK. Zero-initialise and set struct_size to sizeof; a pointer to one may be
+ * NULL. */
 struct halay_elastic_change {
     size_t struct_size;
     int has_reformed; /* rank and size may be others: ask again */

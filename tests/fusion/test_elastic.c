@@ -228,7 +228,7 @@ static int run(struct training *t)
             return 16;
         change.has_reformed = 0;
     }
-    if (status == HALAY_ERR_CLOSED && halay_size(t->ctx) > 0 && halay_local_size(t->ctx) > 0) {
+    if (status == HALAY_ERR_CLOSED && halay_size(t->ctx) > 0 && halay_local_size(t->ctx) > 0 && weights_are_right(t)) {
         halay_fini(t->ctx);
         free(t->weights);
         return 20;
