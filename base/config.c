@@ -410,6 +410,16 @@ static void find_mpi_launcher(struct halay_config *config)
         config->mpi_launcher_size = (int)size;
 }
 
+static void find_step(struct halay_config *config)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS"), *task = getenv("SLURM_PROCID");
+    long count;
+
+    config->srun_tasks = 0;
+    if (tasks && task && !strcmp(task, "0") && halay_parse_long(tasks, 1, INT_MAX, &count) == HALAY_OK)
+        config->srun_tasks = (int)count;
+}
+
 static void warn_unknown(struct halay_log *log, const char *name)
 {
     const char *names[ROWS + 1];
@@ -467,6 +477,7 @@ enum halay_status halay_config_load_rest(struct halay_log *log, struct halay_con
     if (first == HALAY_OK)
         first = check_rank(log, &loaded);
     find_mpi_launcher(&loaded);
+    find_step(&loaded);
     if (first == HALAY_OK)
         note_strangers(log);
     *config = loaded;

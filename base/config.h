@@ -68,6 +68,7 @@ struct halay_config {
     int mpi_launcher_size;
     int mpi_launcher_is_mpich; /* it speaks MPICH's protocol (PMI) and is not Open MPI's */
     int mpi_launcher_is_open;  /* it is Open MPI's own, not just one that speaks PMIx */
+    int srun_tasks;            /* tasks of SLURM's step of which this is the first; 0 if it is another or there is no step */
 };
 
 /* Parse the environment (environ). On error one line a fault is logged and *config holds nothing. log->level becomes

@@ -246,6 +246,16 @@ static enum halay_status boot_elastic(struct halay_world *world, const struct ha
     return status == HALAY_OK ? halay_member_boot(heritage->member, &world->boot) : status;
 }
 
+/* srun starts programs whether they can find each other or not; each for itself may be what is meant. */
+static void warn_of_lone_tasks(const struct halay_world *world)
+{
+    if (world->config.srun_tasks > 1)
+        halay_warning(world->log,
+                      "srun has started %d tasks, and each is a job of its own with one rank: for one job of all give srun --mpi=pmix "
+                      "(or pmi2), or start them by halayrun in the job's script; HALAY_BOOTSTRAP=self if it is meant",
+                      world->config.srun_tasks);
+}
+
 static enum halay_status boot_choose(struct halay_world *world)
 {
     const struct halay_config *config = &world->config;
@@ -254,8 +264,11 @@ static enum halay_status boot_choose(struct halay_world *world)
     /* A job of one rank under an MPI launcher needs MPI only if it is asked for. */
     int is_mpi_job =
         config->mpi_launcher_size > 1 || (config->mpi_launcher_size == 1 && is_set_to(config->transport, "mpi"));
-    if (is_auto(which))
+    if (is_auto(which)) {
         which = config->store_address ? "store" : is_mpi_job ? "mpi" : "self";
+        if (!strcmp(which, "self"))
+            warn_of_lone_tasks(world);
+    }
     return !strcmp(which, "store") ? halay_boot_store_create(world->log, config, &world->boot)
            : !strcmp(which, "mpi") ? boot_mpi(world)
                                    : halay_boot_self_create(world->log, &world->boot);

@@ -32,7 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_SIGNAL = 128, EXIT_SSH = 255, FIXED_FDS = 4, KILL_MS = 10000, SETTLE_MS = 2000 };
+enum { EXIT_SIGNAL = 128, EXIT_SSH = 255, FIXED_FDS = 4, KILL_MS = 10000, SETTLE_MS = 2000, ONE_EVENT_US = 500000 };
 
 /* ---- signals to ranks -------------------------------------------------------------------------------------------- */
 
@@ -104,9 +104,22 @@ static void end_grace(struct job *job)
     kill_all(job);
 }
 
-static void told_to_stop(struct job *job, int signal)
+/* A batch system tells every process of a job: this one, and the front, which passes it on. That is told once. */
+static int is_told_already(const struct job *job, const struct signalfd_siginfo *info)
 {
+    return job->stop_signal == (int)info->ssi_signo && job->stop_sender != (pid_t)info->ssi_pid &&
+           halay_now_us() - job->stop_us < ONE_EVENT_US;
+}
+
+static void told_to_stop(struct job *job, const struct signalfd_siginfo *info)
+{
+    int signal = (int)info->ssi_signo;
+
+    if (is_told_already(job, info))
+        return;
     job->stop_signal = signal;
+    job->stop_sender = (pid_t)info->ssi_pid;
+    job->stop_us = halay_now_us();
     if (job_elastic_goes_on(job) && !job->running) /* it waits for hosts: nobody else will say that it has not been done */
         job->exit_code = EXIT_SIGNAL + signal;
     if (job->stage == RUNNING) {
@@ -405,7 +418,7 @@ static void take_signals(struct job *job)
         if (signal == SIGCHLD)
             reap(job);
         else if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
-            told_to_stop(job, signal);
+            told_to_stop(job, &info);
         else if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGTSTP || signal == SIGCONT || signal == SIGWINCH)
             signal_ranks(job, signal);
     }

@@ -49,6 +49,8 @@ struct job {
     enum stage stage;
     int64_t deadline_us; /* HALAY_NEVER while RUNNING */
     int stop_signal;     /* halayrun was told to stop by it; 0: not */
+    pid_t stop_sender;   /* who has told us of it */
+    int64_t stop_us;     /* when */
     int exit_code;
     int is_orphaned;  /* the front has died */
     int has_given_up; /* the system has let us down, or a killed rank is stuck in the kernel */

@@ -29,7 +29,7 @@ static const char help[] =
     "  --find-learning-rate\n"
     "                  try rates from 1e-6 to 1 in 100 steps, say which one to take, write nothing\n"
     "\n"
-    "SIGTERM, SIGINT and SIGUSR1 end it after a step, with a checkpoint; a second one at once.\n"
+    "SIGTERM, SIGINT and SIGUSR1 end it after a step, with a checkpoint; another, from a second later on, at once.\n"
     "In a SageMaker container hyperparameters are keys and options, and --data, --schema, --out, --checkpoint-dir and\n"
     "--resume are found in it (halay-tft(1)).\n"
     "\n"

@@ -8,16 +8,35 @@
  * which the system prefers, is the one that has it.
  */
 #include "tft/interrupt.h"
+#include "base/clock.h"
 #include "tft/options.h"
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
-static atomic_int seen; /* without a lock, so that a handler may write it; relaxed: it says nothing of other memory */
+enum { ONE_EVENT_US = 1000000 }; /* a batch system tells every process, and so does the launcher that it has told */
+
+/* Without a lock, so that a handler may write them; relaxed: they say nothing of other memory. */
+static atomic_int seen;
+static _Atomic int64_t first_us[SIGTERM + 1]; /* when a signal came for the first time; 0 before */
 
 static void note(int number)
 {
     atomic_store_explicit(&seen, number, memory_order_relaxed);
+}
+
+/* The second one is the system's, as soon as this handler has returned. */
+static void note_first(int number)
+{
+    int64_t now_us = halay_now_us(), before_us = 0;
+
+    if (atomic_compare_exchange_strong_explicit(&first_us[number], &before_us, now_us, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        note(number);
+    } else if (now_us - before_us >= ONE_EVENT_US) {
+        signal(number, SIG_DFL); /* cannot fail: the number is good */
+        raise(number);
+    }
 }
 
 void tft_interrupt_watch(void)
@@ -29,7 +48,7 @@ void tft_interrupt_watch(void)
     if (!sigaltstack(NULL, &before) && before.ss_flags & SS_DISABLE)
         sigaltstack(&own, NULL); /* cannot fail: it is large enough, and not in use */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct sigaction old, action = { .sa_handler = note, .sa_flags = SA_RESTART | SA_RESETHAND | SA_ONSTACK };
+        struct sigaction old, action = { .sa_handler = note_first, .sa_flags = SA_RESTART | SA_ONSTACK };
         if (!sigaction(numbers[i], NULL, &old) && old.sa_handler == SIG_DFL)
             sigaction(numbers[i], &action, NULL); /* cannot fail: the numbers are good */
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Interrupt: SIGTERM, SIGINT and SIGUSR1 as a question that a loop asks. The first one is noted, so that a checkpoint can be
- * written (a spot instance is taken back, a scheduler's time is over); a second one ends the process as ever.
+ * written (a spot instance is taken back, a scheduler's time is over); a second one, if it comes a second later or more, ends the
+ * process as ever.
  */
 #ifndef HALAY_TFT_INTERRUPT_H
 #define HALAY_TFT_INTERRUPT_H

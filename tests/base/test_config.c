@@ -236,6 +236,26 @@ static void check_mpi(void)
     }
 }
 
+static void check_srun(void)
+{
+    static const struct {
+        const char *first, *second;
+        int tasks;
+    } cases[] = {
+        { "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=0", 4 },
+        { "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=1", 0 },
+        { "SLURM_NTASKS=4", "SLURM_PROCID=0", 0 },
+    };
+    struct halay_config config;
+    struct lines lines;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        REQUIRE(load(VARIABLES(cases[i].first, cases[i].second), &config, &lines) == HALAY_OK);
+        CHECK(config.srun_tasks == cases[i].tasks, "%s, %s: %d", cases[i].first, cases[i].second, config.srun_tasks);
+        halay_config_fini(&config);
+    }
+}
+
 static void check_table(void)
 {
     const struct halay_config_variable *variable;
@@ -270,6 +290,7 @@ int main(void)
     check_faults();
     check_strangers();
     check_mpi();
+    check_srun();
     check_table();
     return test_end();
 }

@@ -70,6 +70,11 @@ check "still there" test "$(grep -c heard "$dir/out")" = 2
 kill -TERM $front
 ended 143 "told twice"
 check "told twice is said" err_has 'SIGTERM: SIGKILL to all ranks'
+start -np 2 bash -c "trap 'echo heard; sleep 0.3; exit 0' TERM; echo \$\$ >>$dir/pids; while :; do sleep 0.05; done"
+wait_for has_lines 2 "$dir/pids"
+kill -TERM "$(job_of $front)" $front
+ended 0 "all its processes are told, as a batch system does"
+check "that is once" eval '! err_has "SIGKILL to all ranks"'
 start -np 2 --stop-grace 0.2 bash -c "$stubborn"
 wait_for has_lines 2 "$dir/pids"
 kill -TERM $front

@@ -1,0 +1,112 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A SLURM of four nodes in a lab, with its own munge: examples/slurm/train.sbatch as it stands, the agents' steps for longer than the
+# silence that a host is given up after, scancel with all processes told at once, srun as the MPI's launcher. Skipped where there is
+# no SLURM (Debian: slurm-wlm munge, from 20.11 on), which the gate does not install; needs root.
+. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+
+skip() { echo "skipped: no $1; Debian's packages slurm-wlm and munge have it"; trap - EXIT; rm -rf "$dir"; exit 77; }
+PATH=$PATH:/usr/sbin:/sbin
+for tool in slurmctld slurmd sbatch munged; do
+    command -v $tool >/dev/null || skip $tool
+done
+lab_script=$(realpath "$top_srcdir")/tests/lab/lab
+build=$(realpath "$top_builddir")
+scratch=$(mktemp -d "$build/lab-slurm.XXXXXX") || exit 99 # seen by all hosts, unlike /tmp
+lab=$(sh "$lab_script" make --ssh 4) || { code=$?; rm -rf "$scratch" "$dir"; trap - EXIT; exit $code; }
+trap 'sh "$lab_script" remove $lab; rm -rf "$scratch"; finish' EXIT
+name=hl$lab
+
+# --- the cluster -----------------------------------------------------------------------------------------------------
+chmod 755 "$scratch"
+head -c 128 /dev/urandom >"$scratch/munge.key"
+chmod 600 "$scratch/munge.key"
+cat >"$scratch/slurm.conf" <<END
+ClusterName=$name
+SlurmctldHost=$name-1
+SlurmUser=root
+AuthType=auth/munge
+StateSaveLocation=/run/slurm/state
+SlurmdSpoolDir=/run/slurm/spool
+SlurmctldPidFile=/run/slurm/slurmctld.pid
+SlurmdPidFile=/run/slurm/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+MpiDefault=none
+KillWait=20
+NodeName=$name-[1-4] CPUs=32 State=UNKNOWN
+PartitionName=lab Nodes=ALL Default=YES State=UP
+END
+cat >"$scratch/node" <<'END'
+mkdir -p -m 755 /run/munge /run/slurm/state /run/slurm/spool && chmod 755 /run && cp "$1/munge.key" /run/munge/key &&
+    munged --force --key-file=/run/munge/key --pid-file=/run/munge/pid --log-file=/run/munge/log --seed-file=/run/munge/seed || exit
+[ "$(hostname)" != "$2" ] || slurmctld || exit
+slurmd -N "$(hostname)"
+END
+export SLURM_CONF=$scratch/slurm.conf HALAY_MODULE_PATH=$build/.libs
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+for host in 1 2 3 4; do
+    sh "$lab_script" enter $lab $host sh "$scratch/node" "$scratch" $name-1 >"$dir/err" 2>&1
+    check "a node starts" test $? = 0
+done
+
+# halay-tft stands for a program here: it says what it was called with, and ends well when it is told, like the real one.
+mkdir "$scratch/bin" "$scratch/job" && ln -s "$build/launcher/halayrun" "$scratch/bin/halayrun"
+cat >"$scratch/bin/halay-tft" <<'END'
+#!/bin/sh
+trap 'echo "$HALAY_RANK got USR1"; exit 0' USR1
+trap 'sleep 0.5; echo "$HALAY_RANK stopped"; exit 0' TERM
+echo "$HALAY_RANK of $HALAY_SIZE on $(hostname): $1 $6"
+while :; do sleep 0.1; done
+END
+chmod +x "$scratch/bin/halay-tft"
+# on_1 COMMAND...: where users of the cluster are
+on_1() { (cd "$scratch/job" && timeout 60 sh "$lab_script" enter $lab 1 env PATH="$scratch/bin:$PATH" "$@" </dev/null); }
+submit() { on_1 sbatch --parsable "$(realpath "$top_srcdir")/examples/slurm/train.sbatch" 2>"$dir/err"; }
+log_has() { test "$(grep -cE "$2" "$scratch/job/tft-$1.log")" = "$3"; }
+has_ended() { on_1 scontrol show job "$1" | grep -q "JobState=$2"; }
+check "all nodes are there" wait_for eval 'test "$(on_1 sinfo -h -t idle -o %D)" = 4'
+
+# --- the example -----------------------------------------------------------------------------------------------------
+job=$(submit)
+check "eight ranks" wait_for log_has "$job" " of 8 on $name-[1-4]: train --resume$" 8
+began=$(date +%s)
+check "on four nodes" test "$(grep -o "on $name-[1-4]" "$scratch/job/tft-$job.log" | sort | uniq -c | tr -d ' \n')" = \
+    "2on$name-12on$name-22on$name-32on$name-4"
+
+# --- beside it: by hand ----------------------------------------------------------------------------------------------
+# in_job ARGS...: halayrun in an allocation of its own, whose variables would spoil agents' steps
+in_job() {
+    on_1 env SLURM_LABELIO=1 SRUN_CPUS_PER_TASK=1 salloc --quiet -N 3 -n 5 halayrun "$@" >"$dir/out" 2>"$dir/err"
+    check "halayrun $* in salloc" test $? = 0
+}
+in_job "$build/tests/launcher/world_probe"
+check "five ranks make one world" test "$(grep -c 'of 5' "$dir/out")" = 5
+if test -e "$build/.libs/libhalay-mpi.so" && on_1 srun --mpi=list 2>&1 | grep -q pmix; then
+    in_job --mpi-flavour srun "$build/tests/launcher/world_probe"
+    check "srun's ranks make one world" test "$(grep -c 'of 5' "$dir/out")" = 5
+fi
+on_1 srun -n 2 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
+check "ranks that srun started each for itself say so once" test "$(grep -c 'srun has started 2 tasks' "$dir/err")" = 1
+on_1 srun -n 2 halayrun true >"$dir/out" 2>"$dir/err"
+check "srun halayrun is refused" err_has 'start it once'
+
+# --- signals ---------------------------------------------------------------------------------------------------------
+# A host that is silent for 10 s is given up: signs of life must come through srun.
+while test $(($(date +%s) - began)) -lt 12; do sleep 0.2; done
+on_1 scancel --batch --signal=USR1 "$job"
+check "told before the time is over, all ranks end well" wait_for has_ended "$job" COMPLETED
+check "eight of them" log_has "$job" ' got USR1$' 8
+job=$(submit)
+check "the next" wait_for log_has "$job" ' of 8 on ' 8
+on_1 scancel "$job"
+check "scancel" wait_for has_ended "$job" CANCELLED
+check "this node's ranks had their time" wait_for log_has "$job" '[01] stopped$' 2
+check "and were not killed" log_has "$job" 'SIGKILL to all' 0
+for host in 1 2 3 4; do
+    check "nothing is left on a node" wait_for eval 'test -z "$(sh "$lab_script" enter $lab $host ps -e -o args | grep -E "[h]alayrun|[h]alay-tft")"'
+done
