@@ -9,7 +9,8 @@
  *                                 LEAVING: what ranks left behind gets SIGTERM, then SIGKILL; output is drained; the end
  *
  * A rank that ends with 0 while others run is no event. The exit code is that of the first rank that failed; of those that
- * are found ended together, one that a signal killed counts as the first, since the others most often complain about it.
+ * are found ended together, one that a signal killed counts as the first, since the others most often complain about it. With ranks
+ * on other hosts, whose ends take their way, "together" is within HEARSAY_MS.
  * One loop, one poll; nothing in it blocks. The ranks of this host are a crew (crew.h).
  *
  * Ranks of other hosts are started, heard and signalled through an agent there (host_link.h, agent.h); from the moment that the
@@ -32,7 +33,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_SIGNAL = 128, EXIT_SSH = 255, FIXED_FDS = 4, KILL_MS = 10000, SETTLE_MS = 2000, ONE_EVENT_US = 500000 };
+enum { EXIT_SIGNAL = 128, EXIT_SSH = 255, FIXED_FDS = 4, KILL_MS = 10000, SETTLE_MS = 2000, HEARSAY_MS = 500, ONE_EVENT_US = 500000 };
 
 /* ---- signals to ranks -------------------------------------------------------------------------------------------- */
 
@@ -235,11 +236,33 @@ static void rank_ended(struct job *job, int r, int status)
         output_say(&job->output, "rank %d (%s) has ended", r, process);
 }
 
+/* One that was not killed may only have lost a rank whose end is still on its way here. */
+static void suspect(struct job *job, int r)
+{
+    if (job->elastic || !job->link_count || WIFSIGNALED(job->ranks[r].status)) {
+        job->suspect = -1;
+        rank_failed(job, r);
+    } else if (job->suspect < 0) {
+        job->suspect = r;
+        job->suspect_us = halay_deadline_us(HEARSAY_MS);
+    }
+}
+
+static void judge_suspect(struct job *job)
+{
+    int r = job->suspect;
+
+    if (r < 0 || (job->stage == RUNNING && job->running && !halay_deadline_passed(job->suspect_us)))
+        return;
+    job->suspect = -1;
+    rank_failed(job, r);
+}
+
 /* What its end means. */
 static void judge(struct job *job, int r)
 {
     if (has_failed(&job->ranks[r]))
-        rank_failed(job, r);
+        suspect(job, r);
     else
         job_elastic_takes_end(job, r, ELASTIC_ENDED_WELL, 0);
 }
@@ -406,7 +429,7 @@ static void reap(struct job *job)
             failed = r;
     }
     if (failed >= 0)
-        rank_failed(job, failed);
+        suspect(job, failed);
 }
 
 static void take_signals(struct job *job)
@@ -468,8 +491,12 @@ static void pass_output(struct job *job, size_t polled)
 static void turn(struct job *job)
 {
     size_t n = watch(job);
-    int64_t elastic_us = job_elastic_due(job);
-    int ms = halay_deadline_left_ms(elastic_us < job->deadline_us ? elastic_us : job->deadline_us);
+    int64_t due_us = job_elastic_due(job);
+
+    due_us = job->deadline_us < due_us ? job->deadline_us : due_us;
+    if (job->suspect >= 0 && job->suspect_us < due_us)
+        due_us = job->suspect_us;
+    int ms = halay_deadline_left_ms(due_us);
 
     for (size_t i = 0; i < job->link_count; i++)
         if (ms < 0 || ms > link_patience_ms(&job->links[i]))
@@ -493,6 +520,7 @@ static void turn(struct job *job)
     }
     if (job->fds[2].revents && halay_store_server_progress(job->store) != HALAY_OK)
         job->has_given_up = 1;
+    judge_suspect(job);
     if (halay_deadline_passed(job->deadline_us))
         end_grace(job);
     if (job->elastic)
@@ -578,6 +606,7 @@ static int job_init(struct job *job, const struct job_setting *setting)
                          .secret_fd = -1,
                          .signal_fd = -1,
                          .input_fd = -1,
+                         .suspect = -1,
                          .deadline_us = HALAY_NEVER };
     output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, colours);
     job->ranks = calloc((size_t)job->size, sizeof *job->ranks);

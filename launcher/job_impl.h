@@ -52,6 +52,8 @@ struct job {
     pid_t stop_sender;   /* who has told us of it */
     int64_t stop_us;     /* when */
     int exit_code;
+    int suspect;        /* a rank that failed, unless another one's end explains it until suspect_us; -1: none */
+    int64_t suspect_us;
     int is_orphaned;  /* the front has died */
     int has_given_up; /* the system has let us down, or a killed rank is stuck in the kernel */
 };

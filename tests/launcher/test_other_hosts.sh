@@ -25,6 +25,12 @@ check "rank 4 on the third host" has_line "[4] 4 of 5, local 1 of 2, there in $P
 check "a login's words are nobody's" test "$(grep -c -e Welcome -e 'Last login' "$dir/out" "$dir/err" | grep -v ':0$')" = ""
 run 0 -np 4 --ssh "$fake" -H one:2,two:2 "$probe" meet
 check "they meet" test "$(grep -c 'met 4' "$dir/out")" = 4
+# The end that explains the others' comes later than theirs.
+run 137 -np 2 --ssh "$fake" -H "$here:1,one:1" sh -c 'test $HALAY_RANK = 0 || { : >"$0"; sleep 0.1; kill -9 $$; }
+    until test -e "$0"; do sleep 0.01; done; exit 3' "$dir/dead"
+check "the killed one is blamed" err_has "on host 'one') was killed by SIGKILL"
+run 3 -np 2 --ssh "$fake" -H "$here:1,one:1" sh -c 'test $HALAY_RANK = 0 || exec sleep 60; exit 3'
+check "nobody else is" grep -q "rank 0 (pid [0-9]*) ended with exit code 3" "$dir/err"
 printf '# all of them\n\none slots=1\n%s\n' "$here" >"$dir/hosts"
 run 0 -np 2 --verbose --ssh "$fake" --hostfile "$dir/hosts" true
 check "where, for those who ask" grep -qE "rank 0: pid [0-9]+ on host 'one', processors" "$dir/err"
