@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 2000, FIRST = 2 }; /* FIRST: the first stranger's place */
+enum { PATIENCE_MS = 2000, FIRST = STRANGERS_FIRST };
 
 void strangers_init(struct strangers *s, int listener, const unsigned char secret[HALAY_SECRET_BYTES])
 {
@@ -49,7 +49,7 @@ static void add(struct strangers *s, int fd)
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &first, sizeof first);
-    if (s->count == FIRST + STRANGERS_MAX)
+    if (s->count == STRANGERS_ROOM)
         close(take(s, FIRST));
     s->fds[s->count] = (struct pollfd){ .fd = fd, .events = POLLIN };
     s->deadlines_us[s->count++] = halay_deadline_us(PATIENCE_MS);
@@ -59,7 +59,7 @@ static void accept_all(struct strangers *s)
 {
     int fd;
 
-    for (int i = 0; i < STRANGERS_MAX && (fd = accept4(s->fds[0].fd, NULL, NULL, SOCK_CLOEXEC)) >= 0; i++)
+    for (int i = 0; i < STRANGERS_ROOM && (fd = accept4(s->fds[0].fd, NULL, NULL, SOCK_CLOEXEC)) >= 0; i++)
         add(s, fd);
 }
 

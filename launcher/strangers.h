@@ -10,15 +10,14 @@
 #include <poll.h>
 #include <stdint.h>
 
-enum { STRANGERS_MAX = 64 };
+enum { STRANGERS_FIRST = 2, STRANGERS_ROOM = STRANGERS_FIRST + 64 };
 
 struct strangers {
-    struct pollfd fds
-        [2 +
-         STRANGERS_MAX]; /* the port, what is watched (both borrowed), then strangers in the order in which they came */
-    int64_t deadlines_us[2 + STRANGERS_MAX]; /* the first two are not used */
-    size_t count;                            /* with these two */
-    const unsigned char *secret;             /* borrowed */
+    /* The port and what is watched (both borrowed); then, from STRANGERS_FIRST on, strangers in the order in which they came. */
+    struct pollfd fds[STRANGERS_ROOM];
+    int64_t deadlines_us[STRANGERS_ROOM]; /* of strangers */
+    size_t count;                         /* with the first two */
+    const unsigned char *secret;          /* borrowed */
 };
 
 /* listener does not block. */

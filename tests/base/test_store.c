@@ -596,6 +596,12 @@ static void check_table(void)
     for (key[0] = 1; key[0] < 100; key[0]++)
         kept += store_table_set(&table, key, 3, value, 50) == HALAY_OK;
     CHECK(kept > 3 && kept < 20 && table.bytes <= 1000, "%d", kept);
+    store_table_remove(&table, (const unsigned char *)"k", 1);
+    CHECK(!store_table_get(&table, (const unsigned char *)"key", 3), "what begins so has gone");
+    key[0] = 1;
+    CHECK(store_table_get(&table, key, 3), "nothing else has");
+    store_table_remove(&table, key, 0);
+    CHECK(!store_table_get(&table, key, 3) && table.bytes == 0, "everything begins with nothing");
     store_table_fini(&table);
     CHECK(table.bytes == 0 && !store_table_get(&table, key, 3));
 }
