@@ -160,9 +160,14 @@ void link_doubt(struct host_link *link)
         link->doubted_us = halay_now_us();
 }
 
+int link_is_doubted(const struct host_link *link)
+{
+    return link->state == LINK_RUNNING && link->doubted_us;
+}
+
 int link_patience_ms(const struct host_link *link)
 {
-    return link->state == LINK_RUNNING && link->doubted_us ? DOUBT_LEAST_MS / 10 : ALIVE_MS;
+    return link_is_doubted(link) ? DOUBT_LEAST_MS / 10 : ALIVE_MS;
 }
 
 /* ---- from the agent ---------------------------------------------------------------------------------------------- */

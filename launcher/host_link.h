@@ -37,7 +37,7 @@ struct host_link {
     int status;                    /* of waitpid, when ENDED */
     int64_t heard_us, said_us;
     size_t untaken; /* bytes of input that the agent has not passed to rank 0 yet */
-    int64_t doubted_us; /* since then ranks elsewhere say that they have lost one of it, and nothing has been heard; 0: not */
+    int64_t doubted_us; /* since then ranks elsewhere have lost one of it, or failed, and nothing has been heard; 0: not */
     int is_silent;      /* nothing has been heard for SILENCE_MS, or DOUBT_MS */
 };
 
@@ -54,6 +54,7 @@ void link_close(struct host_link *link, int rank, int which);             /* nob
 int link_is_full(const struct host_link *link);                           /* give it no more input for now */
 /* Ranks of other hosts have lost one of its: if nothing is heard of it either it is silent sooner. */
 void link_doubt(struct host_link *link);
+int link_is_doubted(const struct host_link *link);
 /* How long the loop may wait until it calls progress. */
 int link_patience_ms(const struct host_link *link);
 

@@ -236,23 +236,30 @@ static void rank_ended(struct job *job, int r, int status)
         output_say(&job->output, "rank %d (%s) has ended", r, process);
 }
 
-/* One that was not killed may only have lost a rank whose end is still on its way here. */
+/* One that was not killed may only have lost a rank whose end is still on its way here, or a host, of which there is no word then. */
 static void suspect(struct job *job, int r)
 {
     if (job->elastic || !job->link_count || WIFSIGNALED(job->ranks[r].status)) {
         job->suspect = -1;
         rank_failed(job, r);
-    } else if (job->suspect < 0) {
-        job->suspect = r;
-        job->suspect_us = halay_deadline_us(HEARSAY_MS);
+        return;
     }
+    for (size_t i = 0; i < job->link_count; i++)
+        if (&job->links[i] != job->ranks[r].link && halay_now_us() - job->links[i].heard_us > 2000 * (int64_t)ALIVE_MS)
+            link_doubt(&job->links[i]);
+    if (job->suspect >= 0)
+        return;
+    job->suspect = r;
+    job->suspect_us = halay_deadline_us(HEARSAY_MS);
 }
 
 static void judge_suspect(struct job *job)
 {
-    int r = job->suspect;
+    int r = job->suspect, waits = !halay_deadline_passed(job->suspect_us);
 
-    if (r < 0 || (job->stage == RUNNING && job->running && !halay_deadline_passed(job->suspect_us)))
+    for (size_t i = 0; i < job->link_count; i++)
+        waits |= link_is_doubted(&job->links[i]);
+    if (r < 0 || (job->stage == RUNNING && job->running && waits))
         return;
     job->suspect = -1;
     rank_failed(job, r);
@@ -342,6 +349,7 @@ static void host_lost(struct job *job, struct host_link *link)
             goes_on &= job_elastic_takes_end(job, r, ELASTIC_HOST_LOST, 1);
     if (goes_on && job->elastic)
         return;
+    job->suspect = -1;
     /* The agent's own exit code says why it could not start them; 255 is ssh's. */
     job->exit_code = unknown && code && code != EXIT_SSH ? code : 1;
     job_end_others(job);

@@ -134,10 +134,11 @@ sleeping() { on "$1" pgrep -f '^sleep 100[0]' 2>/dev/null; }
 all_sleep() { local h; for h in 1 2 3; do test -n "$(sleeping $h)" || return 1; done; }
 none_sleeps() { local h; for h in 1 2 3 4; do test -z "$(sleeping $h)" || return 1; done; }
 # lose CODE TEXT COMMAND...: in the middle of a job of hosts 1 to 3, which then ends with CODE and says TEXT
+command=(sleep 1000)
 lose() {
     local want=$1 text=$2 code
     shift 2
-    on 1 "$halayrun" -np 3 --grace 0.5 -H "$name-[1-3]" sleep 1000 >"$dir/out" 2>"$dir/err" </dev/null &
+    on 1 "$halayrun" -np 3 --grace 0.5 -H "$name-[1-3]" "${command[@]}" >"$dir/out" 2>"$dir/err" </dev/null &
     local front=$!
     check "$text: it begins" wait_for all_sleep
     check "$text: $*" "$@"
@@ -166,6 +167,11 @@ if test -z "${TEST_BRIEF-}"; then
     check "exit code of a job whose agent is stopped" test $? = 1
     check "which is said" grep -qF "host '$name-4' (rank 0) is lost: nothing has been heard of it for 10 s" "$scratch/stopped"
     check "and nothing is left of it" wait_for eval '! on 4 pgrep -f "^sleep 200[0]|[-]-agent\$" >/dev/null'
+    # Ranks that have lost those of a host end sooner than that; the host is named all the same.
+    sh "$lab_script" link $lab 3 up
+    command=(sh -c 'sleep 1000 & test $HALAY_RANK = 2 || { until test -e "$0"; do sleep 0.1; done; sleep 3; exit 5; }; wait' "$scratch/cut")
+    cut() { sh "$lab_script" link $lab 3 down && : >"$scratch/cut"; }
+    lose 1 "host '$name-3' (rank 2) is lost: nothing has been heard of it for 3 s, and ranks elsewhere have lost it" cut
 fi
 sh "$lab_script" link $lab 3 up
 
