@@ -108,9 +108,11 @@ int elastic_size(struct options *options, const struct host_list *hosts)
 
     if (!options->most_ranks)
         options->most_ranks = (int)slots;
-    options->ranks = options->most_ranks;
-    if (!hosts->count)
+    if (!hosts->count) { /* this machine has as many slots as it was given ranks */
+        options->most_ranks = options->ranks;
         return 0;
+    }
+    options->ranks = options->most_ranks;
     if (slots < (size_t)options->least_ranks) {
         say("the hosts have %zu slots, --min-np wants %d", slots, options->least_ranks);
         return EXIT_USAGE;

@@ -60,7 +60,8 @@ check "too few hosts" err_has 'not enough slots after 0.1 s'
 
 # A program that knows nothing of all this: the job ends as it did, with the first failure.
 run 3 -np 2 --min-np 1 sh -c 'exit 3'
-run 0 -np 2 --min-np 1 true
+run 0 -np 2 --min-np 1 --max-np 4 sh -c 'echo $HALAY_SIZE'
+check "this machine has as many slots as ranks" test "$(tr '\n' ' ' <"$dir/out")" = "[0] 2 [1] 2 " -o "$(tr '\n' ' ' <"$dir/out")" = "[1] 2 [0] 2 "
 
 # One is killed in mid-step and replaced at once; then rank 0; then two at once.
 begin -np 3 --min-np 1 --cooldown 0:1 "$elastic" 100000 2
@@ -123,6 +124,27 @@ check "it goes on alone" wait_for members 1
 check "left out" wait_for err_has "host 'localhost' is left out for 0.4 s: it has failed 3 times"
 ends 0
 check "the answer is right" right 1
+
+# Told to stop while a rank waits for a place: it is told so, and ends by itself; and while a host is called that never answers.
+begin -np 2 --min-np 2 --cooldown 60:60 sh -c 'trap "" TERM; exec "$@"' sh "$dir/fails" 100000 2
+check "it runs" wait_for ranks_begun 2
+kill -9 "$(pid 1)"
+check "it waits" wait_for err_has "host 'localhost' is left out"
+kill -TERM $job
+ends 143
+check "it was told" err_has 'the job is ending: there is no place for this process'
+printf '#!/bin/sh\necho localhost:1\n' >"$dir/discover"
+begin --stop-grace 600 --start-timeout 600 --max-np 2 --min-np 1 --host-discovery-script "$dir/discover" --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" \
+    "$elastic" 100000 2
+check "it begins" wait_for ranks_begun 1
+printf '#!/bin/sh\necho localhost:1\necho mute:1\n' >"$dir/discover.new"
+chmod +x "$dir/discover.new"
+mv "$dir/discover.new" "$dir/discover"
+check "a host is called" wait_for err_has "starting a process on host 'mute'"
+kill -TERM $job
+check "nobody waits for who has not been started" wait_for is_gone $job
+kill -9 $job 2>/dev/null
+ends 143
 
 # Too few for too long; none left; too often.
 begin -np 2 --min-np 2 --cooldown 60:60 --elastic-timeout 1 "$dir/fails" 100000 2
