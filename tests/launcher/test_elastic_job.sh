@@ -71,6 +71,7 @@ check "one is replaced" wait_for reformed 1
 check "by as many" members 3
 kill -9 "$(pid 0)"
 check "rank 0 is replaced" wait_for reformed 2
+check "and has the state, or nobody would" wait_for ranks_begun 5
 kill -9 "$(pid 1)" "$(pid 2)"
 check "two are replaced" wait_for reformed 3
 check "they go on" wait_for ranks_begun 7
@@ -101,7 +102,7 @@ check "the answer is right" right 3
 # All hosts are replaced at once: one process stays until others have the state.
 printf '#!/bin/sh\necho localhost:2\n' >"$dir/discover"
 begin --max-np 3 --min-np 1 --host-discovery-script "$dir/discover" --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" \
-    "$elastic" 1500 2
+    "$elastic" 3000 2
 check "it begins" wait_for ranks_begun 2
 printf '#!/bin/sh\necho other:2\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"
@@ -117,7 +118,7 @@ test "\$HALAY_ELASTIC" = 0 || exit 9
 exec "$elastic" "\$@"
 END
 chmod +x "$dir/fails"
-begin -np 2 --min-np 1 --cooldown 0.2:60 "$dir/fails" 1500 1
+begin -np 2 --min-np 1 --cooldown 0.2:60 "$dir/fails" 3000 1
 check "it runs" wait_for ranks_begun 2
 kill -9 "$(pid 1)"
 check "it goes on alone" wait_for members 1
