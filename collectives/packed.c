@@ -43,6 +43,13 @@ size_t halay_packed_state(int size)
     return state_header() + HALVES * halay_round_up(halay_algorithm_state_max(size), HALAY_CACHE_LINE);
 }
 
+/* What must be zero at the start; each half's state is cleared with each chunk, as far as its algorithm goes. */
+static size_t state_bytes(int size)
+{
+    (void)size;
+    return state_header();
+}
+
 static size_t chunk_elements(const struct halay_coll *c)
 {
     size_t most = c->chunk / c->element;
@@ -116,7 +123,7 @@ static void start_half(struct halay_coll *c, int index)
     h->at = s->next++ * s->chunk;
     make_inner(c, index, left < s->chunk ? left : s->chunk, &h->inner);
     h->inner.state = (unsigned char *)c->state + state_header() + (size_t)index * state;
-    memset(h->inner.state, 0, state); /* the half may have been used before */
+    memset(h->inner.state, 0, h->inner.ops->state_bytes(c->t->size)); /* the half may have been used before */
     h->inner.scratch = c->scratch + HALVES * buffer_bytes(c) + (size_t)index * inner_scratch(c);
     size_t count = h->inner.out.count;
     h->in_place = run_in_place(c, h);
@@ -168,7 +175,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_packed = {
-    .state_bytes = halay_packed_state,
+    .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,
     .progress = progress,
