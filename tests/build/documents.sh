@@ -39,6 +39,14 @@ for page in *.md docs/*.md; do
         ls -d $path >/dev/null 2>&1 || wrong "$page: names '$path', which does not exist"
     done <"$scratch/paths"
 done
-# A young tree may name nothing yet.
+# The README's figures are those of docs/perf.md: the same table, row by row.
+figures() { # figures FILE HEADING
+    awk -v heading="$2" '/^## / { inside = $0 == heading } inside && /^[|]/' "$1"
+}
+figures README.md '## Figures' >"$scratch/readme"
+figures docs/perf.md '## In short' >"$scratch/perf"
 checks=$((checks + 1))
+[ -s "$scratch/readme" ] || wrong "README.md: no table under '## Figures'"
+diff "$scratch/readme" "$scratch/perf" >"$scratch/differ" ||
+    wrong "README.md and docs/perf.md disagree about figures: $(cat "$scratch/differ")"
 build_end
