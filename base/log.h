@@ -3,7 +3,7 @@
  * Log: one line per event, to standard error or to a function of the owner's.
  *
  * There is no process-wide log: each context, group or program owns a struct halay_log and lends it to what it creates.
- * Text is lower case without a final stop, error first, the subject in quotes (STYLE 20). A line looks like
+ * Text is lower case without a final stop, error first, the subject in quotes. A line looks like
  *     halay[2] error: tensor 'w': rank 3 has shape [160,4], rank 0 has [160,8]
  * where 2 is the rank, absent while it is not known.
  */

@@ -5,7 +5,7 @@
  * reduce.c is the meaning, in plain C; reduce_avx2.c and reduce_avx512.c (both: reduce_vector.h) give the same bits faster
  * and are chosen at run time. The rules:
  *   - the sources are combined along one binary tree over their numbers, cut at the largest power of two below their
- *     number (DESIGN 3, Numerics): 3: (0+1)+2   5: ((0+1)+(2+3))+4   6: ((0+1)+(2+3))+(4+5)   7: ((0+1)+(2+3))+((4+5)+6)
+ *     number: 3: (0+1)+2   5: ((0+1)+(2+3))+4   6: ((0+1)+(2+3))+(4+5)   7: ((0+1)+(2+3))+((4+5)+6)
  *   - f16 and bf16 are combined in f32 and rounded once, to nearest even, when the result is stored
  *   - a divisor above 1 divides the combined value before that rounding (average)
  *   - a result that is not a number is the type's canonical quiet NaN (sign clear), so that it does not matter which

@@ -123,7 +123,7 @@ struct halay_transport_ops {
      * kept or dropped, never written into buf. A peer may still read the buffer of a cancelled send that had begun (shm
      * copies large messages out of the sender's memory), and complete its receive with what the owner writes there:
      * contents of a group that is closed.
-     * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed (STYLE 21). */
+     * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed. */
     void (*cancel)(struct halay_transport *t, struct halay_transfer *x);
 
     /* Memory for user data, 4096-aligned, zeroed or not; on a SHARED transport peers can reach it. Any thread. free takes
