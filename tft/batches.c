@@ -72,7 +72,7 @@ static void fill_targets(const struct tft_data *d, size_t row, float *targets, f
 
     memcpy(targets, d->values + (row + 1) * d->real_count - O, O * sizeof *targets);
     for (size_t o = 0; o < O; o++)
-        weights[o] = !d->present[row * O + o] ? 0 : d->weights ? d->weights[row] : 1;
+        weights[o] = d->present[row * O + o] ? tft_data_weight(d, row) : 0;
 }
 
 enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch)

@@ -94,6 +94,12 @@ const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, siz
 /* The moment of a row of the block, which belongs to an entity. Rows before and after its own have one too. */
 int64_t tft_data_time(const struct tft_data *data, size_t entity, size_t row);
 
+/* What a row's targets weigh in the loss. */
+static inline float tft_data_weight(const struct tft_data *data, size_t row)
+{
+    return data->weights ? data->weights[row] : 1;
+}
+
 /* Rows of an entity before a moment. */
 size_t tft_data_rows_before(const struct tft_data *data, size_t entity, int64_t time);
 

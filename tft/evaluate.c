@@ -23,14 +23,15 @@ static void score_row(struct scoring *s, size_t entity, size_t row, size_t h, co
         const struct tft_scaler *scaler = tft_data_target_scaler(d, entity, o);
         struct tft_scores *scores = &s->result->scores[o];
         size_t Q = scores->quantile_count;
-        double unscaled[TFT_SCORE_QUANTILES_MAX], y = d->values[(row + 1) * d->real_count - O + o];
+        double unscaled[TFT_SCORE_QUANTILES_MAX], y = d->values[(row + 1) * d->real_count - O + o], loss = 0;
         if (!d->present[row * O + o])
             continue;
         for (size_t q = 0; q < Q; q++) {
             double scaled = p[o * Q + q];
             unscaled[q] = tft_scaler_undo(scaler, scaled);
-            s->result->loss_sum += tft_quantile_loss(y, scaled, scores->quantiles[q]);
+            loss += tft_quantile_loss(y, scaled, scores->quantiles[q]);
         }
+        s->result->loss_sum += loss * tft_data_weight(d, row);
         tft_scores_add(scores, entity, h, d->target[row * O + o], unscaled,
                        s->naive ? s->naive[o].mean_error[entity] : 0);
     }
@@ -75,7 +76,7 @@ enum halay_status tft_evaluation_add(struct tft_forecaster *f, size_t count, con
 
     for (size_t o = 0; o < r->target_count; o++)
         n += r->scores[o].all.n;
-    r->loss = n ? r->loss_sum / (double)n : 0;
+    r->loss = n ? r->loss_sum * tft_model_loss_factor(f->model) / (double)n : 0;
     return status;
 }
 

@@ -12,8 +12,8 @@
 struct tft_evaluation_result {
     size_t target_count;
     struct tft_scores *scores; /* owned: (targets), each in its own unit */
-    double loss_sum;           /* of measured targets and quantiles: the scaled quantile loss */
-    double loss;               /* that over the number of measured targets */
+    double loss_sum;           /* of measured targets and quantiles: the scaled quantile loss times the row's weight */
+    double loss;               /* that over the number of measured targets, times the model's factor */
 };
 
 /* Called with each window's forecast, as tft_forecast's take. */

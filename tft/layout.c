@@ -467,3 +467,8 @@ size_t tft_model_param_count(const struct tft_model *model)
 {
     return model->table.reals;
 }
+
+double tft_model_loss_factor(const struct tft_model *model)
+{
+    return model->loss_factor;
+}

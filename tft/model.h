@@ -53,6 +53,8 @@ const struct tft_columns *tft_model_columns(const struct tft_model *model);
 const struct tft_param_table *tft_model_params(const struct tft_model *model);
 /* Values in all parameters, dead ones included (the number that papers give): equal to the table's reals. */
 size_t tft_model_param_count(const struct tft_model *model);
+/* What the quantile loss is multiplied by: pytorch-forecasting's is a multiple of the published one. */
+double tft_model_loss_factor(const struct tft_model *model);
 
 /* ---- one granule on one thread ---------------------------------------------------------------------------------- */
 
