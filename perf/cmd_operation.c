@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * halay-perf allreduce, broadcast, all-gather, ...: time and bandwidth of a blocking collective of a group over a range of
- * sizes, as a table and as JSON; with --versus mpi beside MPI's in the same run. And halay-perf roofline: the memory
+ * sizes, as a table and as JSON; with --versus beside MPI's and a plain loop in the same run. And halay-perf roofline: the memory
  * alone, with no collective at all. How it is measured: measure.c; what the operations are: operation.c.
  *
  * A struct run is zero-initialised and run_fini takes any state. All ranks take the same decisions, from the same command
@@ -20,7 +20,8 @@
 
 enum { SHARED, PRIVATE };
 static const char *const buffers_words[] = { "shared", "private", NULL };
-static const char *const versus_words[] = { "none", "mpi", NULL };
+enum { NOTHING, MPI, NAIVE, BOTH };
+static const char *const versus_words[] = { "none", "mpi", "naive", "both", NULL };
 
 enum { OPTIONS_MAX = 20, OPERATIONS_MAX = 16 };
 
@@ -93,7 +94,7 @@ static void list_options(struct run *run, struct perf_option table[OPTIONS_MAX])
         { calls, { 0, "algorithm", PERF_TEXT, &o->algorithm, "force an algorithm by its name", "NAME", 0, 0, NULL } },
         { 1, { 0, "transport", PERF_TEXT, &o->transport, "force a transport: shm, mpi, ucx", "NAME", 0, 0, NULL } },
         { calls,
-          { 0, "versus", PERF_WORD, &o->versus, "measure another library in turn, under mpirun", "WHAT", 0, 0,
+          { 0, "versus", PERF_WORD, &o->versus, "measure MPI (under mpirun), or a plain loop, in turn", "WHAT", 0, 0,
             versus_words } },
         { 1,
           { 0, "json", PERF_TEXT, &o->json, "write the results there ('-': standard output, instead of the table)",
@@ -121,6 +122,16 @@ static int parse(struct run *run, int argc, char **argv, int *exit_status)
     return 0;
 }
 
+static int compares_mpi(const struct options *o)
+{
+    return o->versus == MPI || o->versus == BOTH;
+}
+
+static int compares_naive(const struct options *o)
+{
+    return o->versus == NAIVE || o->versus == BOTH;
+}
+
 /* What the table cannot say about the options; zero or a message. */
 static int contradicts(const struct run *run, char *text, size_t size)
 {
@@ -136,11 +147,12 @@ static int contradicts(const struct run *run, char *text, size_t size)
         snprintf(text, size, "there is no %s of %s", halay_op_name(o->op), halay_dtype_name(o->dtype));
     else if (run->operation->reduces && o->op == HALAY_ADASUM)
         snprintf(text, size, "adasum is not measured: its result cannot be checked element by element");
-    else if (o->versus && (run->environment.config.mpi_launcher_size < 1 || run->environment.config.store_address))
+    else if (compares_mpi(o) &&
+             (run->environment.config.mpi_launcher_size < 1 || run->environment.config.store_address))
         snprintf(text, size,
-                 "--versus mpi compares with %s among ranks that MPI started; this is not a job of mpirun's: "
-                 "start it with 'mpirun -np 2 halay-perf %s --versus mpi'",
-                 run->operation->mpi, run->operation->command);
+                 "--versus %s compares with %s among ranks that MPI started; this is not a job of mpirun's: "
+                 "start it with 'mpirun -np 2 halay-perf %s --versus %s'",
+                 versus_words[o->versus], run->operation->mpi, run->operation->command, versus_words[o->versus]);
     else
         return 0;
     return 1;
@@ -186,9 +198,9 @@ static enum halay_status agree(struct run *run, int failed)
     return worst ? HALAY_ERR_SYSTEM : HALAY_OK;
 }
 
-static enum halay_status cannot_compare(const struct run *run, const char *text)
+static enum halay_status cannot_compare(const struct run *run, const char *what, const char *text)
 {
-    say(run, "cannot compare with MPI: %s", text);
+    say(run, "cannot compare with %s: %s", what, text);
     return HALAY_ERR_UNSUPPORTED;
 }
 
@@ -227,6 +239,7 @@ static void set_bench(struct run *run)
     bench->mpi = run->versus.mpi;
     bench->measures[PERF_HALAY] = !run->is_roofline;
     bench->measures[PERF_MPI] = run->versus.mpi != NULL;
+    bench->measures[PERF_NAIVE] = compares_naive(o);
     bench->measures[PERF_MEMORY] = run->operation->touch && (run->is_roofline || run->size > 1);
     bench->dtype = o->dtype;
     bench->op = o->op;
@@ -247,16 +260,20 @@ static enum halay_status start(struct run *run)
     char text[8192] = "";
     int failed = 0;
 
-    if (o->versus && perf_versus_start(&run->versus, &run->environment.config, transport, text, sizeof text))
-        return cannot_compare(run, text);
+    if (compares_mpi(o) && perf_versus_start(&run->versus, &run->environment.config, transport, text, sizeof text))
+        return cannot_compare(run, "MPI", text);
     enum halay_status status = open_group(run);
     if (status != HALAY_OK)
         return status;
     const struct perf_call greatest = {
         .collective = run->operation->collective, .count = greatest_count(run), .dtype = o->dtype, .op = o->op
     };
-    if (o->versus && perf_versus_check(&run->versus, run->rank, run->size, &greatest, text, sizeof text))
-        return cannot_compare(run, text); /* all ranks find the same */
+    /* All ranks find the same. */
+    if (compares_mpi(o) && perf_versus_check(&run->versus, run->rank, run->size, &greatest, text, sizeof text))
+        return cannot_compare(run, "MPI", text);
+    if (compares_naive(o) &&
+        !perf_naive_takes(run->operation, o->dtype, o->op, run->size, run->hosts, text, sizeof text))
+        return cannot_compare(run, "the naive loop", text);
     if (o->json && run->rank == 0)
         failed = perf_json_open(o->json, &run->json) || !(run->results = json_array());
     if ((status = agree(run, failed)) != HALAY_OK)
@@ -299,7 +316,7 @@ static struct perf_report make_report(const struct run *run)
         .bench = &run->bench,
         .hosts = run->hosts,
         .buffers = buffers_words[run->options.buffers],
-        .versus = run->versus.name,
+        .mpi = run->versus.name,
         .library = run->versus.library,
     };
 }
@@ -324,7 +341,7 @@ static enum halay_status measure_all(struct run *run, double *wrong)
             perf_progress_clear(&run->progress);
         if (status != HALAY_OK)
             return status;
-        *wrong += result.wrong[PERF_HALAY] + result.wrong[PERF_MPI];
+        *wrong += result.wrong[PERF_HALAY] + result.wrong[PERF_MPI] + result.wrong[PERF_NAIVE];
         if (prints)
             perf_report_row(&report, &result);
         if (run->results && json_array_append_new(run->results, perf_report_result(&report, &result)))
@@ -387,7 +404,8 @@ static const char notes[] =
     "Start it with halayrun or mpirun. Each rank rewrites its buffers before each iteration; the time is the\n"
     "slowest rank's, the median over the iterations. Sizes count as in nccl-tests: where each rank has a block, all\n"
     "blocks together. With --versus mpi the same work is done by MPI, in turn, in the same run: only under mpirun,\n"
-    "elsewhere it is refused.\n";
+    "elsewhere it is refused; with --versus naive by a plain loop over shared memory between two barriers (f32 sums,\n"
+    "one host); with both by both.\n";
 
 int perf_run_operation(int argc, char **argv)
 {

@@ -4,13 +4,14 @@
  *
  *     fill   barriers  [ halay's call ]    barrier   check    halay
  *     fill   barriers  [ MPI's call ]      barrier   check    MPI, on private memory: it has no other
+ *     fill   barriers  [ a plain loop ]    barrier   check    naive.h, on memory of its own that all share
  *     fill   barriers  [ read and write ]  barrier            the memory alone
  *     ... and again, for as many iterations
  *
  * Each rank rewrites its buffers before each iteration, as a program would, so the data lie in its own cache and must
  * come from there; without that small sizes look three times as fast. What others' data must come to is cleared, so that
- * nothing is right because it was right before. Before each measurement all meet in MPI's barrier, if there is MPI, and
- * then in halay's: the same for all three, so that each library has just run and none starts cold. After it they meet in
+ * nothing is right because it was right before. Before each measurement all meet in MPI's barrier and the naive one, if they are
+ * measured, and then in halay's: the same for all, so that each has just run and none starts cold. After it they meet in
  * halay's, in which ranks without a processor sleep: where there are more ranks than processors, those who are done
  * would otherwise check, fill and spin in MPI's barrier at the cost of those who are not. Times are gathered when the
  * size is done. Taking turns in one run matters on machines whose speed changes from run to run: only the ratio then
@@ -71,6 +72,8 @@ enum halay_status perf_bench_init(struct perf_bench *bench, size_t bytes_max)
         return HALAY_ERR_NO_MEMORY;
     if (halay_mul_overflows(bytes, ranks, &bytes) || !(bench->all = malloc(bytes)))
         return HALAY_ERR_NO_MEMORY;
+    if (bench->measures[PERF_NAIVE] && (status = perf_naive_init(&bench->naive, bench->group, bytes_max)) != HALAY_OK)
+        return status;
     return bench->operation->has_data ? alloc_buffers(bench, bytes_max) : HALAY_OK;
 }
 
@@ -83,6 +86,7 @@ void perf_bench_fini(struct perf_bench *bench)
             halay_group_free(bench->group, own[i]);
         else
             free(own[i]);
+    perf_naive_fini(&bench->naive);
     free(bench->mpi_buffer);
     free(bench->mpi_spare);
     free(bench->times);
@@ -107,6 +111,8 @@ static enum halay_status meet(struct perf_bench *bench)
 
     if (bench->mpi && bench->mpi->call(&barrier, text, sizeof text) && complain(text))
         return HALAY_ERR_SYSTEM;
+    if (bench->measures[PERF_NAIVE])
+        perf_naive_barrier(&bench->naive);
     return halay_group_barrier(bench->group);
 }
 
@@ -121,6 +127,9 @@ static enum halay_status perform(struct perf_bench *bench, enum perf_row which, 
     case PERF_MPI:
         if (bench->mpi->call(&place->call, text, sizeof text) && complain(text))
             return HALAY_ERR_SYSTEM;
+        return HALAY_OK;
+    case PERF_NAIVE:
+        perf_naive_call(&bench->naive, place);
         return HALAY_OK;
     default:
         bench->operation->touch(place);
@@ -192,8 +201,13 @@ static double judge(struct perf_bench *bench, enum perf_row which, size_t iterat
 enum halay_status perf_bench_run(struct perf_bench *bench, size_t count, struct perf_result *result)
 {
     const struct perf_operation *operation = bench->operation;
-    const struct perf_place own = lay_out(bench, count, bench->buffer, bench->spare),
-                            mpi = lay_out(bench, count, bench->mpi_buffer, bench->mpi_spare);
+    const struct perf_place own = lay_out(bench, count, bench->buffer, bench->spare);
+    const struct perf_place places[PERF_ROWS] = {
+        [PERF_HALAY] = own,
+        [PERF_MPI] = lay_out(bench, count, bench->mpi_buffer, bench->mpi_spare),
+        [PERF_NAIVE] = lay_out(bench, count, bench->naive.buffer, bench->naive.spare),
+        [PERF_MEMORY] = own,
+    };
     size_t bytes = perf_operation_bytes(operation, count, bench->dtype, own.size);
     long iterations = iterations_for(bench, bytes), warmup = warmup_for(bench, iterations);
     size_t row = (size_t)iterations + 1;
@@ -206,8 +220,7 @@ enum halay_status perf_bench_run(struct perf_bench *bench, size_t count, struct 
         for (int which = 0; which < PERF_ROWS && status == HALAY_OK; which++) {
             double *times = bench->times + (size_t)which * row;
             if (bench->measures[which])
-                status = time_row(bench, (enum perf_row)which, which == PERF_MPI ? &mpi : &own, &times[slot],
-                                  &times[row - 1]);
+                status = time_row(bench, (enum perf_row)which, &places[which], &times[slot], &times[row - 1]);
         }
         if (bench->progress)
             perf_progress_show(bench->progress, "%s %zu bytes: %ld of %ld", operation->command, bytes, i < 0 ? 0 : i,

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measure: one size of a collective, alone or in turn with MPI's, beside what the memory alone would take.
+ * Measure: one size of a collective, alone or in turn with MPI's and with a plain loop, beside what the memory alone would take.
  */
 #ifndef HALAY_PERF_MEASURE_H
 #define HALAY_PERF_MEASURE_H
 
 #include "halay_coll.h"
+#include "perf/naive.h"
 #include "perf/operation.h"
 #include "perf/output.h"
 #include "perf/pattern.h"
 #include "perf/perf_mpi.h"
 
 /* What is timed in each iteration. */
-enum perf_row { PERF_HALAY, PERF_MPI, PERF_MEMORY, PERF_ROWS };
+enum perf_row { PERF_HALAY, PERF_MPI, PERF_NAIVE, PERF_MEMORY, PERF_ROWS };
 
 /* What does not change from size to size. Zero-initialised, then set by the caller and perf_bench_init. */
 struct perf_bench {
@@ -31,6 +32,7 @@ struct perf_bench {
     struct perf_pattern pattern; /* owned from here on */
     void *buffer, *spare;
     void *mpi_buffer, *mpi_spare;
+    struct perf_naive naive;
     double *times; /* PERF_ROWS rows of iterations_max + 1; each row's last element: wrong elements */
     double *all;   /* everybody's times */
 };

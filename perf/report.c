@@ -36,10 +36,18 @@ static double roofline_percent(const struct perf_result *r)
     return r->seconds[PERF_HALAY] > 0 ? 100 * r->seconds[PERF_MEMORY] / r->seconds[PERF_HALAY] : 0;
 }
 
-static double ratio(const struct perf_result *r)
+static double ratio(const struct perf_result *r, enum perf_row other)
 {
-    return r->seconds[PERF_HALAY] > 0 ? r->seconds[PERF_MPI] / r->seconds[PERF_HALAY] : 0;
+    return r->seconds[PERF_HALAY] > 0 ? r->seconds[other] / r->seconds[PERF_HALAY] : 0;
 }
+
+static const char *name_of(const struct perf_report *report, enum perf_row other)
+{
+    return other == PERF_NAIVE ? "naive" : report->mpi;
+}
+
+/* What else may have been measured, in the order of its columns; PERF_ROWS ends it. */
+static const enum perf_row others[] = { PERF_MPI, PERF_NAIVE, PERF_ROWS };
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
@@ -73,8 +81,10 @@ void perf_report_header(const struct perf_report *report)
     else
         printf("# time of the slowest rank, median%s\n",
                has_data ? "; bandwidths in 10^9 bytes/s; roof%: time of the memory alone in percent" : "");
-    if (report->versus)
+    if (report->mpi)
         printf("# %s in turn on private buffers; ratio: its time / halay's\n", report->library);
+    if (report->bench->measures[PERF_NAIVE])
+        printf("# naive: a loop between two barriers, over memory that all share, in turn; ratio: its time / halay's\n");
     printf("#%10s", "bytes");
     if (!is_roofline(report))
         printf("  %-20s", "algorithm");
@@ -83,8 +93,9 @@ void perf_report_header(const struct perf_report *report)
         printf(" %9s %9s", "algbw", "busbw");
     if (has_data && !is_roofline(report))
         printf(" %6s %7s", "roof%", "wrong");
-    if (report->versus)
-        printf(" %12s %7s", report->versus, "ratio");
+    for (const enum perf_row *other = others; *other < PERF_ROWS; other++)
+        if (report->bench->measures[*other])
+            printf(" %12s %7s", name_of(report, *other), "ratio");
     printf("\n");
     fflush(stdout);
 }
@@ -101,13 +112,30 @@ void perf_report_row(const struct perf_report *report, const struct perf_result 
         printf(" %9.3f %9.3f", algbw(report, r), busbw(report, r));
     if (has_data && !is_roofline(report))
         printf(" %6.1f %7.0f", roofline_percent(r), r->wrong[PERF_HALAY]);
-    if (report->versus)
-        printf(" %12.2f %7.2f", r->seconds[PERF_MPI] * 1e6, ratio(r));
+    for (const enum perf_row *other = others; *other < PERF_ROWS; other++)
+        if (report->bench->measures[*other])
+            printf(" %12.2f %7.2f", r->seconds[*other] * 1e6, ratio(r, *other));
     printf("\n");
     fflush(stdout);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+/* NULL: nothing was compared, or no memory. */
+static json_t *versus(const struct perf_report *report, const struct perf_result *r)
+{
+    json_t *list = NULL;
+
+    for (const enum perf_row *other = others; *other < PERF_ROWS; other++) {
+        if (!report->bench->measures[*other])
+            continue;
+        list = list ? list : json_array();
+        json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:I}", "name", name_of(report, *other), "time_us",
+                                              r->seconds[*other] * 1e6, "ratio", ratio(r, *other), "wrong",
+                                              (json_int_t)r->wrong[*other]));
+    }
+    return list;
+}
 
 json_t *perf_report_result(const struct perf_report *report, const struct perf_result *r)
 {
@@ -123,11 +151,9 @@ json_t *perf_report_result(const struct perf_report *report, const struct perf_r
     json_object_set_new(row, "wrong", json_integer((json_int_t)r->wrong[PERF_HALAY]));
     if (bench->measures[PERF_MEMORY])
         json_object_set_new(row, "roofline_percent", json_real(roofline_percent(r)));
-    if (report->versus)
-        json_object_set_new(row, "versus",
-                            json_pack("[{s:s, s:f, s:f, s:I}]", "name", report->versus, "time_us",
-                                      r->seconds[PERF_MPI] * 1e6, "ratio", ratio(r), "wrong",
-                                      (json_int_t)r->wrong[PERF_MPI]));
+    json_t *list = versus(report, r);
+    if (list)
+        json_object_set_new(row, "versus", list);
     return row;
 }
 
@@ -136,8 +162,8 @@ static json_t *versions(const struct perf_report *report)
     struct utsname system = { .release = "" };
     json_t *object = json_pack("{s:s}", "halay", halay_version());
 
-    if (object && report->versus)
-        json_object_set_new(object, report->versus, json_string(report->library));
+    if (object && report->mpi)
+        json_object_set_new(object, report->mpi, json_string(report->library));
     if (object && !uname(&system))
         json_object_set_new(object, "kernel", json_string(system.release));
     return object;

@@ -14,7 +14,7 @@ struct perf_report {
     const struct perf_bench *bench;
     int hosts;
     const char *buffers; /* "shared", "private" */
-    const char *versus;  /* "openmpi", ...; NULL: not compared */
+    const char *mpi;     /* "openmpi", ...; NULL: not compared with it */
     const char *library; /* what that calls itself */
 };
 

@@ -30,6 +30,18 @@ says out ' 192 '
 expect 0 "$halayrun" -np 2 "$perf" allreduce -b 64K -e 64K -n 3 --algorithm ring --json "$json"
 holds "$json" results.0.algorithm=ring results.0.wrong=0
 
+# The plain loop beside each operation, its results checked as ours are.
+for operation in allreduce reduce reduce-scatter broadcast all-gather alltoall; do
+    expect 0 "$halayrun" -np 3 "$perf" $operation -b 4 -e 4K -f 100 -n 3 -w 1 --versus naive --json "$json"
+    says out ' naive +ratio$'
+    holds "$json" results.1.versus.0.name=naive results.1.versus.0.time_us=positive results.1.versus.0.ratio=positive \
+        results.1.versus.0.wrong=0 results.1.versus.1=absent
+done
+expect 0 "$halayrun" -np 2 "$perf" allreduce -b 4 -e 4K -f 100 -n 3 -w 1 --versus naive --json "$json"
+holds "$json" results.1.versus.0.name=naive results.1.versus.0.wrong=0
+expect 0 "$halayrun" -np 2 "$perf" barrier -n 3 --versus naive --json "$json"
+holds "$json" results.0.versus.0.name=naive
+
 # On standard output there is the object and nothing else.
 expect 0 "$perf" allreduce -b 4 -e 4 -n 2 --json -
 holds "$scratch/out" op=allreduce

@@ -59,6 +59,8 @@ expect 2 "$perf" allreduce --versus mpi
 says err 'mpirun -np 2 halay-perf allreduce --versus mpi'
 expect 2 "$halayrun" -np 2 "$perf" allreduce --versus mpi
 says err 'mpirun -np 2 halay-perf allreduce --versus mpi'
+expect 2 "$halayrun" -np 2 "$perf" allreduce -d f64 -b 8 -e 8 --versus naive
+says err 'cannot compare with the naive loop: the naive loop adds f32 and nothing else'
 expect 2 env HALAY_RING_SEGMENT=much "$perf" allreduce
 says err 'HALAY_RING_SEGMENT'
 

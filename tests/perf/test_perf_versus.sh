@@ -27,6 +27,8 @@ for operation in reduce reduce-scatter broadcast all-gather alltoall; do
 done
 expect 0 mpirun -np 2 "$perf" barrier -n 10 --versus mpi --json "$json"
 holds "$json" op=barrier results.0.versus.0.time_us=positive
+expect 0 mpirun -np 2 "$perf" allreduce -b 1K -e 1K -n 3 --versus both --json "$json"
+holds "$json" results.0.versus.0.wrong=0 results.0.versus.1.name=naive results.0.versus.1.wrong=0
 # What is only moved may be of any type.
 expect 0 mpirun -np 2 "$perf" broadcast -b 4K -e 4K -n 3 -d f16 --versus mpi --json "$json"
 holds "$json" results.0.dtype=f16 results.0.versus.0.wrong=0
