@@ -410,14 +410,59 @@ static void find_mpi_launcher(struct halay_config *config)
         config->mpi_launcher_size = (int)size;
 }
 
-static void find_step(struct halay_config *config)
-{
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS"), *task = getenv("SLURM_PROCID");
-    long count;
+/*
+ * Launchers that tell a process of how many it is, whether halay can meet the others by them or not. All of a row's variables
+ * must be there: sbatch gives a script SLURM_PROCID and the whole job's SLURM_NTASKS, and only a task of a step
+ * SLURM_STEP_NUM_TASKS; RANK and WORLD_SIZE may mean anything without MASTER_ADDR. Rows without a size only number processes.
+ */
+static const struct {
+    const char *launcher, *size, *rank, *more;
+} other_launchers[] = {
+    { "torchrun or the like", "WORLD_SIZE", "RANK", "MASTER_ADDR" },
+    { "horovodrun", "HOROVOD_SIZE", "HOROVOD_RANK", NULL },
+    { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL },
+    { "jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", NULL },
+    { "flux", "FLUX_JOB_SIZE", "FLUX_TASK_RANK", NULL },
+    { "halayrun", "HALAY_SIZE", "HALAY_RANK", NULL },
+    { "a PMI launcher", NULL, "PMI_RANK", NULL },
+    { "a PMIx launcher", NULL, "PMIX_RANK", NULL },
+    { "PALS's mpiexec", NULL, "PALS_RANKID", NULL },
+};
 
-    config->srun_tasks = 0;
-    if (tasks && task && !strcmp(task, "0") && halay_parse_long(tasks, 1, INT_MAX, &count) == HALAY_OK)
-        config->srun_tasks = (int)count;
+/* Of how many processes a launcher's variables say that this is one; 0: they are not all there. */
+static long other_size(size_t launcher)
+{
+    const char *counted = other_launchers[launcher].size, *more = other_launchers[launcher].more;
+    const char *rank = getenv(other_launchers[launcher].rank), *size = counted ? getenv(counted) : NULL;
+    long value;
+
+    if (!rank || (more && !getenv(more)))
+        return 0;
+    if (counted)
+        return size && halay_parse_long(size, 1, INT_MAX, &value) == HALAY_OK ? value : 0;
+    return halay_parse_long(rank, 0, INT_MAX - 1, &value) == HALAY_OK ? value + 1 : 0;
+}
+
+/* An MPI launcher that says that this process is the only one knows better than the step in which its own helpers run. */
+static void find_other_job(struct halay_config *config)
+{
+    config->other_job.size = 0;
+    for (size_t i = 0; i < sizeof other_launchers / sizeof *other_launchers; i++) {
+        const char *const names[] = { other_launchers[i].size, other_launchers[i].rank, other_launchers[i].more };
+        char *text = config->other_job.variables;
+        size_t room = sizeof config->other_job.variables;
+        long size = other_size(i);
+        if (size < 2 || (config->mpi_launcher_size == 1 && !strcmp(other_launchers[i].launcher, "srun")))
+            continue;
+        config->other_job.size = (int)size;
+        config->other_job.launcher = other_launchers[i].launcher;
+        *text = 0;
+        for (size_t n = 0, used = 0; n < sizeof names / sizeof *names; n++)
+            if (names[n] && used < room)
+                used += (size_t)snprintf(text + used, room - used, "%s%s=%.40s", used ? ", " : "", names[n],
+                                         getenv(names[n]));
+        return;
+    }
 }
 
 static void warn_unknown(struct halay_log *log, const char *name)
@@ -477,7 +522,7 @@ enum halay_status halay_config_load_rest(struct halay_log *log, struct halay_con
     if (first == HALAY_OK)
         first = check_rank(log, &loaded);
     find_mpi_launcher(&loaded);
-    find_step(&loaded);
+    find_other_job(&loaded);
     if (first == HALAY_OK)
         note_strangers(log);
     *config = loaded;

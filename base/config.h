@@ -68,7 +68,12 @@ struct halay_config {
     int mpi_launcher_size;
     int mpi_launcher_is_mpich; /* it speaks MPICH's protocol (PMI) and is not Open MPI's */
     int mpi_launcher_is_open;  /* it is Open MPI's own, not just one that speaks PMIx */
-    int srun_tasks;            /* tasks of SLURM's step of which this is the first; 0 if it is another or there is no step */
+    /* The job of several processes that another launcher's variables say this one is of; size 0: none is known. */
+    struct {
+        int size;             /* 2 at least; so many at least, where a launcher only numbers its processes */
+        const char *launcher; /* static: "srun" */
+        char variables[200];  /* "SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=0" */
+    } other_job;
 };
 
 /* Parse the environment (environ). On error one line a fault is logged and *config holds nothing. log->level becomes

@@ -246,14 +246,16 @@ static enum halay_status boot_elastic(struct halay_world *world, const struct ha
     return status == HALAY_OK ? halay_member_boot(heritage->member, &world->boot) : status;
 }
 
-/* srun starts programs whether they can find each other or not; each for itself may be what is meant. */
-static void warn_of_lone_tasks(const struct halay_world *world)
+/* Nothing would fail if each of them went on alone: only their sums would be wrong. */
+static enum halay_status refuse_to_be_alone(const struct halay_world *world)
 {
-    if (world->config.srun_tasks > 1)
-        halay_warning(world->log,
-                      "srun has started %d tasks, and each is a job of its own with one rank: for one job of all give srun --mpi=pmix "
-                      "(or pmi2), or start them by halayrun in the job's script; HALAY_BOOTSTRAP=self if it is meant",
-                      world->config.srun_tasks);
+    halay_error(world->log,
+                "%s has started this process as one of %d (%s), and there is no way to meet the others: each would compute "
+                "alone, and its sums would be wrong without a word; start the program by halayrun, or by mpirun with "
+                "halay's MPI module (in SLURM srun --mpi=pmix, or pmi2), or give HALAY_BOOTSTRAP=self if each process is "
+                "meant to be a job of its own",
+                world->config.other_job.launcher, world->config.other_job.size, world->config.other_job.variables);
+    return HALAY_ERR_UNSUPPORTED;
 }
 
 static enum halay_status boot_choose(struct halay_world *world)
@@ -266,8 +268,8 @@ static enum halay_status boot_choose(struct halay_world *world)
         config->mpi_launcher_size > 1 || (config->mpi_launcher_size == 1 && is_set_to(config->transport, "mpi"));
     if (is_auto(which)) {
         which = config->store_address ? "store" : is_mpi_job ? "mpi" : "self";
-        if (!strcmp(which, "self"))
-            warn_of_lone_tasks(world);
+        if (!config->store_address && config->mpi_launcher_size < 2 && config->other_job.size)
+            return refuse_to_be_alone(world);
     }
     return !strcmp(which, "store") ? halay_boot_store_create(world->log, config, &world->boot)
            : !strcmp(which, "mpi") ? boot_mpi(world)

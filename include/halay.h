@@ -71,8 +71,9 @@ struct halay_options {
 };
 
 /*
- * Join the job: started by halayrun or mpirun, it finds the other ranks; started alone, it is a job of one rank. Blocks
- * until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is initialised by
+ * Join the job: started by halayrun or mpirun, it finds the other ranks; started alone, it is a job of one rank. One of several
+ * that another launcher (torchrun, srun without an MPI plugin, ...) has started is refused with HALAY_ERR_UNSUPPORTED, unless
+ * bootstrap is "self". Blocks until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is initialised by
  * this call if it was not, and stays up after halay_fini. May be called again after halay_fini.
  * Process sets that are asked for are made before it returns, which all ranks must ask for alike (HALAY_ERR_MISMATCH, also if
  * others ask for none; HALAY_ERR_ARGUMENT). All ranks ask for the same transport (HALAY_ERR_MISMATCH). A rank that cannot go on,

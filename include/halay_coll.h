@@ -53,7 +53,8 @@ struct halay_group_options {
 };
 
 /*
- * Find the other ranks of this job (started by halayrun or mpirun; alone otherwise) and open a group of all of them.
+ * Find the other ranks of this job (started by halayrun or mpirun; alone otherwise, or refused as by halay_init) and open a group of
+ * all of them.
  * Blocks until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is
  * initialised by this call if it was not.
  * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED (transport not built

@@ -153,6 +153,9 @@ static void print_launcher(const struct halay_config *config)
                config->store_address);
     else if (config->mpi_launcher_size > 0)
         printf("  started by an MPI launcher: %d in all\n", config->mpi_launcher_size);
+    else if (config->other_job.size)
+        printf("  started by %s: one of %d (%s)\n", config->other_job.launcher, config->other_job.size,
+               config->other_job.variables);
     else
         printf("  started by no launcher: a job of one rank\n");
 }

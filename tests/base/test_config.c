@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Configuration: strict parsers; defaults; HALAY_X over HOROVOD_X; every bad value is an error whose line has name, value
- * and what would be right; unknown and foreign variables are noted; the MPI launcher's size; each row's default parses.
+ * and what would be right; unknown and foreign variables are noted; the MPI launcher's size, and jobs of other
+ * launchers; each row's default parses.
  */
 #include "base/config.h"
 #include "tests/test.h"
@@ -236,22 +237,45 @@ static void check_mpi(void)
     }
 }
 
-static void check_srun(void)
+/* Variables of a job of several, and those that only look like it: a batch script, an allocation's shell, a job of one. */
+static void check_other_jobs(void)
 {
     static const struct {
-        const char *first, *second;
-        int tasks;
+        const char *variables[6], *launcher, *said;
+        int size;
     } cases[] = {
-        { "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=0", 4 },
-        { "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=1", 0 },
-        { "SLURM_NTASKS=4", "SLURM_PROCID=0", 0 },
+        { { "WORLD_SIZE=4", "RANK=2", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1" }, "torchrun or the like",
+          "WORLD_SIZE=4, RANK=2, MASTER_ADDR=10.0.0.1", 4 },
+        { { "WORLD_SIZE=1", "RANK=0", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1" }, NULL, NULL, 0 },
+        { { "WORLD_SIZE=4", "RANK=2" }, NULL, NULL, 0 },
+        { { "WORLD_SIZE=big", "RANK=2", "MASTER_ADDR=a" }, NULL, NULL, 0 },
+        { { "HOROVOD_SIZE=2", "HOROVOD_RANK=1" }, "horovodrun", "HOROVOD_SIZE=2, HOROVOD_RANK=1", 2 },
+        { { "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=3" }, "srun", "SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=3", 4 },
+        { { "SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0", "SLURM_NTASKS=4" }, NULL, NULL, 0 },
+        { { "SLURM_NTASKS=4", "SLURM_PROCID=0" }, NULL, NULL, 0 },
+        { { "SLURM_NTASKS=4" }, NULL, NULL, 0 },
+        { { "SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=1", "PMI_SIZE=1", "PMI_RANK=0" }, NULL, NULL, 0 },
+        { { "SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0", "WORLD_SIZE=8", "RANK=7", "MASTER_ADDR=b" },
+          "torchrun or the like", "WORLD_SIZE=8, RANK=7, MASTER_ADDR=b", 8 },
+        { { "JSM_NAMESPACE_SIZE=6", "JSM_NAMESPACE_RANK=0" }, "jsrun", "JSM_NAMESPACE_SIZE=6, JSM_NAMESPACE_RANK=0", 6 },
+        { { "FLUX_JOB_SIZE=3", "FLUX_TASK_RANK=0" }, "flux", "FLUX_JOB_SIZE=3, FLUX_TASK_RANK=0", 3 },
+        { { "HALAY_SIZE=2", "HALAY_RANK=1" }, "halayrun", "HALAY_SIZE=2, HALAY_RANK=1", 2 },
+        { { "HALAY_SIZE=1", "HALAY_RANK=0" }, NULL, NULL, 0 },
+        { { "PMI_RANK=1" }, "a PMI launcher", "PMI_RANK=1", 2 },
+        { { "PMIX_RANK=2" }, "a PMIx launcher", "PMIX_RANK=2", 3 },
+        { { "PMIX_RANK=0" }, NULL, NULL, 0 },
+        { { "PALS_RANKID=5" }, "PALS's mpiexec", "PALS_RANKID=5", 6 },
     };
     struct halay_config config;
     struct lines lines;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        REQUIRE(load(VARIABLES(cases[i].first, cases[i].second), &config, &lines) == HALAY_OK);
-        CHECK(config.srun_tasks == cases[i].tasks, "%s, %s: %d", cases[i].first, cases[i].second, config.srun_tasks);
+        REQUIRE(load(cases[i].variables, &config, &lines) == HALAY_OK);
+        CHECK(config.other_job.size == cases[i].size, "%s: %d", cases[i].variables[0], config.other_job.size);
+        if (cases[i].launcher && config.other_job.size)
+            CHECK(!strcmp(config.other_job.launcher, cases[i].launcher) &&
+                      !strcmp(config.other_job.variables, cases[i].said),
+                  "%s: '%s'", config.other_job.launcher, config.other_job.variables);
         halay_config_fini(&config);
     }
 }
@@ -290,7 +314,7 @@ int main(void)
     check_faults();
     check_strangers();
     check_mpi();
-    check_srun();
+    check_other_jobs();
     check_table();
     return test_end();
 }

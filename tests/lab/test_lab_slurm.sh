@@ -91,7 +91,10 @@ if test -e "$build/.libs/libhalay-mpi.so" && on_1 srun --mpi=list 2>&1 | grep -q
     check "srun's ranks make one world" test "$(grep -c 'of 5' "$dir/out")" = 5
 fi
 on_1 srun -n 2 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
-check "ranks that srun started each for itself say so once" test "$(grep -c 'srun has started 2 tasks' "$dir/err")" = 1
+check "tasks that cannot meet are refused" test "$(grep -c 'one of 2 (SLURM_STEP_NUM_TASKS=2, SLURM_PROCID=[01])' "$dir/err")" = 2
+check "and compute nothing" test ! -s "$dir/out"
+on_1 srun -n 1 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
+check "one task is a job of one rank" test "$(grep -c 'rank 0 of 1' "$dir/out")" = 1
 on_1 srun -n 2 halayrun true >"$dir/out" 2>"$dir/err"
 check "srun halayrun is refused" err_has 'start it once'
 

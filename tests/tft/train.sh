@@ -7,7 +7,7 @@
 data=$scratch/piece.htd
 run=$scratch/run
 
-check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
+check "prepare, which needs no peers" env WORLD_SIZE=4 RANK=2 MASTER_ADDR=localhost "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 grep -q '^entities  *4$' "$scratch/said" || wrong "four entities: $(cat "$scratch/said")"
 grep -q '^rows  *105404$' "$scratch/said" || wrong "105,404 rows: $(cat "$scratch/said")"
 grep -q '^rows doubled, merged  *12$' "$scratch/said" || wrong "12 doubled rows: $(cat "$scratch/said")"

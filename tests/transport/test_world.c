@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening a world: alone; over the store, several ranks as processes; again after the first; with one rank that cannot,
+ * Opening a world: alone, and not where a launcher's variables tell of others; over the store, several ranks as processes; again after the first; with one rank that cannot,
  * which all learn at once; with settings that are wrong; with a module that is none.
  */
 #include "../test.h"
@@ -20,6 +20,12 @@
 static void drop_line(void *arg, enum halay_log_level level, const char *line)
 {
     (void)arg, (void)level, (void)line;
+}
+
+static void keep_error(void *arg, enum halay_log_level level, const char *line)
+{
+    if (level == HALAY_LOG_ERROR)
+        snprintf(arg, 1000, "%s", line);
 }
 
 /* ---- alone ---- */
@@ -54,6 +60,42 @@ static void check_wrong_settings(void)
     setenv("HALAY_START_TIMEOUT", "soon", 1);
     CHECK(halay_world_open(&options, &world) == HALAY_ERR_CONFIG);
     unsetenv("HALAY_START_TIMEOUT");
+}
+
+/* What is around the ranks of launchers that halay cannot join, and of MPI's where there is no module: none is alone. */
+static void check_other_launchers(void)
+{
+    static const char *const jobs[][3] = {
+        { "WORLD_SIZE=4", "RANK=2", "MASTER_ADDR=10.0.0.1" },
+        { "HOROVOD_SIZE=4", "HOROVOD_RANK=2" },
+        { "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=2" },
+        { "JSM_NAMESPACE_SIZE=4", "JSM_NAMESPACE_RANK=2" },
+        { "FLUX_JOB_SIZE=4", "FLUX_TASK_RANK=2" },
+        { "HALAY_SIZE=4", "HALAY_RANK=2" },
+        { "PMIX_RANK=3" },
+        { "PALS_RANKID=3" },
+    };
+    enum { JOBS = sizeof jobs / sizeof *jobs, VARIABLES = sizeof *jobs / sizeof **jobs };
+
+    for (size_t j = 0; j < JOBS; j++) {
+        char text[1000] = "", name[VARIABLES][32];
+        struct halay_world_options options = { .log_write = keep_error, .log_arg = text };
+        struct halay_world *world;
+        for (size_t v = 0; v < VARIABLES && jobs[j][v]; v++) {
+            size_t length = strcspn(jobs[j][v], "=");
+            snprintf(name[v], sizeof *name, "%.*s", (int)length, jobs[j][v]);
+            setenv(name[v], jobs[j][v] + length + 1, 1);
+        }
+        if (CHECK(halay_world_open(&options, &world) == HALAY_ERR_UNSUPPORTED, "%s", jobs[j][0]))
+            CHECK(strstr(text, "one of 4 (") && strstr(text, jobs[j][0]) && strstr(text, "halayrun"), "%s", text);
+        else
+            halay_world_close(world);
+        options.bootstrap = "self";
+        if (CHECK(halay_world_open(&options, &world) == HALAY_OK && world->size == 1, "%s: meant", jobs[j][0]))
+            halay_world_close(world);
+        for (size_t v = 0; v < VARIABLES && jobs[j][v]; v++)
+            unsetenv(name[v]);
+    }
 }
 
 /* Open with a file that is no module where modules are looked for first. */
@@ -204,12 +246,6 @@ static int job_one_cannot(int rank)
 }
 
 /* The last line at the level of errors. */
-static void keep_error(void *arg, enum halay_log_level level, const char *line)
-{
-    if (level == HALAY_LOG_ERROR)
-        snprintf(arg, 1000, "%s", line);
-}
-
 /* One rank lacks the transport that all want: the others' logs say at once which, as an error. */
 static int job_one_lacks(int rank)
 {
@@ -267,6 +303,7 @@ int main(void)
     alarm(300);
     check_alone();
     check_wrong_settings();
+    check_other_launchers();
     check_broken_module();
     run(&(struct job) { job_twice, 1, -1 });
     run(&(struct job) { job_twice, 3, -1 });
