@@ -48,6 +48,19 @@ make_lab --ssh 2>"$scratch/why" || { no_ssh=$?; cat "$scratch/why"; [ $no_ssh -e
 sh "$what" enter $lab 1 touch /tmp/mine /dev/shm/mine || give_up "files of a host"
 [ -z "$(sh "$what" enter $lab 2 ls /tmp /dev/shm | grep mine)" ] || give_up "files of another host"
 
+# The tree and the build folder are seen on a host also when they lie below what it has of its own.
+for build in tree/build build .; do
+    place=$(mktemp -d "$scratch/place.XXXXXX")
+    mkdir -p "$place/tree/tests/lab" "$place/$build"
+    cp "$what" "$place/tree/tests/lab/lab"
+    : >"$place/$build/built"
+    other=$(cd "$place/$build" && sh "$place/tree/tests/lab/lab" make 1) || give_up "no lab from below $scratch"
+    code=0
+    sh "$what" enter "$other" 1 ls "$place/tree/tests/lab/lab" "$place/$build/built" >"$scratch/out" 2>&1 || code=$?
+    sh "$what" remove "$other"
+    [ $code -eq 0 ] || give_up "a tree and a build folder '$build' beside it in $scratch"
+done
+
 # ssh_from_1 STATUS OPTION-OR-HOST... COMMAND
 ssh_from_1() {
     want=$1 code=0
