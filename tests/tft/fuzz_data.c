@@ -2,7 +2,7 @@
  *
  * What reads files of others, given any bytes: CSV, documents and schemas, times and numbers, the way from rows to data, and
  * files of prepared data. Nothing may crash, leak or fail to end; what is read twice must be the same. The first byte says
- * who reads the rest. libFuzzer calls it (tests/tft/fuzz.sh), and so does tests/tft/test_fuzz.c.
+ * who reads the rest. Seeds: tests/tft/test_fuzz.c.
  */
 #include "tests/tft/fuzz_data.h"
 #include "tft/csv.h"

@@ -5,13 +5,9 @@
 #ifndef HALAY_TESTS_TFT_FUZZ_DATA_H
 #define HALAY_TESTS_TFT_FUZZ_DATA_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/fuzz/drive.h"
 
 /* By the first byte, modulo their number. */
 enum fuzz_reader { FUZZ_CSV, FUZZ_TABLE, FUZZ_YAML, FUZZ_JSON, FUZZ_TIME, FUZZ_NUMBER, FUZZ_HTD, FUZZ_HTD_MENDED, FUZZ_READERS };
-
-/* libFuzzer's name for it. Returns 0; aborts if something is wrong. */
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 #endif

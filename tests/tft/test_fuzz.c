@@ -1,34 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Some thousand damaged inputs for everything that reads files: seeds of each kind, changed by a generator that always does the
- * same: bits flipped, bytes from a list of the interesting, pieces cut out, doubled and swapped. `test_fuzz FOLDER` writes the
- * seeds instead, for libFuzzer (tests/tft/fuzz.sh).
+ * Seeds for everything that reads files (fuzz_data.c): tables, documents, times, numbers, and files of prepared data.
  */
 #include "tests/tft/files.h"
 #include "tests/tft/fuzz_data.h"
 #include "tft/htd.h"
 
-enum { SEEDS_MAX = 32, INPUT_MAX = 1 << 16, ROUNDS = 400 };
-
-struct seed {
-    uint8_t *bytes; /* owned; the first says who reads it */
-    size_t length;
-};
-
-static struct seed seeds[SEEDS_MAX];
-static size_t seed_count;
-
-static void add_seed(enum fuzz_reader reader, const void *bytes, size_t length)
-{
-    struct seed *s = &seeds[seed_count++];
-
-    REQUIRE(seed_count <= SEEDS_MAX && length < INPUT_MAX / 2);
-    s->length = length + 1;
-    s->bytes = malloc(s->length);
-    REQUIRE(s->bytes);
-    s->bytes[0] = (uint8_t)reader;
-    memcpy(s->bytes + 1, bytes, length);
-}
+static fuzz_add_seed *add_seed;
 
 static void add_file(enum fuzz_reader reader, const char *path)
 {
@@ -61,7 +39,7 @@ static void make_htd(const char *out)
     tft_table_fini(&table);
 }
 
-static void make_seeds(void)
+static void make_all(void)
 {
     static const char *const tables[] = {
         "z,t,v,c\na,2020-01-01 00:00,1,x\na,2020-01-01 01:00,2.5,y\na,2020-01-01 01:00,,x\nb,2020-01-01T03:00,-1e3,\n",
@@ -93,75 +71,10 @@ static void make_seeds(void)
     add_file(FUZZ_HTD_MENDED, in_scratch("h.htd"));
 }
 
-static uint32_t draw(uint32_t *state, uint32_t below)
+void fuzz_make_seeds(fuzz_add_seed *add)
 {
-    *state ^= *state << 13;
-    *state ^= *state >> 17;
-    *state ^= *state << 5;
-    return below ? *state % below : 0;
-}
-
-static size_t mutate(uint8_t *bytes, size_t length, uint32_t *state)
-{
-    static const char interesting[] = "\"\n\r,;\0-+.eE%0123456789:{}[]#'\\ \xff\x80\x7f";
-
-    for (uint32_t n = 1 + draw(state, 6); n && length > 1; n--) {
-        size_t at = 1 + draw(state, (uint32_t)length - 1), piece = 1 + draw(state, 32), to;
-        piece = piece < length - at ? piece : length - at;
-        switch (draw(state, 5)) {
-        case 0:
-            bytes[at] ^= (uint8_t)(1u << draw(state, 8));
-            break;
-        case 1:
-            bytes[at] = (uint8_t)interesting[draw(state, sizeof interesting)];
-            break;
-        case 2: /* cut out */
-            memmove(bytes + at, bytes + at + piece, length - at - piece);
-            length -= piece;
-            break;
-        case 3: /* doubled */
-            memmove(bytes + at + piece, bytes + at, length - at);
-            length += piece;
-            break;
-        default: /* copied elsewhere */
-            to = 1 + draw(state, (uint32_t)(length - piece));
-            memmove(bytes + to, bytes + at, piece < length - to ? piece : length - to);
-        }
-    }
-    return length;
-}
-
-static void write_seeds(const char *folder)
-{
-    for (size_t i = 0; i < seed_count; i++) {
-        char path[600];
-        snprintf(path, sizeof path, "%s/%zu", folder, i);
-        FILE *file = fopen(path, "wb");
-        REQUIRE(file && fwrite(seeds[i].bytes, 1, seeds[i].length, file) == seeds[i].length && !fclose(file));
-    }
-}
-
-int main(int argc, char **argv)
-{
-    static uint8_t input[INPUT_MAX];
-    uint32_t state = 12345;
-    size_t inputs = 0;
-
+    add_seed = add;
     begin_scratch();
-    make_seeds();
-    if (argc > 1)
-        write_seeds(argv[1]);
-    for (size_t i = 0; i < seed_count && argc == 1; i++) {
-        LLVMFuzzerTestOneInput(seeds[i].bytes, seeds[i].length);
-        for (int round = 0; round < ROUNDS; round++, inputs++) {
-            memcpy(input, seeds[i].bytes, seeds[i].length);
-            size_t length = mutate(input, seeds[i].length, &state);
-            LLVMFuzzerTestOneInput(input, length);
-        }
-    }
-    CHECK(argc > 1 || inputs == seed_count * ROUNDS);
-    for (size_t i = 0; i < seed_count; i++)
-        free(seeds[i].bytes);
+    make_all();
     end_scratch();
-    return test_end();
 }
