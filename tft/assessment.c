@@ -40,13 +40,17 @@ static int says_nothing(const struct tft_assessment *a, size_t k)
     return lags[k / a->data->schema.target_count] < a->data->schema.horizon;
 }
 
-static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather, const struct tft_naive *naive)
+static enum halay_status add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather, const struct tft_naive *naive)
 {
     const struct tft_data *d = gather->windows->data;
     size_t O = d->schema.target_count, o = naive->target;
 
     for (size_t i = 0; i < gather->windows->count; i++) {
         struct tft_window w = tft_gather_window(gather, i);
+        size_t before = w.origin - d->entities[w.entity].first, back = naive->lag < before ? naive->lag : before;
+        enum halay_status status = tft_data_check(d, w.origin - back, back + d->schema.horizon);
+        if (status)
+            return status;
         for (size_t h = 0; h < d->schema.horizon; h++) {
             size_t row = w.origin + h;
             double p[TFT_SCORE_QUANTILES_MAX], same[TFT_SCORE_QUANTILES_MAX], value;
@@ -58,6 +62,7 @@ static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *
             tft_scores_add(&scores->plain, w.entity, h, d->target[row * O + o], same, 0);
         }
     }
+    return HALAY_OK;
 }
 
 /* {"p10": .., ..., "plain": {...}, "by_horizon": [...], "values": n} */
@@ -112,7 +117,7 @@ enum halay_status tft_assessment_add(struct tft_assessment *a, struct tft_foreca
             tft_naive_init(a->log, a->data, k % O, lags[k / O], a->quantiles->values, a->quantiles->count, &naive[k]);
     for (size_t k = 0; k < n && !status; k++)
         if (!says_nothing(a, k))
-            add_naive(&a->naive[k], &forecaster->gather, &naive[k]);
+            status = add_naive(&a->naive[k], &forecaster->gather, &naive[k]);
     if (!status)
         status = tft_evaluation_add(forecaster, windows->count, naive, also, arg, &a->result);
     for (size_t k = 0; naive && k < n; k++)

@@ -54,15 +54,20 @@ struct tft_window tft_gather_window(const struct tft_gather *g, size_t position)
     return tft_windows_get(g->windows, g->numbers ? g->numbers[g->base + position] : g->base + position);
 }
 
-size_t tft_gather_targets(const struct tft_gather *g, size_t first, size_t count)
+enum halay_status tft_gather_targets(const struct tft_gather *g, size_t first, size_t count, size_t *targets)
 {
+    const struct tft_data *d = g->windows->data;
+    enum halay_status status = HALAY_OK;
     size_t n = 0;
 
-    for (size_t p = first; p < first + count; p++) {
+    for (size_t p = first; p < first + count && !status; p++) {
         struct tft_window w = tft_gather_window(g, p);
-        n += tft_window_targets(g->windows->data, &w);
+        status = tft_data_check(d, w.origin, d->schema.horizon);
+        n += status ? 0 : tft_window_targets(d, &w);
     }
-    return n;
+    if (!status)
+        *targets = n;
+    return status;
 }
 
 /* A row's targets, which are the last of its reals, and their weights: (O) each. */
@@ -85,6 +90,9 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
     for (size_t b = 0; b < batch->B; b++) {
         struct tft_window w = tft_gather_window(g, (size_t)batch->position + b);
         size_t first = w.origin - w.length, steps = w.length + D, to = (b + 1) * (E + D) - steps;
+        enum halay_status status = tft_data_check(d, first, steps);
+        if (status)
+            return status;
         batch->lengths[b] = w.length; /* what stands before a shorter one is never read */
         memcpy(batch->reals + to * columns, d->values + first * columns, steps * columns * sizeof *d->values);
         for (size_t k = 0; k < steps * d->cat_count; k++)

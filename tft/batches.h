@@ -25,8 +25,8 @@ struct tft_gather {
 /* A tft_fill; arg is a struct tft_gather. Fills inputs, targets, weights and lengths. */
 enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch);
 
-/* Window at a position, and the measured targets of positions [first, first + count). */
+/* Window at a position, and the number of measured targets of positions [first, first + count). */
 struct tft_window tft_gather_window(const struct tft_gather *gather, size_t position);
-size_t tft_gather_targets(const struct tft_gather *gather, size_t first, size_t count);
+enum halay_status tft_gather_targets(const struct tft_gather *gather, size_t first, size_t count, size_t *targets);
 
 #endif

@@ -100,6 +100,9 @@ static enum halay_status draw(void *arg, size_t position, const struct tft_windo
 
     f->history = w->length < HISTORY_MAX ? w->length : HISTORY_MAX;
     f->horizon = D;
+    enum halay_status status = tft_data_check(data, w->origin - f->history, f->history + D);
+    if (status)
+        return status;
     f->truth = calloc(f->history + D, sizeof *f->truth);
     f->low = calloc(D, sizeof *f->low);
     f->middle = calloc(D, sizeof *f->middle);

@@ -7,11 +7,11 @@
  */
 #include "tft/data.h"
 #include "base/memory.h"
+#include "tft/htd.h"
 #include "tft/view.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* ---- what lies where ---- */
 
@@ -39,22 +39,32 @@ void tft_data_order_inputs(struct tft_data *d)
     add_inputs(s, TFT_INPUT_STATIC, 1, d->static_cats, &d->static_cat_count);
 }
 
-enum halay_status tft_data_array_bytes(const struct tft_data *d, size_t bytes[TFT_ARRAY_COUNT])
+size_t tft_data_row_bytes(const struct tft_data *d, enum tft_array array)
 {
-    const size_t sizes[TFT_ARRAY_COUNT][3] = {
-        [TFT_ARRAY_TARGET] = { d->rows, d->schema.target_count, sizeof(double) },
-        [TFT_ARRAY_GAPS] = { d->gap_count, 1, sizeof(struct tft_gap) },
-        [TFT_ARRAY_VALUES] = { d->rows, d->real_count, sizeof(float) },
-        [TFT_ARRAY_CATEGORIES] = { d->rows, d->cat_count, sizeof(int32_t) },
-        [TFT_ARRAY_STATIC_VALUES] = { d->entity_count, d->static_count, sizeof(float) },
-        [TFT_ARRAY_STATIC_CODES] = { d->entity_count, d->static_cat_count, sizeof(int32_t) },
-        [TFT_ARRAY_WEIGHTS] = { d->rows, (size_t)d->schema.has_weight, sizeof(float) },
-        [TFT_ARRAY_PRESENT] = { d->rows, d->schema.target_count, 1 },
+    const size_t bytes[TFT_ARRAY_COUNT] = {
+        [TFT_ARRAY_TARGET] = d->schema.target_count * sizeof(double),
+        [TFT_ARRAY_VALUES] = d->real_count * sizeof(float),
+        [TFT_ARRAY_CATEGORIES] = d->cat_count * sizeof(int32_t),
+        [TFT_ARRAY_WEIGHTS] = d->schema.has_weight ? sizeof(float) : 0,
+        [TFT_ARRAY_PRESENT] = d->schema.target_count,
     };
 
-    for (int k = 0; k < TFT_ARRAY_COUNT; k++)
-        if (halay_mul_overflows(sizes[k][0], sizes[k][1] * sizes[k][2], &bytes[k]))
+    return bytes[array];
+}
+
+enum halay_status tft_data_array_bytes(const struct tft_data *d, size_t bytes[TFT_ARRAY_COUNT])
+{
+    const size_t not_by_row[TFT_ARRAY_COUNT][2] = {
+        [TFT_ARRAY_GAPS] = { d->gap_count, sizeof(struct tft_gap) },
+        [TFT_ARRAY_STATIC_VALUES] = { d->entity_count, d->static_count * sizeof(float) },
+        [TFT_ARRAY_STATIC_CODES] = { d->entity_count, d->static_cat_count * sizeof(int32_t) },
+    };
+
+    for (int k = 0; k < TFT_ARRAY_COUNT; k++) {
+        size_t row = tft_data_row_bytes(d, (enum tft_array)k);
+        if (halay_mul_overflows(row ? d->rows : not_by_row[k][0], row ? row : not_by_row[k][1], &bytes[k]))
             return HALAY_ERR_NO_MEMORY;
+    }
     return HALAY_OK;
 }
 
@@ -107,6 +117,18 @@ size_t tft_data_rows_before(const struct tft_data *data, size_t entity, int64_t 
         return 0;
     uint64_t steps = (uint64_t)tft_period_between(&data->schema.every, e->start, time - 1) + 1;
     return steps < e->rows ? (size_t)steps : e->rows;
+}
+
+enum halay_status tft_data_check(const struct tft_data *d, size_t first, size_t count)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (int k = 0; d->file && k < TFT_ARRAY_COUNT && !status; k++) {
+        size_t row = tft_data_row_bytes(d, (enum tft_array)k);
+        if (row)
+            status = tft_htd_check(d->file, (enum tft_array)k, first * row, count * row);
+    }
+    return status;
 }
 
 /* ---- from a table ---- */
@@ -436,8 +458,7 @@ enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema
 
 void tft_data_fini(struct tft_data *data)
 {
-    if (data->map)
-        munmap(data->map, data->map_bytes);
+    tft_htd_close(data->file);
     for (size_t e = 0; data->names && e < data->entity_count; e++)
         free(data->names[e]);
     free(data->names);

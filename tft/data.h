@@ -6,6 +6,7 @@
  * are in the model's order: observed, known, targets; each row holds all of them, the targets scaled like the rest; beside
  * them each row has its temporal categories: observed, known. Further there are the targets in their own units (for
  * scores), whether each was measured, and the row's weight. Everything is read-only once it is made, so that any thread may read it.
+ * Who reads what has rows asks tft_data_check for them first: a file's parts are checked when they are first read.
  */
 #ifndef HALAY_TFT_DATA_H
 #define HALAY_TFT_DATA_H
@@ -21,6 +22,8 @@ struct tft_entity {
     size_t first;   /* its first row's number in the block */
     size_t rows;
 };
+
+struct tft_htd;
 
 /* Rows of the block that no window may hold. */
 struct tft_gap {
@@ -54,8 +57,7 @@ struct tft_data {
     const struct tft_gap *gaps;  /* (gaps) in order, apart from each other */
     const uint8_t *present;      /* (rows, targets) 1 where the target was measured */
     void *block;                 /* owned: what they lie in, if it was made here */
-    void *map;                   /* owned: or the file they are mapped from */
-    size_t map_bytes;
+    struct tft_htd *file;        /* owned: or the file that they lie in; NULL: none */
 };
 
 /* The arrays of a data set, in the order in which they lie one behind the other. */
@@ -84,9 +86,14 @@ void tft_data_fini(struct tft_data *data);
 void tft_data_order_inputs(struct tft_data *data);
 /* Bytes of each array, by the data's counts; HALAY_ERR_NO_MEMORY if one does not fit. */
 enum halay_status tft_data_array_bytes(const struct tft_data *data, size_t bytes[TFT_ARRAY_COUNT]);
+/* Bytes that a row has in an array; 0 of an array that is not by row. */
+size_t tft_data_row_bytes(const struct tft_data *data, enum tft_array array);
 /* Where each array lies; empty ones may be anywhere. And the way back. */
 void tft_data_set_arrays(const void *const arrays[TFT_ARRAY_COUNT], struct tft_data *data);
 void tft_data_get_arrays(const struct tft_data *data, const void *arrays[TFT_ARRAY_COUNT]);
+
+/* Rows [first, first + count) of the block are about to be read. HALAY_ERR_FORMAT (logged once): the file is damaged there. */
+enum halay_status tft_data_check(const struct tft_data *data, size_t first, size_t count);
 
 /* Of the data's entity: how a target (by its place among them) was scaled. */
 const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target);

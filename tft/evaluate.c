@@ -42,7 +42,10 @@ static enum halay_status score_window(void *arg, size_t position, const struct t
     struct scoring *s = arg;
     const struct tft_data *d = s->forecaster->gather.windows->data;
     size_t values = d->schema.target_count * s->result->scores[0].quantile_count;
+    enum halay_status status = tft_data_check(d, w->origin, d->schema.horizon);
 
+    if (status)
+        return status;
     for (size_t h = 0; h < d->schema.horizon; h++)
         score_row(s, w->entity, w->origin + h, h, p + h * values);
     return s->also ? s->also(s->arg, position, w, p) : HALAY_OK;

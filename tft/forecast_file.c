@@ -92,10 +92,14 @@ enum halay_status tft_forecast_file_window(void *arg, size_t position, const str
     const struct tft_data *d = f->data;
     size_t Q = f->quantiles->count, O = d->schema.target_count;
     char origin[32], time[32];
+    enum halay_status status;
 
     (void)position;
     if (!f->file)
         return HALAY_OK;
+    status = tft_data_check(d, w->origin, d->schema.horizon);
+    if (status)
+        return status;
     tft_schema_print_time(&d->schema, tft_data_time(d, w->entity, w->origin - 1), origin, sizeof origin);
     for (size_t i = 0; i < d->schema.horizon * O; i++) {
         const struct tft_scaler *scaler = tft_data_target_scaler(d, w->entity, i % O);

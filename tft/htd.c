@@ -3,7 +3,7 @@
  * HTD: write prepared data, map them again.
  *
  * Everything that the file says is checked before it is believed: lengths against the file's (so that no access can lie
- * beyond its end), checksums of every section, counts against each other, the schema and the encoding by the same code
+ * beyond its end), checksums of every part before it is read, counts against each other, the schema and the encoding by the same code
  * that reads them from their own files. Files are replaced by renaming, so that a mapped one does not shrink under its
  * reader.
  */
@@ -12,6 +12,7 @@
 #include "tft/paths.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +21,17 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { META, ARRAYS, SECTIONS = ARRAYS + TFT_ARRAY_COUNT }; /* section ARRAYS + k is the data's array k */
-enum { FORMAT_VERSION = 2, ENDIAN = 0x01020304, ALIGNMENT = 64 };
+enum { META, ARRAYS, SUMS = ARRAYS + TFT_ARRAY_COUNT, SECTIONS }; /* section ARRAYS + k is the data's array k */
+enum { FORMAT_VERSION = 3, ENDIAN = 0x01020304, ALIGNMENT = 64, PART = 65536 };
 
 static const char magic[8] = { 'H', 'A', 'L', 'A', 'Y', 'H', 'T', 'D' };
+static const char *const section_names[] = { "description",   "targets",      "gaps",    "values",  "categories",
+                                             "static values", "static codes", "weights", "present", "checksums" };
+_Static_assert(sizeof section_names / sizeof *section_names == SECTIONS, "each section has a name");
 
 struct section {
     uint64_t offset, bytes;
-    uint32_t crc, kind;
-    uint64_t zero;
+    uint32_t kind, zero;
 };
 
 struct header {
@@ -39,18 +42,39 @@ struct header {
     struct section table[SECTIONS];
 };
 
-static uint32_t checksum(const void *data, size_t bytes)
-{
-    const unsigned char *p = data;
-    uLong crc = crc32(0, NULL, 0);
+enum part_state { PART_UNREAD, PART_SOUND, PART_DAMAGED };
 
-    while (bytes) { /* zlib counts in 32 bits */
-        size_t n = bytes < (1u << 30) ? bytes : 1u << 30;
-        crc = crc32(crc, p, (uInt)n);
-        p += n;
-        bytes -= n;
-    }
-    return (uint32_t)crc;
+/* An open file. */
+struct tft_htd {
+    struct halay_log *log;    /* borrowed */
+    char *path;               /* owned */
+    const struct header *map; /* owned: the whole file */
+    size_t bytes;
+    const uint32_t *sums;       /* in the map: of each part */
+    size_t first_sum[SECTIONS]; /* of each section's parts */
+    /* Owned: (parts) enum part_state. Any thread sets one, and two may find out the same; it publishes nothing, as what it is
+     * about does not change. */
+    _Atomic uint8_t *states;
+};
+
+static size_t parts_of(size_t bytes)
+{
+    return (bytes + PART - 1) / PART;
+}
+
+static uint32_t checksum_of_part(const void *section, size_t bytes, size_t part)
+{
+    size_t left = bytes - part * PART;
+
+    return (uint32_t)crc32(0, (const unsigned char *)section + part * PART, (uInt)(left < PART ? left : PART));
+}
+
+/* Of the section table and the checksums behind it. */
+static uint32_t checksum_of_table(const struct header *h, const uint32_t *sums)
+{
+    uLong crc = crc32(0, (const unsigned char *)h->table, sizeof h->table);
+
+    return (uint32_t)crc32_z(crc, (const unsigned char *)sums, h->table[SUMS].bytes);
 }
 
 /* ---- write ---- */
@@ -100,8 +124,24 @@ static json_t *make_meta(const struct tft_data *d)
                      entities, "summary", make_summary(&d->summary), "gaps", (json_int_t)d->gap_count);
 }
 
+/* The checksums of all parts; NULL without memory. Freed by the caller. */
+static uint32_t *make_sums(const void *const data[SECTIONS], size_t bytes[SECTIONS])
+{
+    size_t n = 0;
+
+    for (int k = 0; k < SUMS; k++)
+        n += parts_of(bytes[k]);
+    uint32_t *sums = malloc((n + 1) * sizeof *sums);
+    bytes[SUMS] = n * sizeof *sums;
+    n = 0;
+    for (int k = 0; sums && k < SUMS; k++)
+        for (size_t part = 0; part < parts_of(bytes[k]); part++)
+            sums[n++] = checksum_of_part(data[k], bytes[k], part);
+    return sums;
+}
+
 /* Lay the sections out one after the other. */
-static void plan_sections(const void *const data[SECTIONS], const size_t bytes[SECTIONS], struct header *h)
+static void plan_sections(const uint32_t *sums, const size_t bytes[SECTIONS], struct header *h)
 {
     size_t at = halay_round_up(sizeof *h, ALIGNMENT);
 
@@ -111,12 +151,11 @@ static void plan_sections(const void *const data[SECTIONS], const size_t bytes[S
     h->endian = ENDIAN;
     h->sections = SECTIONS;
     for (uint32_t k = 0; k < SECTIONS; k++) {
-        h->table[k] =
-            (struct section){ .offset = at, .bytes = bytes[k], .crc = checksum(data[k], bytes[k]), .kind = k + 1 };
+        h->table[k] = (struct section){ .offset = at, .bytes = bytes[k], .kind = k + 1 };
         at = halay_round_up(at + bytes[k], ALIGNMENT);
     }
     h->file_bytes = at;
-    h->table_crc = checksum(h->table, sizeof h->table);
+    h->table_crc = checksum_of_table(h, sums);
 }
 
 /* Errors of the stream are found by its commit. */
@@ -140,26 +179,28 @@ enum halay_status tft_htd_write(struct halay_log *log, const char *path, const s
     struct header h;
     json_t *meta = make_meta(d);
     char *text = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    const void *data[SECTIONS] = { text };
+    size_t bytes[SECTIONS] = { text ? strlen(text) : 0 };
+    uint32_t *sums = NULL;
+    enum halay_status status = text ? tft_data_array_bytes(d, bytes + ARRAYS) : HALAY_ERR_NO_MEMORY;
 
     json_decref(meta);
-    if (!text) {
-        halay_error(log, "no memory to write '%s'", path);
-        return status;
-    }
-    const void *data[SECTIONS] = { text };
-    size_t bytes[SECTIONS] = { strlen(text) };
     tft_data_get_arrays(d, data + ARRAYS);
-    status = tft_data_array_bytes(d, bytes + ARRAYS);
-    if (status)
+    if (!status)
+        data[SUMS] = sums = make_sums(data, bytes);
+    if (!sums) {
+        halay_error(log, "no memory to write '%s'", path);
+        status = HALAY_ERR_NO_MEMORY;
         goto err_free;
-    plan_sections(data, bytes, &h);
+    }
+    plan_sections(sums, bytes, &h);
     status = tft_output_open(log, path, &out);
     if (!status) {
         write_sections(out.file, &h, data);
         status = tft_output_commit(&out);
     }
 err_free:
+    free(sums);
     free(text);
     return status;
 }
@@ -188,16 +229,74 @@ static enum halay_status check_header(struct halay_log *log, const char *path, c
         halay_error(log, "'%s' is truncated: %zu bytes of %llu", path, file_bytes, (unsigned long long)h->file_bytes);
         return HALAY_ERR_FORMAT;
     }
-    if (h->file_bytes != file_bytes || h->sections != SECTIONS || checksum(h->table, sizeof h->table) != h->table_crc)
+    if (h->file_bytes != file_bytes || h->sections != SECTIONS)
         return bad(log, path, "is damaged: its section table does not add up");
     for (uint32_t k = 0; k < SECTIONS; k++) {
         const struct section *s = &h->table[k];
         if (s->kind != k + 1 || s->offset % ALIGNMENT || s->offset > file_bytes || s->bytes > file_bytes - s->offset)
             return bad(log, path, "is damaged: a section lies outside the file");
-        if (checksum((const char *)h + s->offset, s->bytes) != s->crc)
-            return bad(log, path, "is damaged: a checksum is wrong");
     }
     return HALAY_OK;
+}
+
+static const void *section_of(const struct tft_htd *f, int section)
+{
+    return (const char *)f->map + f->map->table[section].offset;
+}
+
+/* Find the checksums, which from here on are right. */
+static enum halay_status take_sums(struct tft_htd *f)
+{
+    const struct section *table = f->map->table;
+    size_t n = 0;
+
+    for (int k = 0; k < SUMS; k++) {
+        f->first_sum[k] = n;
+        n += parts_of(table[k].bytes);
+    }
+    f->sums = section_of(f, SUMS);
+    if (table[SUMS].bytes != n * sizeof *f->sums || checksum_of_table(f->map, f->sums) != f->map->table_crc)
+        return bad(f->log, f->path, "is damaged: its section table does not add up");
+    f->states = calloc(n + 1, sizeof *f->states);
+    if (!f->states) {
+        halay_error(f->log, "no memory to open '%s'", f->path);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status check_part(struct tft_htd *f, int section, size_t part)
+{
+    const struct section *s = &f->map->table[section];
+    _Atomic uint8_t *state = &f->states[f->first_sum[section] + part];
+
+    if (atomic_load_explicit(state, memory_order_relaxed) == PART_SOUND)
+        return HALAY_OK;
+    if (checksum_of_part(section_of(f, section), s->bytes, part) == f->sums[f->first_sum[section] + part]) {
+        atomic_store_explicit(state, PART_SOUND, memory_order_relaxed);
+        return HALAY_OK;
+    }
+    if (atomic_exchange_explicit(state, PART_DAMAGED, memory_order_relaxed) != PART_DAMAGED)
+        halay_error(
+            f->log,
+            "'%s' is damaged: a checksum is wrong, that of part %zu of %zu of its %s (from byte %zu of the file on); "
+            "prepare it again",
+            f->path, part + 1, parts_of(s->bytes), section_names[section], (size_t)s->offset + part * PART);
+    return HALAY_ERR_FORMAT;
+}
+
+static enum halay_status check_section(struct tft_htd *f, int section, size_t first, size_t bytes)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t part = first / PART; part < parts_of(first + bytes) && bytes && !status; part++)
+        status = check_part(f, section, part);
+    return status;
+}
+
+enum halay_status tft_htd_check(struct tft_htd *f, enum tft_array array, size_t first, size_t bytes)
+{
+    return check_section(f, ARRAYS + (int)array, first, bytes);
 }
 
 /* One entity: [id, code, start, first row, rows]. */
@@ -287,64 +386,68 @@ static int gaps_are_sound(const struct tft_data *d)
     return 1;
 }
 
-static enum halay_status take_arrays(struct halay_log *log, const char *path, const struct header *h,
-                                     struct tft_data *d)
+static enum halay_status take_arrays(struct tft_htd *f, struct tft_data *d)
 {
     size_t bytes[TFT_ARRAY_COUNT];
     const void *arrays[TFT_ARRAY_COUNT];
     enum halay_status status = tft_data_array_bytes(d, bytes);
 
     for (int k = 0; k < TFT_ARRAY_COUNT; k++) {
-        if (status || h->table[ARRAYS + k].bytes != bytes[k])
-            return bad(log, path, "is damaged: its sections do not fit its description");
-        arrays[k] = (const char *)h + h->table[ARRAYS + k].offset;
+        if (status || f->map->table[ARRAYS + k].bytes != bytes[k])
+            return bad(f->log, f->path, "is damaged: its sections do not fit its description");
+        arrays[k] = section_of(f, ARRAYS + k);
     }
+    for (int k = 0; k < TFT_ARRAY_COUNT && !status; k++)
+        if (!tft_data_row_bytes(d, (enum tft_array)k))
+            status = check_section(f, ARRAYS + k, 0, bytes[k]);
+    if (status)
+        return status;
     tft_data_set_arrays(arrays, d);
-    return gaps_are_sound(d) ? HALAY_OK : bad(log, path, "is damaged: its gaps make no sense");
+    return gaps_are_sound(d) ? HALAY_OK : bad(f->log, f->path, "is damaged: its gaps make no sense");
 }
 
-static enum halay_status take_file(struct halay_log *log, const char *path, struct tft_data *d)
+static enum halay_status take_file(struct tft_htd *f, struct tft_data *d)
 {
-    const struct header *h = d->map;
-    enum halay_status status = check_header(log, path, h, d->map_bytes);
+    enum halay_status status = check_header(f->log, f->path, f->map, f->bytes);
     json_error_t error;
 
+    if (!status)
+        status = take_sums(f);
+    if (!status)
+        status = check_section(f, META, 0, f->map->table[META].bytes);
     if (status)
         return status;
-    json_t *meta =
-        json_loadb((const char *)h + h->table[META].offset, h->table[META].bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *meta = json_loadb(section_of(f, META), f->map->table[META].bytes, JSON_REJECT_DUPLICATES, &error);
     if (!meta)
-        return bad(log, path, "is damaged: its description is not JSON");
+        return bad(f->log, f->path, "is damaged: its description is not JSON");
     status = json_is_object(meta) && json_is_object(json_object_get(meta, "schema"))
-                 ? take_meta(log, path, meta, d)
-                 : bad(log, path, "is damaged: its description has no schema");
+                 ? take_meta(f->log, f->path, meta, d)
+                 : bad(f->log, f->path, "is damaged: its description has no schema");
     json_decref(meta);
-    if (status)
-        return status;
-    return take_arrays(log, path, h, d);
+    return status ? status : take_arrays(f, d);
 }
 
-static enum halay_status map_file(struct halay_log *log, const char *path, struct tft_data *d)
+static enum halay_status map_file(struct tft_htd *f)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
     enum halay_status status = HALAY_ERR_SYSTEM;
 
     if (fd < 0 || fstat(fd, &st)) {
-        halay_error(log, "cannot open '%s': %s", path, strerror(errno));
+        halay_error(f->log, "cannot open '%s': %s", f->path, strerror(errno));
         goto err_close;
     }
-    if (!S_ISREG(st.st_mode) || (size_t)st.st_size < sizeof(struct header)) {
-        status = bad(log, path, "is not a file of prepared data, or is truncated");
+    if (!S_ISREG(st.st_mode) || (size_t)st.st_size < sizeof *f->map) {
+        status = bad(f->log, f->path, "is not a file of prepared data, or is truncated");
         goto err_close;
     }
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED) {
-        halay_error(log, "cannot map '%s': %s", path, strerror(errno));
+        halay_error(f->log, "cannot map '%s': %s", f->path, strerror(errno));
         goto err_close;
     }
-    d->map = map;
-    d->map_bytes = (size_t)st.st_size;
+    f->map = map;
+    f->bytes = (size_t)st.st_size;
     status = HALAY_OK;
 err_close:
     if (fd >= 0)
@@ -354,14 +457,35 @@ err_close:
 
 enum halay_status tft_htd_open(struct halay_log *log, const char *path, struct tft_data *data)
 {
-    struct tft_data d = { 0 };
-    enum halay_status status = map_file(log, path, &d);
+    struct tft_data d = { .file = calloc(1, sizeof *d.file) };
+    char *copy = strdup(path);
 
+    if (!d.file || !copy) {
+        halay_error(log, "no memory to open '%s'", path);
+        free(copy);
+        free(d.file);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    d.file->log = log;
+    d.file->path = copy;
+    enum halay_status status = map_file(d.file);
     if (!status)
-        status = take_file(log, path, &d);
-    if (status)
+        status = take_file(d.file, &d);
+    if (status) {
         tft_data_fini(&d);
-    else
-        *data = d;
-    return status;
+        return status;
+    }
+    *data = d;
+    return HALAY_OK;
+}
+
+void tft_htd_close(struct tft_htd *f)
+{
+    if (!f)
+        return;
+    if (f->map)
+        munmap((void *)f->map, f->bytes);
+    free(f->states);
+    free(f->path);
+    free(f);
 }

@@ -4,18 +4,21 @@
  *
  *   offset  bytes
  *        0      8  magic "HALAYHTD"
- *        8      4  version, 2
+ *        8      4  version, 3
  *       12      4  endianness: 0x01020304 as the writer wrote it
  *       16      8  bytes of the whole file
- *       24      4  number of sections, 9
- *       28      4  CRC-32 of the section table
- *       32     32  for each section: offset (8), bytes (8), CRC-32 (4), kind (4), zero (8)
+ *       24      4  number of sections, 10
+ *       28      4  CRC-32 of the section table and, following it, of section 10
+ *       32     24  for each section: offset (8), bytes (8), kind (4), zero (4)
  *
  * Sections, each beginning on a multiple of 64: 1 meta (JSON: schema, encoding, summary, entities); then the arrays of
  * struct tft_data: 2 targets (double, rows x targets), 3 gaps (two 64-bit numbers each), 4 values (float, rows x reals), 5 categories
  * (32-bit, rows x categories), 6 static values (float, entities x reals), 7 static codes (32-bit, entities x categories),
- * 8 weights (float, rows, or nothing), 9 present (byte, rows x targets). All numbers are in the writer's byte order; another order,
- * another version, a wrong length or checksum is an error when the file is opened.
+ * 8 weights (float, rows, or nothing), 9 present (byte, rows x targets); 10 the CRC-32 (32-bit) of each part of sections 1 to 9, one
+ * section behind the other. A part is 65536 bytes of a section, the last one what is left. All numbers are in the writer's byte order.
+ *
+ * Another order, another version, a wrong length are errors when the file is opened, and so is a wrong checksum of what has no rows.
+ * A part of what has rows is checked when it is first read (tft_data_check), so that opening a large file is no pass over it.
  */
 #ifndef HALAY_TFT_HTD_H
 #define HALAY_TFT_HTD_H
@@ -24,7 +27,12 @@
 
 enum halay_status tft_htd_write(struct halay_log *log, const char *path, const struct tft_data *data);
 
-/* Map and check the whole file. On error nothing is held. */
+/* Map a file, and check all of it that has no rows. log is borrowed until it is closed. On error nothing is held. */
 enum halay_status tft_htd_open(struct halay_log *log, const char *path, struct tft_data *data);
+/* Of tft_data_fini. file may be NULL. */
+void tft_htd_close(struct tft_htd *file);
+
+/* Are bytes [first, first + bytes) of an array what was written? HALAY_ERR_FORMAT (logged once): a part of them is damaged. Any thread. */
+enum halay_status tft_htd_check(struct tft_htd *file, enum tft_array array, size_t first, size_t bytes);
 
 #endif

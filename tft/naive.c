@@ -43,14 +43,17 @@ static double quantile_of(const double *sorted, size_t n, double quantile)
 }
 
 /* All of one entity; scratch has room for its rows. */
-static void fit_entity(struct tft_naive *naive, size_t entity, const double *quantiles, double *scratch)
+static enum halay_status fit_entity(struct tft_naive *naive, size_t entity, const double *quantiles, double *scratch)
 {
     const struct tft_data *d = naive->data;
     const struct tft_entity *e = &d->entities[entity];
     size_t end = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]), total = 0;
     size_t O = d->schema.target_count;
     double sum = 0;
+    enum halay_status status = tft_data_check(d, e->first, end);
 
+    if (status)
+        return status;
     for (int hour = 0; hour < TFT_NAIVE_HOURS; hour++) {
         size_t n = 0;
         for (size_t i = naive->lag; i < end; i++) {
@@ -68,6 +71,7 @@ static void fit_entity(struct tft_naive *naive, size_t entity, const double *qua
                 quantile_of(scratch, n, quantiles[q]);
     }
     naive->mean_error[entity] = total ? sum / (double)total : 0;
+    return HALAY_OK;
 }
 
 enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t target, size_t lag,
@@ -87,11 +91,15 @@ enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *d
         tft_naive_fini(&n);
         return HALAY_ERR_NO_MEMORY;
     }
-    for (size_t e = 0; e < data->entity_count; e++)
-        fit_entity(&n, e, quantiles, scratch);
+    enum halay_status status = HALAY_OK;
+    for (size_t e = 0; e < data->entity_count && !status; e++)
+        status = fit_entity(&n, e, quantiles, scratch);
     free(scratch);
-    *naive = n;
-    return HALAY_OK;
+    if (status)
+        tft_naive_fini(&n);
+    else
+        *naive = n;
+    return status;
 }
 
 void tft_naive_fini(struct tft_naive *naive)

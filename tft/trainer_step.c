@@ -23,7 +23,11 @@ static int ranks_that_compute(const struct tft_trainer *t)
 static enum halay_status local_step(struct tft_trainer *t, const struct tft_gather *gather, size_t samples)
 {
     size_t granule = (size_t)t->config->granule, granules = (samples + granule - 1) / granule;
-    size_t targets = tft_gather_targets(gather, 0, samples);
+    size_t targets;
+    enum halay_status status = tft_gather_targets(gather, 0, samples, &targets);
+
+    if (status)
+        return status;
     struct tft_step step = {
         .params = t->params,
         .gradients = t->exchange.gradients,
@@ -37,7 +41,6 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
         .final_arg = &t->exchange,
     };
     int exact = t->config->deterministic == 2, ranks = ranks_that_compute(t);
-    enum halay_status status = HALAY_OK;
 
     if (t->rank < ranks)
         status = tft_granules_of_rank(granules, t->rank, ranks, exact, &step.first, &step.count);

@@ -50,7 +50,7 @@ struct tft_window tft_windows_get(const struct tft_windows *windows, size_t numb
 /* Windows whose encoder is shorter than `encoder`. */
 size_t tft_windows_short(const struct tft_windows *windows);
 
-/* Targets of all windows that were measured. */
+/* Targets of all windows that were measured. It reads them all; ask tft_data_check before, as for the next. */
 size_t tft_windows_targets(const struct tft_windows *windows);
 
 /* Targets of a window that were measured. */

@@ -112,7 +112,7 @@ static void use_data(struct halay_log *log, const struct tft_data *data)
 {
     struct tft_windows windows;
 
-    if (tft_windows_init(log, data, TFT_TRAIN, data->schema.stride, &windows))
+    if (tft_data_check(data, 0, data->rows) || tft_windows_init(log, data, TFT_TRAIN, data->schema.stride, &windows))
         return;
     size_t targets = tft_windows_targets(&windows), n = 0;
     for (size_t i = 0; i < windows.count && i < 1000; i++) {
@@ -153,22 +153,26 @@ static void read_table(struct halay_log *log, const char *path)
 /* Makes the checksums of a file right, so that what they guard is reached. The offsets are those of tft/htd.h. */
 static void mend_checksums(uint8_t *bytes, size_t length)
 {
-    uint64_t all = length;
-    uint32_t sections, crc;
+    enum { SECTIONS = 10, TABLE = 32, ENTRY = 24, PART = 65536 };
+    uint64_t all = length, at[SECTIONS][2];
+    uint32_t crc;
 
-    if (length < 32 + 9 * 32)
+    if (length < TABLE + SECTIONS * ENTRY)
         return;
     memcpy(bytes + 16, &all, sizeof all);
-    memcpy(&sections, bytes + 24, sizeof sections);
-    for (size_t k = 0; k < 9; k++) {
-        uint64_t at[2];
-        memcpy(at, bytes + 32 + k * 32, sizeof at);
-        if (at[0] > length || at[1] > length - at[0])
-            continue;
-        crc = (uint32_t)crc32(0, bytes + at[0], (uInt)at[1]);
-        memcpy(bytes + 32 + k * 32 + 16, &crc, sizeof crc);
+    for (size_t k = 0; k < SECTIONS; k++) {
+        memcpy(at[k], bytes + TABLE + k * ENTRY, sizeof at[k]);
+        if (at[k][0] > length || at[k][1] > length - at[k][0])
+            return;
     }
-    crc = (uint32_t)crc32(0, bytes + 32, 9 * 32);
+    uint64_t *sums = at[SECTIONS - 1];
+    for (size_t k = 0; k + 1 < SECTIONS; k++)
+        for (uint64_t i = 0; i < at[k][1] && sums[1] >= sizeof crc; i += PART, sums[0] += sizeof crc, sums[1] -= sizeof crc) {
+            crc = (uint32_t)crc32(0, bytes + at[k][0] + i, (uInt)(at[k][1] - i < PART ? at[k][1] - i : PART));
+            memcpy(bytes + sums[0], &crc, sizeof crc);
+        }
+    memcpy(sums, bytes + TABLE + (SECTIONS - 1) * ENTRY, sizeof at[0]);
+    crc = (uint32_t)crc32(crc32(0, bytes + TABLE, SECTIONS * ENTRY), bytes + sums[0], (uInt)sums[1]);
     memcpy(bytes + 28, &crc, sizeof crc);
 }
 

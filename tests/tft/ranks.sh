@@ -54,6 +54,21 @@ check "predict on 1 rank" "$tft" predict --checkpoint "$scratch/r1" "$top_srcdir
 check "predict on 2 ranks" "$halayrun" -np 2 "$tft" predict --checkpoint "$scratch/r1" "$top_srcdir/data/pjm" -o "$scratch/p2"
 check "forecasts" cmp "$scratch/p1" "$scratch/p2"
 
+# A bit of the values flipped: whoever reads them first says so, in any command, and all ranks end.
+cp "$data" "$scratch/flipped.htd"
+offset=$(od -A n -t u8 -j $((32 + 3 * 24)) -N 8 "$data") # of section 4
+for at in 70000 1000000; do
+    byte=$(od -A n -t u1 -j $((offset + at)) -N 1 "$data")
+    # shellcheck disable=SC2059
+    printf "\\$(printf %o $((byte ^ 4)))" | dd of="$scratch/flipped.htd" bs=1 seek=$((offset + at)) conv=notrunc 2>"$scratch/said"
+done
+says="flipped.htd' is damaged: a checksum is wrong, that of part"
+flipped() { refused 1 "$says" "$halayrun" -np 2 "$tft" "$@"; }
+flipped train --data "$scratch/flipped.htd" --out "$scratch/flipped" --hidden-size 8 --heads 2 --threads 2 --max-steps 50 --valid-samples 50
+flipped evaluate --checkpoint "$scratch/r1" --data "$scratch/flipped.htd" --stride 240
+flipped backtest --data "$scratch/flipped.htd" --out "$scratch/flipped" --hidden-size 8 --heads 2 --stride 240 --max-steps 50
+flipped report --run "$scratch/r1" --data "$scratch/flipped.htd" -o "$scratch/flipped.html"
+
 # A signal to one rank ends all, with the same status, and leaves no half file. The wrapper ends well, so that halayrun lets both end.
 cat >"$scratch/noted.sh" <<'END'
 notes=$1

@@ -189,25 +189,47 @@ static void file_round_trip(void)
     tft_data_fini(&d);
 }
 
+/* Opens a file and asks for all its rows, as who reads them does. */
+static int is_sound(const char *path)
+{
+    struct tft_data m;
+
+    if (tft_htd_open(&test_log, path, &m))
+        return 0;
+    int sound = !tft_data_check(&m, 0, m.rows);
+    tft_data_fini(&m);
+    return sound;
+}
+
+/* Does a byte of a file lie in no section? The offsets are those of tft/htd.h. */
+static int is_padding(const char *bytes, size_t at)
+{
+    uint64_t section[2];
+
+    for (size_t k = 0; k < 10; k++) {
+        memcpy(section, bytes + 32 + k * 24, sizeof section);
+        if (at >= section[0] && at < section[0] + section[1])
+            return 0;
+    }
+    return at >= 32 + 10 * 24;
+}
+
 /* Nothing of a damaged file may be believed, and nothing may crash. */
 static void damaged_files(void)
 {
-    size_t length, opened = 0;
+    size_t length, sound = 0;
     char *bytes = read_bytes(in_scratch("d.htd"), &length);
     struct tft_data m;
 
     for (size_t cut = 0; cut < length; cut += cut < 300 ? 1 : 97)
-        opened += !tft_htd_open(&test_log, write_bytes("cut.htd", bytes, cut), &m);
-    CHECK(!opened && error_says("is truncated"));
+        sound += (size_t)is_sound(write_bytes("cut.htd", bytes, cut));
+    CHECK(!sound && error_says("is truncated"));
     for (size_t i = 0; i < length; i += i < 400 ? 1 : 13) {
+        int harmless = is_padding(bytes, i);
         bytes[i] ^= 0x41;
-        if (!tft_htd_open(&test_log, write_bytes("bad.htd", bytes, length), &m)) {
-            tft_data_fini(&m); /* a byte between sections: no harm */
-            opened++;
-        }
+        CHECK(is_sound(write_bytes("bad.htd", bytes, length)) == harmless, "byte %zu", i);
         bytes[i] ^= 0x41;
     }
-    CHECK(opened < 40, "%zu", opened);
     CHECK(tft_htd_open(&test_log, write_text("text.htd", "Datetime,AEP_MW\n2004-12-31 01:00:00,13478.0\n2004-12-31 02:00:00,12865.0\n"
                                                          "2004-12-31 01:00:00,13478.0\n2004-12-31 02:00:00,12865.0\n2004-12-31 01:00:00,13478.0\n"
                                                          "2004-12-31 01:00:00,13478.0\n2004-12-31 02:00:00,12865.0\n2004-12-31 01:00:00,13478.0\n"),
@@ -223,6 +245,103 @@ static void damaged_files(void)
     free(bytes);
 }
 
+enum { LONG = 20000, CHECKERS = 4 };
+
+/* A file of one series so long that its arrays have several parts, and its bytes. */
+static char *write_long(const char *name, size_t *length)
+{
+    char *csv = malloc(LONG * 64), *at = csv + sprintf(csv, "t;zone;v;area;temp\n"), moment[32];
+    struct tft_schema schema;
+    struct tft_table table;
+    struct tft_encoding encoding;
+    struct tft_data d;
+
+    REQUIRE(csv);
+    for (int i = 0; i < LONG; i++) {
+        tft_time_print(tft_time_from_date(2018, 1, 1, 0, 0, 0) + i * (int64_t)3600, moment, sizeof moment);
+        at += sprintf(at, "%s;a;%d;7;%d\n", moment, i % 24, i % 7);
+    }
+    REQUIRE(!read_table(SCHEMA("mean", "interpolate"), csv, &schema, &table) && !tft_encoding_fit(&test_log, &schema, &table, &encoding));
+    REQUIRE(!tft_data_init(&test_log, &schema, &encoding, &table, &d) && !tft_htd_write(&test_log, in_scratch(name), &d));
+    tft_table_fini(&table);
+    tft_data_fini(&d);
+    free(csv);
+    return read_bytes(in_scratch(name), length);
+}
+
+static void count_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)level;
+    (void)line;
+    __atomic_fetch_add((int *)arg, 1, __ATOMIC_RELAXED);
+}
+
+static void *check_all(void *arg)
+{
+    const struct tft_data *d = arg;
+    intptr_t wrong = 0;
+
+    for (size_t row = 0; row < d->rows; row += 100)
+        wrong += tft_data_check(d, row, 100) != HALAY_OK;
+    return (void *)wrong;
+}
+
+/* Whoever reads first finds the damage; it is said once. */
+static void check_by_threads(const struct tft_data *d)
+{
+    pthread_t threads[CHECKERS];
+    void *wrong, *first = NULL;
+    int lines = 0;
+
+    test_log.write = count_line;
+    test_log.arg = &lines;
+    for (int i = 0; i < CHECKERS; i++)
+        REQUIRE(!pthread_create(&threads[i], NULL, check_all, (void *)d));
+    for (int i = 0; i < CHECKERS; i++) {
+        REQUIRE(!pthread_join(threads[i], &wrong));
+        first = i ? first : wrong;
+        CHECK(wrong && wrong == first, "%ld", (long)(intptr_t)wrong);
+    }
+    test_log.write = ignore_line;
+    CHECK(lines == 1, "%d", lines);
+}
+
+/* A part of what has rows is looked at when it is read, not when the file is opened. */
+static void damaged_parts(void)
+{
+    static const struct {
+        size_t section, row_bytes;
+        const char *says;
+    } of[] = { { 1, 8, "part 2 of 3 of its targets" }, { 3, 16, "part 2 of 5 of its values" }, { 8, 1, "part 1 of 1 of its present" } };
+    size_t length;
+    char *bytes = write_long("long.htd", &length);
+    struct tft_data d;
+
+    REQUIRE(bytes);
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        uint64_t offset;
+        memcpy(&offset, bytes + 32 + of[k].section * 24, sizeof offset);
+        size_t in_section = of[k].row_bytes == 1 ? 0 : 65536, row = in_section / of[k].row_bytes;
+        bytes[offset + in_section] ^= 0x10;
+        REQUIRE(!tft_htd_open(&test_log, write_bytes("one.htd", bytes, length), &d));
+        if (row)
+            CHECK(!tft_data_check(&d, 0, row));
+        CHECK(tft_data_check(&d, row, 1) == HALAY_ERR_FORMAT && error_says("one.htd' is damaged: a checksum is wrong") && error_says(of[k].says));
+        CHECK(tft_data_check(&d, row, 1) == HALAY_ERR_FORMAT && tft_data_check(&d, row ? row - 1 : 0, 2) == HALAY_ERR_FORMAT);
+        if (row)
+            CHECK(!tft_data_check(&d, LONG - 1, 1));
+        tft_data_fini(&d);
+        REQUIRE(!tft_htd_open(&test_log, in_scratch("one.htd"), &d));
+        check_by_threads(&d);
+        tft_data_fini(&d);
+        bytes[offset + in_section] ^= 0x10;
+    }
+    free(bytes);
+    REQUIRE(!tft_htd_open(&test_log, in_scratch("long.htd"), &d));
+    CHECK(!tft_data_check(&d, 0, d.rows) && !tft_data_check(&d, d.rows, 0));
+    tft_data_fini(&d);
+}
+
 int main(void)
 {
     begin_scratch();
@@ -232,6 +351,7 @@ int main(void)
     windows();
     file_round_trip();
     damaged_files();
+    damaged_parts();
     end_scratch();
     return test_end();
 }
