@@ -140,6 +140,13 @@ void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s
     fflush(p->out);
 }
 
+void tft_progress_plan(struct tft_progress *p, uint64_t total_steps, double seconds)
+{
+    if (total_steps < p->total_steps)
+        tft_progress_say(p, "%" PRIu64 " steps are planned for the %g s of 'max_time'", total_steps, seconds);
+    p->total_steps = total_steps;
+}
+
 static void say_evaluation(struct tft_progress *p, const struct tft_progress_evaluation *e)
 {
     char text[512];

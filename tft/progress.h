@@ -52,6 +52,9 @@ void tft_progress_fini(struct tft_progress *progress);
 /* Of training, that before the start included. */
 double tft_progress_seconds(const struct tft_progress *progress);
 
+/* The number of steps is known now: that there is time for in so many seconds. */
+void tft_progress_plan(struct tft_progress *progress, uint64_t total_steps, double seconds);
+
 void tft_progress_step(struct tft_progress *progress, const struct tft_progress_step *step);
 enum halay_status tft_progress_evaluation(struct tft_progress *progress,
                                           const struct tft_progress_evaluation *evaluation);

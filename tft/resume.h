@@ -23,6 +23,7 @@
 
 #include "base/log.h"
 #include "tft/params.h"
+#include "tft/plan.h"
 #include <jansson.h>
 #include <stdint.h>
 
@@ -34,7 +35,8 @@ struct tft_resume_state {
     uint64_t loss_steps;      /* since the last evaluation, */
     double loss_sum;          /* the sum of their losses */
     double lowest, mark;      /* validation losses: the lowest, and the last that counted as an improvement */
-    double seconds;           /* of training, those of earlier processes too */
+    double seconds;           /* of training, those of earlier processes too; to the last step's end */
+    struct tft_plan plan;
     int32_t judged, in_vain, halvings;
     int32_t pending; /* an evaluation is due at this step and not in this state */
 };

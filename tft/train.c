@@ -4,7 +4,7 @@
  *
  * One step: the batch's windows follow from (seed, epoch, step), the same on every rank; loss is divided by the number
  * of measured targets in the whole batch, which every rank counts from the windows' numbers; the rank's granules are
- * computed and submitted as they become final; the loss, rank 0's wish to stop and whether a rank was interrupted are
+ * computed and submitted as they become final; the loss, rank 0's clock and whether a rank was interrupted are
  * summed in one small tensor; the optimizer waits for each gradient and updates. Whatever decides about going on (loss,
  * validation, time, signals) is the same number on every rank, so that no rank is left waiting.
  *
@@ -140,7 +140,7 @@ static enum halay_status evaluate(struct tft_trainer *t)
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
     t->said_samples = t->state.samples;
-    t->said_us = halay_now_us(); /* so that the time of validations is not training's */
+    t->said_us = halay_now_us();                    /* so that the time of validations is not training's */
     return status ? status : tft_trainer_commit(t); /* it was said and written: not again */
 }
 
@@ -229,7 +229,7 @@ static void say_beginning(struct tft_trainer *t)
         "%zu parameters, %zu training windows (%zu an epoch), %zu validation windows, batch %zu, at most %llu steps, "
         "%d rank%s of %d thread%s",
         tft_model_param_count(t->model), t->train.count, t->epoch_samples, t->valid_samples, t->batch,
-        (unsigned long long)t->total_steps, t->ranks, t->ranks == 1 ? "" : "s", tft_pool_threads(t->pool),
+        (unsigned long long)tft_trainer_steps(t), t->ranks, t->ranks == 1 ? "" : "s", tft_pool_threads(t->pool),
         tft_pool_threads(t->pool) == 1 ? "" : "s");
     say_strategy(t);
     if (t->state.step)
@@ -261,8 +261,9 @@ static void say_end(struct tft_trainer *t)
 /* What was resumed, or restored, may have ended already, but for an evaluation that is due. */
 int tft_trainer_is_over(const struct tft_trainer *t)
 {
-    return t->state.in_vain >= t->config->patience || t->state.step >= t->total_steps ||
-           (t->config->max_time > 0 && t->state.seconds >= t->config->max_time);
+    const struct tft_moment now = { t->state.step, t->state.seconds };
+
+    return t->state.in_vain >= t->config->patience || tft_plan_is_over(&t->limits, &t->state.plan, &now);
 }
 
 static int goes_on(const struct tft_trainer *t)

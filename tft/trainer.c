@@ -71,9 +71,11 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
     t->batch = (size_t)(c->batch_size * c->accumulate);
     t->state.windows = t->train.count;
     t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
-    t->total_steps = t->epoch_steps * (uint64_t)c->epochs;
-    if (c->max_steps && (uint64_t)c->max_steps < t->total_steps)
-        t->total_steps = (uint64_t)c->max_steps;
+    t->limits = (struct tft_limits){ .schedule = (enum tft_schedule)c->schedule,
+                                     .steps = t->epoch_steps * (uint64_t)c->epochs,
+                                     .seconds = c->max_time };
+    if (c->max_steps && (uint64_t)c->max_steps < t->limits.steps)
+        t->limits.steps = (uint64_t)c->max_steps;
     t->order = calloc(t->train.count, sizeof *t->order);
     t->valid_order = calloc(t->valid.count + 1, sizeof *t->valid_order);
     if (!t->order || !t->valid_order) {
@@ -224,6 +226,8 @@ static enum halay_status take_checkpoint(struct tft_trainer *t, const json_t *ma
     if (!status)
         status = check_windows(t, where);
     if (!status)
+        tft_plan_resume(&t->limits, &t->state.plan);
+    if (!status)
         status = tft_checkpoint_begin(t->log, t->options->folder, t->run, 1);
     if (!status)
         status = tft_resume_take_over(&t->resume, manifest, t->table, t->params, &best);
@@ -283,13 +287,13 @@ static enum halay_status begin_state(struct tft_trainer *t)
     if (!status)
         status = t->manifest ? take_checkpoint(t, t->manifest) : begin_fresh(t);
     if (!status)
-        status =
-            tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder, t->total_steps,
-                              &(struct tft_progress_start){ .step = t->state.step,
-                                                            .samples = t->state.samples,
-                                                            .seconds = t->state.seconds,
-                                                            .pending = t->state.pending },
-                              &t->progress);
+        status = tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder,
+                                   tft_trainer_steps(t),
+                                   &(struct tft_progress_start){ .step = t->state.step,
+                                                                 .samples = t->state.samples,
+                                                                 .seconds = t->state.seconds,
+                                                                 .pending = t->state.pending },
+                                   &t->progress);
     return status;
 }
 

@@ -7,13 +7,14 @@
 
 #include "tft/adam.h"
 #include "tft/exchange.h"
+#include "tft/plan.h"
 #include "tft/progress.h"
 #include "tft/resume.h"
 #include "tft/train.h"
 #include "tft/windows.h"
 
-/* Sums over the ranks that each step brings. */
-enum { TFT_STEP_LOSS, TFT_STEP_STOP, TFT_STEP_INTERRUPT, TFT_STEP_NUMBERS };
+/* Sums over the ranks that each step brings; the seconds are rank 0's, to which the others add none. */
+enum { TFT_STEP_LOSS, TFT_STEP_SECONDS, TFT_STEP_INTERRUPT, TFT_STEP_NUMBERS };
 
 struct tft_trainer {
     struct halay_log *log; /* borrowed, as the next five */
@@ -45,12 +46,13 @@ struct tft_trainer {
     double *weights;               /* owned: of the entities, for the sampler; NULL: all alike */
     size_t *before;                /* owned: training windows before each of them, and all; if there are weights */
     size_t epoch_samples, valid_samples, batch;
-    uint64_t epoch_steps, total_steps;
+    uint64_t epoch_steps;
+    struct tft_limits limits;
     double numbers[TFT_STEP_NUMBERS]; /* summed over the ranks with each step */
     struct halay_tensor *numbers_tensor;
 
     struct tft_progress progress;  /* rank 0 */
-    struct tft_resume_state state; /* the same on every rank, but for the seconds */
+    struct tft_resume_state state; /* the same on every rank */
     int begun, saved;              /* rank 0: the folder has this run's description, its parameters */
     uint64_t said_samples;
     int64_t said_us;
@@ -83,6 +85,8 @@ int tft_trainer_is_over(const struct tft_trainer *trainer);
 
 /* The windows of this epoch, in order. */
 enum halay_status tft_trainer_draw_order(struct tft_trainer *trainer);
+/* Steps in all, as far as that is known. */
+uint64_t tft_trainer_steps(const struct tft_trainer *trainer);
 /* The schedule's learning rate for the next step. */
 double tft_trainer_rate(const struct tft_trainer *trainer);
 /* The optimizer stands where the state does. */

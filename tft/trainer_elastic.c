@@ -44,8 +44,8 @@ static enum halay_status begin_progress(struct tft_trainer *t)
     };
 
     tft_progress_fini(&t->progress);
-    return tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder, t->total_steps,
-                             &start, &t->progress);
+    return tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder,
+                             tft_trainer_steps(t), &start, &t->progress);
 }
 
 /* Go on behind the newest checkpoint that the rank before has written. */
@@ -134,8 +134,6 @@ enum halay_status tft_trainer_commit(struct tft_trainer *t)
 
     if (!t->options->elastic)
         return HALAY_OK;
-    if (t->rank == 0)
-        t->state.seconds = tft_progress_seconds(&t->progress);
     enum halay_status status = halay_elastic_commit(t->ctx, &change);
     return status || !change.has_reformed ? status : go_on(t, 0);
 }

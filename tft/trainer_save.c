@@ -147,7 +147,6 @@ enum halay_status tft_trainer_save(struct tft_trainer *t)
         free(reports);
     }
     if (!status && t->rank == 0) {
-        t->state.seconds = tft_progress_seconds(&t->progress);
         status = tft_resume_save(&t->resume, t->run, &t->state, t->table, blocks, parts);
         t->saved |= !status;
     }

@@ -85,12 +85,25 @@ static enum halay_status update(struct tft_trainer *t, double learning_rate)
     return status ? status : tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool));
 }
 
+static struct tft_moment moment_of(const struct tft_trainer *t, uint64_t step)
+{
+    return (struct tft_moment){ step, t->state.seconds };
+}
+
+uint64_t tft_trainer_steps(const struct tft_trainer *t)
+{
+    const struct tft_moment now = moment_of(t, t->state.step);
+
+    return tft_plan_steps(&t->limits, &t->state.plan, &now);
+}
+
 static double rate_of_step(const struct tft_trainer *t, uint64_t step)
 {
+    const struct tft_moment at = moment_of(t, step);
     double highest =
         tft_schedule_scale((enum tft_lr_scaling)t->config->scale_learning_rate, t->config->learning_rate, t->ranks);
 
-    return tft_schedule_rate((enum tft_schedule)t->config->schedule, highest, step, t->total_steps, t->state.halvings);
+    return tft_plan_rate(&t->limits, &t->state.plan, &at, highest, t->state.halvings);
 }
 
 double tft_trainer_rate(const struct tft_trainer *t)
@@ -105,6 +118,14 @@ void tft_trainer_set_adam(struct tft_trainer *t)
         t->adam.learning_rate = rate_of_step(t, t->state.step - 1);
 }
 
+static void update_plan(struct tft_trainer *t)
+{
+    const struct tft_moment now = moment_of(t, t->state.step);
+
+    if (tft_plan_update(&t->limits, &now, &t->state.plan) && t->rank == 0)
+        tft_progress_plan(&t->progress, tft_trainer_steps(t), t->limits.seconds);
+}
+
 enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
 {
     size_t left = t->epoch_samples - t->state.position, samples = left < t->batch ? left : t->batch;
@@ -115,8 +136,7 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     if (status)
         return status;
     t->numbers[TFT_STEP_INTERRUPT] = tft_interrupt_seen() != 0;
-    t->numbers[TFT_STEP_STOP] =
-        t->rank == 0 && t->config->max_time > 0 && tft_progress_seconds(&t->progress) >= t->config->max_time;
+    t->numbers[TFT_STEP_SECONDS] = t->rank == 0 ? tft_progress_seconds(&t->progress) : 0;
     status = halay_submit(t->numbers_tensor, NULL, NULL, &request);
     if (status)
         return status;
@@ -130,7 +150,9 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     t->state.position += samples;
     t->state.loss_sum += t->numbers[TFT_STEP_LOSS];
     t->state.loss_steps++;
-    t->stop |= t->numbers[TFT_STEP_STOP] > 0 || t->state.step >= t->total_steps;
+    t->state.seconds = t->numbers[TFT_STEP_SECONDS];
+    update_plan(t);
+    t->stop |= tft_trainer_is_over(t);
     t->interrupted |= t->numbers[TFT_STEP_INTERRUPT] > 0;
     return HALAY_OK;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores, schedule and sampler against numbers worked out by hand, and the properties that a shuffle must have.
+ * Scores, schedule, plan and sampler against numbers worked out by hand, and the properties that a shuffle must have.
  */
 #include "tests/test.h"
 #include "tft/sampler.h"
+#include "tft/plan.h"
 #include "tft/schedule.h"
 #include "tft/scores.h"
 #include <math.h>
@@ -137,6 +138,81 @@ static void schedule(void)
     CHECK(tft_schedule_scale(TFT_LR_LINEAR, 1, 4) == 4 && tft_schedule_scale(TFT_LR_SQRT, 1, 4) == 2 && tft_schedule_scale(TFT_LR_UNSCALED, 1, 4) == 1);
 }
 
+/*
+ * A run that is over when it says so, with this clock: seconds of a step by its number. It is stopped and goes on after step
+ * `resumed` (0: never), from what is kept. slowed: of all steps after an eighth of the time.
+ */
+struct run {
+    struct tft_limits limits;
+    double step_seconds, slowed, pause; /* pause: an evaluation's, after each 100 steps */
+    uint64_t resumed;
+    double resumed_limit;
+    /* what came of it */
+    struct tft_plan plan;
+    struct tft_moment end;
+    double highest, last; /* rates */
+};
+
+static void make_run(struct run *r)
+{
+    r->plan = (struct tft_plan){ 0 };
+    r->end = (struct tft_moment){ 0 };
+    r->highest = 0;
+    while (!tft_plan_is_over(&r->limits, &r->plan, &r->end)) {
+        double before = r->plan.steps && r->end.step > r->plan.steps / 10 && !r->resumed ? r->last : 1;
+        r->last = tft_plan_rate(&r->limits, &r->plan, &r->end, 1, 0);
+        CHECK(r->last <= before || r->limits.schedule != TFT_SCHEDULE_COSINE, "step %d: %g after %g", (int)r->end.step, r->last, before);
+        r->highest = fmax(r->highest, r->last);
+        r->end.step++;
+        r->end.seconds += r->step_seconds * (r->end.seconds > 0.125 * r->limits.seconds ? r->slowed : 1) + (r->end.step % 100 ? 0 : r->pause);
+        tft_plan_update(&r->limits, &r->end, &r->plan);
+        if (r->resumed && r->end.step == r->resumed) {
+            r->limits.seconds = r->resumed_limit;
+            tft_plan_resume(&r->limits, &r->plan);
+        }
+    }
+}
+
+/* Whichever limit ends a run, its rate has risen to the highest and fallen to nothing. */
+static void limits(void)
+{
+    struct run steady = { .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    make_run(&steady);
+    CHECK(steady.plan.steps >= 949 && steady.plan.steps <= 951 && steady.end.step == steady.plan.steps, "planned %d, ended after %d", (int)steady.plan.steps, (int)steady.end.step);
+    CHECK(steady.highest > 0.99 && steady.last < 1e-4 && steady.end.seconds < 100, "%g %g %g", steady.highest, steady.last, steady.end.seconds);
+
+    struct run again = steady; /* stopped and gone on: the same number, the same rates */
+    again.resumed = 300;
+    again.resumed_limit = 100;
+    make_run(&again);
+    CHECK(again.plan.steps == steady.plan.steps && again.last == steady.last && again.end.step == steady.end.step);
+    again.resumed_limit = 200; /* with twice the time: twice the steps */
+    again.limits.seconds = 100;
+    again.highest = 0;
+    make_run(&again);
+    CHECK(again.plan.steps == 2 * steady.plan.steps && again.end.step == again.plan.steps && again.last < 1e-4);
+
+    static const double slower[] = { 0.3, 1.04, 1.5, 2, 10 };
+    for (size_t i = 0; i < sizeof slower / sizeof *slower; i++) {
+        struct run r = { .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .step_seconds = 0.01, .slowed = slower[i], .pause = 0.2 };
+        make_run(&r);
+        CHECK(r.highest > 0.99 && r.last < 1e-3, "%g times as slow: from %g to %g", slower[i], r.highest, r.last);
+        CHECK(r.end.seconds <= 100 + 0.5, "%g times as slow: %g s", slower[i], r.end.seconds);
+    }
+    struct run by_steps = { .limits = { TFT_SCHEDULE_COSINE, 400, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    make_run(&by_steps);
+    CHECK(by_steps.end.step == 400 && by_steps.highest > 0.99 && by_steps.last < 1e-4);
+    by_steps.limits.seconds = 0; /* no limit of time: nothing is planned */
+    make_run(&by_steps);
+    CHECK(by_steps.end.step == 400 && by_steps.last < 1e-4 && !by_steps.plan.steps);
+    struct run warm = { .limits = { TFT_SCHEDULE_WARMUP, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    make_run(&warm);
+    CHECK(warm.highest == 1 && warm.last == 1 && warm.end.step == warm.plan.steps);
+    struct run constant = { .limits = { TFT_SCHEDULE_CONSTANT, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    make_run(&constant);
+    CHECK(!constant.plan.steps && constant.end.seconds >= 100);
+}
+
 /* Every window once; the same for the same seed and epoch, another order for another; no order preferred. */
 static void sampler(void)
 {
@@ -229,6 +305,7 @@ int main(void)
     nothing();
     zeros();
     schedule();
+    limits();
     sampler();
     weighted_sampler();
     rate_finder();
