@@ -8,10 +8,10 @@
  *     HELLO (80) -> challenge -> PROOF (32) -> welcome -> HEAD (4) -> BODY (announced, bounded) -> answer -> HEAD ...
  *
  * Strangers: until the proof is right a connection owns no memory but its own struct, has PROOF_MS to get there (the timer
- * is set for the oldest, since all have the same time), and there are at most STRANGERS of them: the oldest goes when one
- * more comes. Members: nothing is read of a request while an answer is unsent, so that what a connection can make the
- * server hold is one message each way. A get whose key is absent parks the connection: it costs nothing until a set names
- * its key.
+ * is set for the oldest, since all have the same time), and there are at most STRANGERS of them: when one more comes the
+ * oldest goes that has not said a right hello, and if all have, the oldest. Members: nothing is read of a request while an
+ * answer is unsent, so that what a connection can make the server hold is one message each way. A get whose key is absent
+ * parks the connection: it costs nothing until a set names its key.
  *
  * Freeing is put off to the end of progress (a later event of the same batch may still point to the connection). Cleanup:
  * destroy accepts any half-built state.
@@ -467,6 +467,15 @@ static void drop_late(struct halay_store_server *server)
         drop_stranger(server, server->strangers.first, "silent for too long");
 }
 
+/* Whom to drop for a newer one: so a flood does not wash away a rank that is about to send its proof. */
+static struct connection *least_known(const struct halay_store_server *server)
+{
+    for (struct connection *c = server->strangers.first; c; c = c->next)
+        if (c->phase == HELLO)
+            return c;
+    return server->strangers.first;
+}
+
 static void welcome_stranger(struct halay_store_server *server, int fd)
 {
     struct connection *c = calloc(1, sizeof *c);
@@ -481,10 +490,10 @@ static void welcome_stranger(struct halay_store_server *server, int fd)
     c->fd = fd;
     c->watched = EPOLLIN;
     c->deadline_us = halay_deadline_us(PROOF_MS);
+    if (server->strangers.count == STRANGERS)
+        drop_stranger(server, least_known(server), "too many at once");
     list_add(&server->strangers, c);
     read_some(server, c); /* most often its hello has come already */
-    if (server->strangers.count > STRANGERS)
-        drop_stranger(server, server->strangers.first, "too many at once");
 }
 
 /* A bounded number at a time, so that a flood does not keep the members waiting: epoll reports the rest again. */
@@ -499,7 +508,7 @@ static void accept_some(struct halay_store_server *server)
                 stop_listening(server);
                 return;
             }
-            drop_stranger(server, server->strangers.first, "out of descriptors");
+            drop_stranger(server, least_known(server), "out of descriptors");
         } else if (errno != ECONNABORTED && errno != EINTR) {
             return; /* EAGAIN: that was all; anything else is this connection's trouble */
         }

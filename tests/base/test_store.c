@@ -142,22 +142,31 @@ struct raw {
     struct store_channel in, out;
 };
 
-static int raw_open(struct raw *raw, const char *where, uint32_t version, uint32_t rank)
+/* As far as the challenge. */
+static int raw_greet(struct raw *raw, const char *where, uint32_t version, uint32_t rank)
 {
-    unsigned char welcome[STORE_HEAD_BYTES + STORE_BODY_MIN + 4 + STORE_MAC_BYTES];
-    struct store_message message;
-
     raw->fd = raw_connect(where);
     REQUIRE(raw->fd >= 0);
     store_make_hello(&raw->h, secret, version, rank);
     raw_send(raw->fd, raw->h.hello, STORE_HELLO_BYTES);
-    if (!raw_receive(raw->fd, raw->h.challenge, STORE_HELLO_BYTES) || !store_is_challenge(&raw->h, secret))
-        return 0;
+    return raw_receive(raw->fd, raw->h.challenge, STORE_HELLO_BYTES) && store_is_challenge(&raw->h, secret);
+}
+
+static int raw_prove(struct raw *raw)
+{
+    unsigned char welcome[STORE_HEAD_BYTES + STORE_BODY_MIN + 4 + STORE_MAC_BYTES];
+    struct store_message message;
+
     store_make_proof(&raw->h, secret);
     raw_send(raw->fd, raw->h.proof, STORE_MAC_BYTES);
     store_open_channels(&raw->h, secret, &raw->out, &raw->in);
     return raw_receive(raw->fd, welcome, sizeof welcome) && store_unseal(&raw->in, welcome, &message) == HALAY_OK &&
            message.kind == STORE_WELCOME;
+}
+
+static int raw_open(struct raw *raw, const char *where, uint32_t version, uint32_t rank)
+{
+    return raw_greet(raw, where, version, rank) && raw_prove(raw);
 }
 
 static size_t raw_seal(struct raw *raw, enum halay_store_kind kind, const char *key, size_t key_bytes, unsigned char *wire)
@@ -479,6 +488,23 @@ static void check_killed(const struct service *s, struct halay_log *log)
     check_served(s, log, "killed clients");
 }
 
+/* Who has said a right hello is not washed away by who has not, before its proof. */
+static void check_flood_before_proof(const struct service *s)
+{
+    enum { FLOOD = 300, SURELY_DROPPED = 40 };
+    int strangers[FLOOD];
+    struct raw honest;
+
+    REQUIRE(raw_greet(&honest, address(s), STORE_VERSION, 5));
+    for (int i = 0; i < FLOOD; i++)
+        strangers[i] = raw_connect(address(s));
+    CHECK(is_closed(strangers[SURELY_DROPPED]), "the oldest strangers make room");
+    CHECK(raw_prove(&honest), "a rank was dropped between its hello and its proof");
+    for (int i = 0; i < FLOOD; i++)
+        close(strangers[i]);
+    close(honest.fd);
+}
+
 static void check_flood(const struct service *s, struct halay_log *log)
 {
     enum { HELD = 400, ALL = 4000 };
@@ -670,6 +696,7 @@ int main(void)
     close(half);
     close(unproved);
     check_flood(&s, &log);
+    check_flood_before_proof(&s);
     check_descriptors(&s, &log);
     service_stop(&s);
     halay_log_fini(&log);
