@@ -6,25 +6,12 @@
 #include "tft/schedule.h"
 #include <math.h>
 
-static const double measured = 0.1, filled = 0.95; /* shares of the time: what is measured, what the steps fill */
+enum { STEPS_MEASURED = 10 };
+static const double measured = 0.1, enough = 0.5, filled = 0.95; /* of the time */
 
 static int needs_number(const struct tft_limits *limits)
 {
     return limits->seconds > 0 && (limits->schedule == TFT_SCHEDULE_WARMUP || limits->schedule == TFT_SCHEDULE_COSINE);
-}
-
-/* The share of the time that is gone. */
-static double spent(const struct tft_limits *limits, const struct tft_moment *now)
-{
-    return needs_number(limits) ? fmin(1, now->seconds / limits->seconds) : 0;
-}
-
-/* By the pace so far. */
-static uint64_t steps_that_fit(const struct tft_limits *limits, const struct tft_moment *now)
-{
-    double steps = ceil(filled * (double)now->step / spent(limits, now));
-
-    return steps < 1e18 ? (uint64_t)fmax(steps, (double)now->step) : (uint64_t)1e18;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -32,11 +19,28 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* By the pace since it began, which has made a step since. */
+static uint64_t steps_that_fit(const struct tft_limits *limits, const struct tft_moment *began,
+                               const struct tft_moment *now)
+{
+    double pace = (double)(now->step - began->step) / fmax(now->seconds - began->seconds, 1e-9);
+    double left = fmax(filled * limits->seconds - now->seconds, 0);
+
+    return now->step + (uint64_t)ceil(fmin(pace * left, 1e18));
+}
+
 int tft_plan_update(const struct tft_limits *limits, const struct tft_moment *now, struct tft_plan *plan)
 {
-    if (plan->steps || !(spent(limits, now) >= measured))
+    if (!needs_number(limits) || plan->steps)
         return 0;
-    *plan = (struct tft_plan){ steps_that_fit(limits, now), limits->seconds };
+    if (!plan->began.step)
+        plan->began = *now;
+    uint64_t steps = now->step - plan->began.step;
+    double share = now->seconds / limits->seconds;
+    if (!steps || share < measured || (steps < STEPS_MEASURED && share < enough))
+        return 0;
+    plan->steps = steps_that_fit(limits, &plan->began, now);
+    plan->seconds = limits->seconds;
     return 1;
 }
 
@@ -46,7 +50,9 @@ void tft_plan_resume(const struct tft_limits *limits, struct tft_plan *plan)
         *plan = (struct tft_plan){ 0 };
     if (!plan->steps || plan->seconds == limits->seconds)
         return;
-    plan->steps = (uint64_t)fmin(ceil((double)plan->steps * (limits->seconds / plan->seconds)), 1e18);
+    double before = filled * plan->seconds - plan->began.seconds, left = filled * limits->seconds - plan->began.seconds;
+    double steps = (double)(plan->steps - plan->began.step) * fmax(left, 0) / fmax(before, 1e-9);
+    plan->steps = plan->began.step + (uint64_t)fmin(ceil(steps), 1e18);
     plan->seconds = limits->seconds;
 }
 
@@ -54,7 +60,9 @@ uint64_t tft_plan_steps(const struct tft_limits *limits, const struct tft_plan *
 {
     if (plan->steps)
         return least(plan->steps, limits->steps);
-    return spent(limits, now) > 0 && now->step ? least(steps_that_fit(limits, now), limits->steps) : limits->steps;
+    if (!plan->began.step || now->step <= plan->began.step)
+        return limits->steps;
+    return least(steps_that_fit(limits, &plan->began, now), limits->steps);
 }
 
 int tft_plan_is_over(const struct tft_limits *limits, const struct tft_plan *plan, const struct tft_moment *now)
@@ -63,11 +71,23 @@ int tft_plan_is_over(const struct tft_limits *limits, const struct tft_plan *pla
            (limits->seconds > 0 && now->seconds >= limits->seconds);
 }
 
+/* The step where the schedule stands, of so many; the clock may be ahead of those that were made. */
+static uint64_t place_of(const struct tft_limits *limits, const struct tft_plan *plan, const struct tft_moment *now,
+                         uint64_t steps)
+{
+    const struct tft_moment *began = &plan->began;
+
+    if (!plan->steps || steps <= began->step)
+        return now->step;
+    double share = (now->seconds - began->seconds) / fmax(limits->seconds - began->seconds, 1e-9);
+    uint64_t by_time = began->step + (uint64_t)(fmin(fmax(share, 0), 1) * (double)(steps - began->step));
+    return now->step > by_time ? now->step : by_time;
+}
+
 double tft_plan_rate(const struct tft_limits *limits, const struct tft_plan *plan, const struct tft_moment *now,
                      double highest, int halvings)
 {
     uint64_t steps = tft_plan_steps(limits, plan, now);
-    uint64_t by_time = (uint64_t)(spent(limits, now) * (double)steps);
 
-    return tft_schedule_rate(limits->schedule, highest, now->step > by_time ? now->step : by_time, steps, halvings);
+    return tft_schedule_rate(limits->schedule, highest, place_of(limits, plan, now, steps), steps, halvings);
 }

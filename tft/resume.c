@@ -236,18 +236,20 @@ enum halay_status tft_resume_find(const struct tft_resume *resume, json_t **mani
 enum halay_status tft_resume_state_of(const struct tft_resume *resume, const json_t *manifest, const json_t **run,
                                       struct tft_resume_state *state)
 {
-    json_int_t step, samples, epoch, position, windows = 0, loss_steps, planned = 0;
+    json_int_t step, samples, epoch, position, windows = 0, loss_steps, planned = 0, began = 0;
     int judged, in_vain, halvings, pending;
     struct tft_resume_state s = { 0 };
 
     *run = json_object_get(manifest, "run");
     if (json_unpack((json_t *)json_object_get(manifest, "state"),
-                    "{sI sI sI sI s?I sI sF sF sF sF s?I s?F si si si sb}", "step", &step, "samples", &samples, "epoch",
-                    &epoch, "position", &position, "windows", &windows, "loss_steps", &loss_steps, "loss_sum",
+                    "{sI sI sI sI s?I sI sF sF sF sF s?I s?F s?I s?F si si si sb}", "step", &step, "samples", &samples,
+                    "epoch", &epoch, "position", &position, "windows", &windows, "loss_steps", &loss_steps, "loss_sum",
                     &s.loss_sum, "lowest", &s.lowest, "mark", &s.mark, "seconds", &s.seconds, "planned_steps", &planned,
-                    "planned_seconds", &s.plan.seconds, "judged", &judged, "in_vain", &in_vain, "halvings", &halvings,
-                    "pending", &pending) ||
-        step < 0 || samples < 0 || epoch < 0 || position < 0 || loss_steps < 0 || planned < 0) {
+                    "planned_seconds", &s.plan.seconds, "measured_from", &began, "measured_from_seconds",
+                    &s.plan.began.seconds, "judged", &judged, "in_vain", &in_vain, "halvings", &halvings, "pending",
+                    &pending) ||
+        step < 0 || samples < 0 || epoch < 0 || position < 0 || loss_steps < 0 || planned < 0 || began < 0 ||
+        began > step) {
         halay_error(resume->log, "the checkpoint in '%s' does not say where training stood", resume->folder);
         return HALAY_ERR_FORMAT;
     }
@@ -257,7 +259,8 @@ enum halay_status tft_resume_state_of(const struct tft_resume *resume, const jso
     s.position = (uint64_t)position;
     s.windows = (uint64_t)windows; /* 0: it was written before it was said */
     s.loss_steps = (uint64_t)loss_steps;
-    s.plan.steps = s.plan.seconds > 0 ? (uint64_t)planned : 0;
+    s.plan.steps = (uint64_t)planned;
+    s.plan.began.step = (uint64_t)began;
     s.judged = judged;
     s.in_vain = in_vain;
     s.halvings = halvings;
@@ -530,12 +533,13 @@ enum halay_status tft_resume_add_part(const struct tft_resume *resume, uint64_t 
 
 static json_t *make_state(const struct tft_resume_state *s)
 {
-    return json_pack("{sI sI sI sI sI sI sf sf sf sf sI sf si si si sb}", "step", (json_int_t)s->step, "samples",
+    return json_pack("{sI sI sI sI sI sI sf sf sf sf sI sf sI sf si si si sb}", "step", (json_int_t)s->step, "samples",
                      (json_int_t)s->samples, "epoch", (json_int_t)s->epoch, "position", (json_int_t)s->position,
                      "windows", (json_int_t)s->windows, "loss_steps", (json_int_t)s->loss_steps, "loss_sum",
                      s->loss_sum, "lowest", s->lowest, "mark", s->mark, "seconds", s->seconds, "planned_steps",
-                     (json_int_t)s->plan.steps, "planned_seconds", s->plan.seconds, "judged", s->judged, "in_vain",
-                     s->in_vain, "halvings", s->halvings, "pending", s->pending);
+                     (json_int_t)s->plan.steps, "planned_seconds", s->plan.seconds, "measured_from",
+                     (json_int_t)s->plan.began.step, "measured_from_seconds", s->plan.began.seconds, "judged",
+                     s->judged, "in_vain", s->in_vain, "halvings", s->halvings, "pending", s->pending);
 }
 
 static enum halay_status save_manifest(const struct tft_resume *resume, const json_t *run,
