@@ -316,7 +316,7 @@ static int can_start(struct halay_process_set *set)
 {
     const struct halay_request *first = set->waiting->requests[0];
 
-    return set->group && halay_group_can_start(set->group) &&
+    return halay_group_can_start(set->group) &&
            (first->signature.operation != HALAY_CHANGE_SETS || halay_process_sets_may_change(set->ctx, first));
 }
 
@@ -362,8 +362,9 @@ size_t halay_buckets_progress(struct halay_context *ctx)
 {
     size_t did = 0;
 
+    /* What is given out in a set whose group is still being made here waits for it. */
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
-        if (set->running || set->waiting)
+        if (set->group && (set->running || set->waiting))
             did += progress(set);
     if (ctx->is_draining && !halay_buckets_are_pending(ctx))
         halay_engine_drained(ctx);

@@ -901,6 +901,93 @@ static void check_absent(int size, void (*how)(void), char *text)
               NULL, NULL);
 }
 
+/* ---- a tensor of a set whose group is being made ---- */
+
+/* The proposal of rank 1, kept back until its own bucket of the new set waits for the group. */
+static struct {
+    struct halay_transport *t; /* NULL: none is kept back */
+    int peer;
+    uint32_t tag;
+    const void *data;
+    size_t bytes;
+    struct halay_transfer transfer;
+    int was_early;
+} kept;
+
+static void send_later(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+                       struct halay_transfer *x)
+{
+    if (!is_about_group(tag)) {
+        true_ops->send(t, peer, tag, buf, bytes, x);
+        return;
+    }
+    kept.t = t;
+    kept.peer = peer;
+    kept.tag = tag;
+    kept.data = buf;
+    kept.bytes = bytes;
+}
+
+static enum halay_status progress_kept(struct halay_transport *t)
+{
+    const struct halay_process_set *set = kept.t ? halay_process_set_by_number(absent->ctx, 1) : NULL;
+
+    if (set && set->waiting) {
+        kept.was_early = !set->group;
+        true_ops->send(kept.t, kept.peer, kept.tag, kept.data, kept.bytes, &kept.transfer);
+        kept.t = NULL;
+    }
+    return true_ops->progress(t);
+}
+
+static void keep_proposal(struct rank_run *run, struct halay_config *config)
+{
+    struct halay_world *world = (struct halay_world *)((char *)config - offsetof(struct halay_world, config));
+
+    if (run->rank != 1)
+        return;
+    absent = run;
+    true_ops = world->data->ops;
+    ops_of_absent = *true_ops;
+    ops_of_absent.send = send_later;
+    ops_of_absent.progress = progress_kept;
+    world->data->ops = &ops_of_absent;
+}
+
+/* It finds the set by its number while another thread is still making it. */
+static void *submit_early(void *arg)
+{
+    struct rank_run *run = arg;
+    struct halay_process_set *set;
+    struct halay_request *request;
+    float x = 1;
+
+    while (!(set = halay_process_set_find(run->ctx, 1)))
+        sched_yield();
+    struct halay_tensor_info info = info_of(set, "early", HALAY_ALLREDUCE, 1, NULL, &x);
+    REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_OK);
+    CHECK(wait_and_free(request) == HALAY_OK);
+    CHECK(x == 2, "%g", (double)x);
+    return NULL;
+}
+
+static void body_early(struct rank_run *run)
+{
+    int ranks[] = { 0, 1 };
+    pthread_t thread;
+
+    REQUIRE(!pthread_create(&thread, NULL, submit_early, run));
+    struct halay_process_set *set = create(run->ctx, ranks, 2);
+    pthread_join(thread, NULL);
+    CHECK(halay_process_set_remove(set) == HALAY_OK);
+}
+
+static void check_early(void)
+{
+    ranks_run(2, 0, &(struct rank_run){ .body = body_early, .configure_rank = keep_proposal }, NULL, NULL);
+    CHECK(kept.was_early, "the group was there before the tensor");
+}
+
 int main(void)
 {
     _Atomic int done = 0;
@@ -928,6 +1015,7 @@ int main(void)
                 check(size, delay * 11, body_left, NULL, "", NULL);
             }
         }
+    check_early();
     check_absent(2, die, (char[]){ "rank 1 has died" });
     check_absent(3, die, (char[]){ "rank 2 has died" });
     check_absent(3, be_slow, (char[]){ "rank 2 has not answered for 2 s" });
