@@ -102,6 +102,18 @@ static void bucket_put(struct halay_context *ctx, struct halay_bucket *b)
     ctx->free_buckets = b;
 }
 
+/* It runs no further. Its requests are ended elsewhere, but what this rank gave as it has joined belongs to nobody else. */
+static void bucket_drop(struct halay_context *ctx, struct halay_bucket *b)
+{
+    if (b->coll)
+        halay_coll_end(b->coll);
+    b->coll = NULL;
+    for (size_t i = 0; i < b->count; i++)
+        if (!--b->requests[i]->buckets_left && b->requests[i]->is_part)
+            halay_join_part_end(b->requests[i]);
+    bucket_put(ctx, b);
+}
+
 static void line_up(struct halay_bucket *b)
 {
     struct halay_process_set *set = b->set;
@@ -166,7 +178,7 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
             if (entry && !request)
                 request = halay_join_part(ctx, entry);
             if (!request || request->is_running || !(is_mine || request->is_part)) {
-                bucket_put(ctx, b);
+                bucket_drop(ctx, b);
                 return HALAY_ERR_FORMAT; /* not what this rank has said */
             }
             halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &ctx->express.enrolled,
@@ -183,7 +195,7 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
     if (b->requests[0]->signature.operation == HALAY_CHANGE_SETS) {
         enum halay_status status = halay_process_sets_prepare(ctx, b->requests[0]);
         if (status != HALAY_OK) {
-            bucket_put(ctx, b);
+            bucket_drop(ctx, b);
             return status;
         }
     }
@@ -305,7 +317,7 @@ static void start_first(struct halay_process_set *set)
         bucket_end(ctx, b); /* nothing to move */
     } else {
         /* Whatever was refused, other ranks may have started: going on, the next collectives would meet the wrong ones. */
-        bucket_put(ctx, b);
+        bucket_drop(ctx, b);
         fail_group(set, status);
     }
     if (!ctx->running_count)
@@ -375,14 +387,11 @@ static void abandon(struct halay_process_set *set)
 {
     for (struct halay_bucket *b = set->running, *next; b; b = next) {
         next = b->next;
-        if (b->coll)
-            halay_coll_end(b->coll);
-        b->coll = NULL;
-        bucket_put(set->ctx, b);
+        bucket_drop(set->ctx, b);
     }
     for (struct halay_bucket *b = set->waiting, *next; b; b = next) {
         next = b->next;
-        bucket_put(set->ctx, b);
+        bucket_drop(set->ctx, b);
     }
     set->running = set->waiting = NULL;
     set->waiting_last = &set->waiting;

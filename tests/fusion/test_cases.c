@@ -248,6 +248,40 @@ static void lose(struct rank_run *run)
     CHECK(!strcmp(text, want), "rank %d: '%s', not '%s'", run->rank, text, want);
 }
 
+/* ---- what a rank gives that has joined, and a peer dies in its midst ---- */
+
+/* Data go by messages, so that a collective waits for the one who is held back. */
+static void only_messages(struct halay_fake_hub *hub)
+{
+    halay_fake_hub_set_caps(hub, HALAY_TRANSPORT_SLEEPS);
+}
+
+/* Rank 2 has joined; its part of a group of two types, so in two buckets, waits for data of rank 1. Nothing may stay in flight. */
+static void die_joined(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    struct halay_request *request = NULL;
+    int32_t a[4] = { 0 };
+    float b[5] = { 0 };
+    const struct halay_member members[] = { { .out = a, .dtype = HALAY_I32, .dimensions = 1, .shape = { 4 } },
+                                            { .out = b, .dtype = HALAY_F32, .dimensions = 1, .shape = { 5 } } };
+    struct halay_tensor_info info = { .struct_size = sizeof info, .name = "group", .members = members, .member_count = 2 };
+
+    if (run->rank == 2) {
+        halay_fake_hub_hold(run->hub, 1, 2, 1);
+        CHECK(halay_join_async(ctx, &request) == HALAY_OK);
+    } else {
+        CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
+    }
+    while (run->rank == 2 && atomic_load(&ctx->in_flight) < 2)
+        sched_yield();
+    if (run->rank == 2)
+        halay_fake_hub_kill(run->hub, 1);
+    CHECK(halay_wait(request, 60000) == HALAY_ERR_PEER);
+    CHECK(atomic_load(&ctx->in_flight) == 0, "rank %d: %zu in flight", run->rank, atomic_load(&ctx->in_flight));
+    halay_request_free(request);
+}
+
 int main(void)
 {
     struct refusal refusals[RANKS_MAX];
@@ -261,6 +295,7 @@ int main(void)
                 ranks_run(size, delay * 5, &(struct rank_run){ .body = lack, .expected = "'lacks'" }, NULL, NULL);
         }
     ranks_run(2, 0, &(struct rank_run){ .body = ten_thousand, .configure = configure_threshold }, NULL, NULL);
+    ranks_run(3, 0, &(struct rank_run){ .body = die_joined, .expected = "" }, only_messages, NULL);
     ranks_run(3, 0, &(struct rank_run){ .body = lose, .configure_rank = configure_losing, .expected = "" }, NULL, NULL);
     return test_end();
 }
