@@ -199,14 +199,14 @@ static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, i
     int did;
 
     for (;;) {
-        if (halay_engine_step(ctx)) {
+        did = halay_engine_step(ctx);
+        if ((done && done(arg)) || (deadline_us != HALAY_NEVER && ctx->now_us >= deadline_us))
+            return 1;
+        if (did) {
             idle_since = 0;
-            if (done && done(arg))
-                return 1;
             continue;
         }
-        if ((done && done(arg)) || is_wanted_elsewhere(ctx, is_thread) ||
-            (deadline_us != HALAY_NEVER && ctx->now_us >= deadline_us))
+        if (is_wanted_elsewhere(ctx, is_thread))
             return 1;
         long awake_us = must_poll(ctx) && spin_us < POLL_US ? POLL_US : spin_us;
         if (awake_us > 0 && atomic_load_explicit(&ctx->in_flight, memory_order_relaxed)) {

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who drives the engine, over the fake transport: a wait keeps its deadline while there is always something to do.
+ */
+#include "base/clock.h"
+#include "tests/fusion/ranks.h"
+#include <sched.h>
+
+static enum halay_driver driver_of(struct halay_context *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    enum halay_driver driver = ctx->driver;
+    pthread_mutex_unlock(&ctx->lock);
+    return driver;
+}
+
+/* ---- a deadline ---- */
+
+enum { DEADLINE_MS = 50, PATIENCE_US = 10 * 1000000 };
+
+/* A tensor of rank 0 alone, which its callback submits again and again: no step finds nothing to do. */
+struct endless {
+    struct halay_tensor *tensor;
+    float data;
+    pthread_t waiting;
+    int64_t begun_us;
+    int was_driven, is_late; /* by the thread that waits; it waits for too long */
+    _Atomic int is_enough, is_over;
+};
+
+static void go_on(void *arg, enum halay_status status, const char *text)
+{
+    struct endless *e = arg;
+
+    (void)text;
+    if (pthread_equal(pthread_self(), e->waiting)) {
+        e->was_driven = 1;
+        e->is_late = e->is_late || halay_now_us() > e->begun_us + PATIENCE_US;
+    }
+    if (status != HALAY_OK || e->is_late || e->is_enough ||
+        halay_submit(e->tensor, go_on, e, NULL) != HALAY_OK)
+        e->is_over = 1;
+}
+
+static _Atomic int has_waited;
+
+/* It begins when rank 1 comes to "begin", so in the wait of rank 0, which then has the role. */
+static void body_deadline(struct rank_run *run)
+{
+    struct rank_run *first = run - run->rank; /* ranks_run's array */
+    int alone[] = { 0 };
+    struct halay_process_set *set;
+    struct halay_request *never, *begin;
+    struct endless e = { .waiting = pthread_self() };
+    float x = 0;
+
+    REQUIRE(halay_process_set_create(run->ctx, alone, 1, &set) == HALAY_OK);
+    if (run->rank == 1) {
+        while (driver_of(first->ctx) != HALAY_DRIVER_WAITER)
+            sched_yield();
+        CHECK(halay_barrier(run->ctx, "begin") == HALAY_OK);
+        while (!has_waited)
+            sched_yield();
+        CHECK(halay_allreduce(run->ctx, "never", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
+        return;
+    }
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "endless", .dimensions = 1, .shape = { 1 }, .out = &e.data, .set = set
+    };
+    REQUIRE(halay_register(run->ctx, &info, &e.tensor) == HALAY_OK);
+    CHECK(halay_allreduce_async(run->ctx, "never", NULL, &x, 1, HALAY_F32, HALAY_SUM, &never) == HALAY_OK);
+    info = (struct halay_tensor_info){ .struct_size = sizeof info, .name = "begin", .operation = HALAY_BARRIER };
+    CHECK(halay_submit_named(run->ctx, &info, go_on, &e, &begin) == HALAY_OK);
+    e.begun_us = halay_now_us();
+    while (!e.was_driven && !e.is_over) /* the wait may have to be tried again on a machine that is busy */
+        CHECK(halay_wait(never, DEADLINE_MS) == HALAY_ERR_TIMEOUT);
+    CHECK(!e.is_late, "a wait of %d ms has not ended after %d s", DEADLINE_MS, PATIENCE_US / 1000000);
+    has_waited = 1;
+    CHECK(halay_wait(never, -1) == HALAY_OK);
+    e.is_enough = 1;
+    while (!e.is_over)
+        sched_yield();
+    halay_request_free(never);
+    halay_request_free(begin);
+    CHECK(halay_unregister(e.tensor) == HALAY_OK);
+}
+
+int main(void)
+{
+    ranks_run(2, 0, &(struct rank_run){ .body = body_deadline }, NULL, NULL);
+    return test_end();
+}
