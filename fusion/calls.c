@@ -132,8 +132,10 @@ enum halay_status halay_join_async(struct halay_context *ctx, struct halay_reque
 static enum halay_status run(struct halay_context *ctx, struct halay_tensor_info info, size_t *rows_from)
 {
     struct halay_request *request;
-    enum halay_status status = halay_submit_info(ctx, &info, NULL, NULL, 0, &request);
 
+    enum halay_status status = halay_may_block(ctx, "a call that blocks");
+    if (status == HALAY_OK)
+        status = halay_submit_info(ctx, &info, NULL, NULL, 0, &request);
     if (status != HALAY_OK)
         return status;
     status = halay_wait(request, -1);
@@ -183,8 +185,10 @@ enum halay_status halay_join(struct halay_context *ctx, int *last_joined)
 {
     struct halay_result result = { .struct_size = sizeof result };
     struct halay_request *request;
-    enum halay_status status = halay_join_async(ctx, &request);
 
+    enum halay_status status = halay_may_block(ctx, "halay_join");
+    if (status == HALAY_OK)
+        status = halay_join_async(ctx, &request);
     if (status != HALAY_OK)
         return status;
     status = halay_wait(request, -1);

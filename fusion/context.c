@@ -340,7 +340,7 @@ void halay_context_close(struct halay_context *ctx)
 
 void halay_fini(struct halay_context *ctx)
 {
-    if (!ctx || halay_is_child(ctx))
+    if (!ctx || halay_is_child(ctx) || halay_may_block(ctx, "halay_fini") != HALAY_OK)
         return;
     if (ctx->link) /* else an elastic job has gone on without this rank */
         halay_context_close(ctx);

@@ -345,7 +345,7 @@ static enum halay_status check(struct halay_context *ctx, const struct halay_ela
 {
     if (!ctx || (change && !halay_struct_has_size(change)))
         return HALAY_ERR_ARGUMENT;
-    return halay_is_child(ctx) ? HALAY_ERR_UNSUPPORTED : HALAY_OK;
+    return halay_is_child(ctx) ? HALAY_ERR_UNSUPPORTED : halay_may_block(ctx, "a call of an elastic job");
 }
 
 static enum halay_status failure_of(struct halay_context *ctx)

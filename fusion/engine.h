@@ -184,6 +184,7 @@ struct halay_context {
 
     /* The driver's role; guarded by lock. */
     enum halay_driver driver;
+    _Atomic pthread_t calling_back; /* who is in a program's callback, or 0; relaxed: a thread looks for itself only */
     uint64_t role;        /* grows whenever the role is taken: who slept sees whether it still has it */
     int is_asleep;        /* who has the role sleeps, and touches nothing but the bell */
     int thread_dozes;     /* the background thread sleeps in the transport, whether it still has the role or not */
@@ -287,6 +288,9 @@ void halay_request_put(struct halay_request *request);
 void halay_request_put_locked(struct halay_request *request);
 /* Driver: the request ends; delivered later in this step. text may be NULL; copied. */
 void halay_request_end(struct halay_request *request, enum halay_status status, const char *text);
+/* HALAY_OK: this thread may wait for the engine (ctx may be NULL). HALAY_ERR_UNSUPPORTED: it is in a callback, for whose return the engine waits;
+ * what (a call, for people) is logged. */
+enum halay_status halay_may_block(struct halay_context *ctx, const char *what);
 /* Driver, no lock held: callbacks, then waiters. Returns how many. */
 size_t halay_requests_deliver(struct halay_context *ctx);
 void halay_requests_free_all(struct halay_context *ctx);

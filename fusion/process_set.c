@@ -396,7 +396,9 @@ static enum halay_status ask(struct halay_context *ctx, const size_t *words, siz
                                       .splits = words };
     struct halay_request *request;
 
-    enum halay_status status = halay_submit_info(ctx, &info, NULL, NULL, 0, &request);
+    enum halay_status status = halay_may_block(ctx, "a change of process sets");
+    if (status == HALAY_OK)
+        status = halay_submit_info(ctx, &info, NULL, NULL, 0, &request);
     if (status != HALAY_OK)
         return status;
     status = halay_wait(request, timeout_ms);

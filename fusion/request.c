@@ -92,6 +92,21 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
     ctx->ended_last = &request->next;
 }
 
+static void call_back(struct halay_context *ctx, const struct halay_request *r)
+{
+    atomic_store_explicit(&ctx->calling_back, pthread_self(), memory_order_relaxed);
+    r->callback(r->arg, r->final, r->text ? r->text : "");
+    atomic_store_explicit(&ctx->calling_back, 0, memory_order_relaxed);
+}
+
+enum halay_status halay_may_block(struct halay_context *ctx, const char *what)
+{
+    if (!ctx || atomic_load_explicit(&ctx->calling_back, memory_order_relaxed) != pthread_self())
+        return HALAY_OK;
+    halay_error(ctx->log, "%s in a callback: the engine waits for its return, so it would wait for ever", what);
+    return HALAY_ERR_UNSUPPORTED;
+}
+
 size_t halay_requests_deliver(struct halay_context *ctx)
 {
     struct halay_request *first = ctx->ended, *next;
@@ -115,7 +130,7 @@ size_t halay_requests_deliver(struct halay_context *ctx)
     for (struct halay_request *r = first; r; r = r->next) {
         halay_count(&ctx->tally.ended[r->final], 1);
         if (r->callback)
-            r->callback(r->arg, r->final, r->text ? r->text : "");
+            call_back(ctx, r);
         atomic_store_explicit(&r->status, (int)r->final, memory_order_release); /* see halay_request.status */
     }
 
@@ -210,6 +225,8 @@ enum halay_status halay_wait(struct halay_request *request, int timeout_ms)
         return status_of(request);
     struct halay_context *ctx = request->ctx;
     struct halay_record record = { .kind = 0 };
+    if (halay_may_block(ctx, "halay_wait") != HALAY_OK)
+        return HALAY_ERR_UNSUPPORTED;
     atomic_store_explicit(&ctx->waited, request, memory_order_relaxed);
     if (halay_recording(&ctx->recorder))
         halay_record_waits(ctx, request, &record);

@@ -22,9 +22,13 @@
  * writes them. Strings and structs passed in are copied. Completion happens exactly once for each submission.
  *
  * Errors. See halay_types.h. Threads: every function may be called from any thread, except that halay_fini must be the
- * last call on a context (a submission whose callback has been called counts as returned); callbacks run on the thread that
- * drives the engine (the background thread or one in halay_wait), with no lock held; they may submit, and must neither wait
- * nor call halay_fini. A process may have several contexts.
+ * last call on a context (a submission whose callback has been called counts as returned). A process may have several contexts.
+ *
+ * Callbacks run on the thread that drives the engine, with no lock held: the background thread, or one of the program's in a
+ * call that blocks, halay_fini and those of halay_elastic.h among them. They may make every call that does not block, so
+ * submit. What would wait for the engine gets HALAY_ERR_UNSUPPORTED there and a line in the log, as it would wait for its own
+ * return: halay_wait for what has not ended, the blocking forms, changes of process sets, the calls of halay_elastic.h; and
+ * halay_fini does nothing.
  *
  * Fork. A child of fork has no context: calls on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_fini and
  * the halay_*_free do nothing, and the parent goes on undisturbed.

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who drives the engine, over the fake transport: a wait keeps its deadline while there is always something to do.
+ * Who drives the engine, over the fake transport: a wait keeps its deadline while there is always something to do; what would
+ * block in a callback is refused.
  */
 #include "base/clock.h"
+#include "halay_elastic.h"
 #include "tests/fusion/ranks.h"
 #include <sched.h>
+#include <unistd.h>
 
 static enum halay_driver driver_of(struct halay_context *ctx)
 {
@@ -85,8 +88,85 @@ static void body_deadline(struct rank_run *run)
     CHECK(halay_unregister(e.tensor) == HALAY_OK);
 }
 
+/* ---- in a callback ---- */
+
+struct called {
+    struct halay_context *ctx;
+    struct halay_process_set *set;
+    struct halay_request *pending, *ended;
+    _Atomic int times;
+};
+
+static void block(void *arg, enum halay_status status, const char *text)
+{
+    struct called *c = arg;
+    struct halay_context *ctx = c->ctx;
+    struct halay_process_set *set;
+    int ranks[] = { 0 };
+    float x = 0;
+
+    (void)text;
+    int is_pending = halay_test(c->pending) == HALAY_IN_PROGRESS; /* not where all ends at once */
+    const enum halay_status said[] = {
+        is_pending ? halay_wait(c->pending, -1) : HALAY_ERR_UNSUPPORTED,
+        is_pending ? halay_wait(c->pending, 0) : HALAY_ERR_UNSUPPORTED,
+        halay_allreduce(ctx, "in a callback", NULL, &x, 1, HALAY_F32, HALAY_SUM),
+        halay_barrier(ctx, "in a callback"),
+        halay_join(ctx, NULL),
+        halay_process_set_create(ctx, ranks, 1, &set),
+        halay_process_set_remove(c->set),
+        halay_elastic_begin(ctx, NULL),
+        halay_elastic_commit(ctx, NULL),
+        halay_elastic_restore(ctx, NULL),
+    };
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        CHECK(said[i] == HALAY_ERR_UNSUPPORTED, "call %zu: %s", i, halay_status_string(said[i]));
+    CHECK(halay_wait(c->ended, -1) == HALAY_OK, "it has ended, so it does not block");
+    CHECK(is_pending || status != HALAY_OK);
+    halay_fini(ctx); /* does nothing */
+    CHECK(halay_size(ctx) == 2);
+    c->times++;
+}
+
+static struct called called[2]; /* [rank] */
+
+/* On the engine's thread, on one that waits, and then, by the request that nobody else submits, in halay_fini. */
+static void body_callback(struct rank_run *run)
+{
+    struct called *c = &called[run->rank];
+    struct halay_tensor_info info = { .struct_size = sizeof info, .name = "calls back", .operation = HALAY_BARRIER };
+    const char *own[] = { "rank 0 alone", "rank 1 alone" };
+    int ranks[] = { 0, 1 };
+
+    c->ctx = run->ctx;
+    REQUIRE(halay_process_set_create(run->ctx, ranks, 2, &c->set) == HALAY_OK);
+    REQUIRE(halay_barrier_async(run->ctx, "ends", &c->ended) == HALAY_OK);
+    REQUIRE(halay_wait(c->ended, -1) == HALAY_OK);
+    REQUIRE(halay_barrier_async(run->ctx, own[run->rank], &c->pending) == HALAY_OK);
+    CHECK(halay_submit_named(run->ctx, &info, block, c, NULL) == HALAY_OK);
+    while (c->times < 1)
+        sched_yield();
+    struct halay_request *request;
+    CHECK(halay_submit_named(run->ctx, &info, block, c, &request) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_OK && c->times == 2);
+    halay_request_free(request);
+    info.name = own[!run->rank];
+    info.set = c->set; /* another tensor than that of all ranks */
+    CHECK(halay_submit_named(run->ctx, &info, block, c, NULL) == HALAY_OK);
+    CHECK(halay_barrier(run->ctx, "before anybody leaves") == HALAY_OK);
+}
+
+static void check_callbacks(void)
+{
+    ranks_run(2, 0, &(struct rank_run){ .body = body_callback, .expected = "" }, NULL, NULL);
+    for (int r = 0; r < 2; r++)
+        CHECK(called[r].times == 3, "rank %d: %d callbacks", r, called[r].times);
+}
+
 int main(void)
 {
+    alarm(300);
     ranks_run(2, 0, &(struct rank_run){ .body = body_deadline }, NULL, NULL);
+    check_callbacks();
     return test_end();
 }
