@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A fuzzer's main: seeds, and each of them damaged some hundred times by a generator that always does the same: bits
- * flipped, bytes from a list of the interesting, pieces cut out, doubled and copied elsewhere. The first byte, who reads,
- * stays.
+ * flipped, bytes from a list of the interesting, pieces cut out, doubled and copied elsewhere. The first byte, who
+ * reads, stays.
  *
  *     NAME                       400 rounds of each seed: the test
  *     NAME -r ROUNDS -s STATE    as many, from another state of the generator; -v says which comes next

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The store given any bytes: as a stranger's, and as the messages of a member and of a server, signed or not. Nothing may
- * crash, leak or wait; what was set is what an honest member then gets. One thread drives the server and both its members.
+ * The store given any bytes: as a stranger's, and as the messages of a member and of a server, signed or not. Nothing
+ * may crash, leak or wait; what was set is what an honest member then gets. One thread drives the server and both its
+ * members.
  *
  *     reader         the rest of the input
  *     STRANGER       what is said instead of a hello
@@ -49,15 +50,21 @@ static void hurry(int fd)
     require(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)), "no hurry");
 }
 
+/* Each time from another address of this host: ended connections keep their ports for a minute, and a million of
+ * them would leave none to listen on. */
 static int connect_to(int port)
 {
+    static uint32_t host;
+    struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f010000 + host++ % 0x10000) };
     struct sockaddr_in to = { .sin_family = AF_INET,
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                               .sin_port = htons((uint16_t)port) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    require(fd >= 0 && !connect(fd, (struct sockaddr *)&to, sizeof to), "no connection");
-    /* Closed without a trace, or the system would run out of ports. */
+    require(fd >= 0 && !setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &(int){ 1 }, sizeof(int)) &&
+                !bind(fd, (struct sockaddr *)&from, sizeof from) && !connect(fd, (struct sockaddr *)&to, sizeof to),
+            strerror(errno));
+    /* Closed without a trace where this end goes first. */
     require(!setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){ .l_onoff = 1 }, sizeof(struct linger)),
             "no linger");
     hurry(fd);
