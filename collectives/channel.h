@@ -5,6 +5,7 @@
 #ifndef HALAY_CHANNEL_H
 #define HALAY_CHANNEL_H
 
+#include "base/fork.h"
 #include "collectives/choice.h"
 #include "collectives/coll.h"
 #include <pthread.h>
@@ -71,6 +72,7 @@ struct halay_group {
     int hosts;                                                   /* that the ranks are on */
     struct halay_choice choices[HALAY_CHOICES];                  /* those made lately */
 
+    const unsigned char *is_parent; /* borrowed: the world's; base/fork.h */
     enum halay_status status; /* the first cause */
     int failed_rank;          /* whom it names, or -1 */
     uint64_t started;         /* collectives so far; the next one's number */
@@ -97,6 +99,13 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
 /* The group has its id: it can be used from now on. */
 enum halay_status halay_group_enter(struct halay_group *group);
 void halay_group_free_all(struct halay_group *group); /* NULL is allowed */
+
+/* In a child of fork HALAY_ERR_UNSUPPORTED, after a line (group.c): nothing that others see may be touched then. */
+enum halay_status halay_group_refuse_child(void);
+static inline enum halay_status halay_group_check_process(const struct halay_group *group)
+{
+    return halay_is_forked(group->is_parent) ? halay_group_refuse_child() : HALAY_OK;
+}
 
 /* stalled.c: the rank that is stopped while this one has waited in vain for HALAY_PEER_TIMEOUT, -1: none. A line is logged.
  * Called while nothing gets further; cheap. */

@@ -58,8 +58,11 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_operatio
         return HALAY_ERR_ARGUMENT;
     }
     struct halay_channel *channel = &group->channels[group->started % HALAY_CHANNELS];
-    if (group->status != HALAY_OK)
-        return group->status;
+    enum halay_status status = halay_group_check_process(group);
+    if (status == HALAY_OK)
+        status = group->status;
+    if (status != HALAY_OK)
+        return status;
     if (channel->is_taken) {
         halay_error(group->world->log, "too many collectives under way: %d of this group have not been ended",
                     HALAY_CHANNELS);
@@ -527,8 +530,12 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
 {
     if (!c)
         return refuse_nothing();
-    if (c->status == HALAY_IN_PROGRESS)
-        drive(c->group, 1u << c->channel->index);
+    if (c->status != HALAY_IN_PROGRESS)
+        return c->status;
+    enum halay_status status = halay_group_check_process(c->group);
+    if (status != HALAY_OK)
+        return status;
+    drive(c->group, 1u << c->channel->index);
     return c->status;
 }
 
@@ -578,6 +585,8 @@ enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
     int64_t deadline = timeout_ms < 0 ? HALAY_NEVER : halay_deadline_us(timeout_ms), since = 0;
     unsigned long seen = all_work(group), now_at;
 
+    if (halay_group_check_process(group) != HALAY_OK)
+        return HALAY_ERR_UNSUPPORTED;
     for (unsigned polls = 1; c->status == HALAY_IN_PROGRESS; polls++) {
         drive_all(group);
         if ((now_at = all_work(group)) != seen) {
@@ -605,7 +614,7 @@ enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
 
 void halay_coll_end(struct halay_coll *c)
 {
-    if (!c)
+    if (!c || halay_is_forked(c->group->is_parent))
         return;
     if (!c->channel->is_taken) {
         halay_error(c->group->world->log, "a collective was ended twice");

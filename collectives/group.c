@@ -164,6 +164,7 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
         return HALAY_ERR_NO_MEMORY;
     pthread_mutex_init(&group->lock, NULL);
     group->world = world;
+    group->is_parent = world->is_parent;
     group->t = t;
     group->failed_rank = -1;
     group->reducer = halay_reducer_best();
@@ -247,9 +248,17 @@ static void keep_end(struct halay_group *group)
     halay_group_ids_sweep(&world->ids, world->data, halay_world_shared(world));
 }
 
+enum halay_status halay_group_refuse_child(void)
+{
+    /* Not into the group's log: a thread may have held its lock at the fork. */
+    halay_error_somewhere(NULL, "a child of fork has no groups: only the process that opened them can use them");
+    return HALAY_ERR_UNSUPPORTED;
+}
+
+/* In a child of fork its memory stays, as all that it stands for is the parent's. */
 void halay_group_destroy(struct halay_group *group)
 {
-    if (!group)
+    if (!group || halay_is_forked(group->is_parent))
         return;
     halay_group_leave(group);
     keep_end(group);
@@ -325,10 +334,13 @@ enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, voi
                               group ? "place for the pointer" : "group");
         return HALAY_ERR_ARGUMENT;
     }
+    enum halay_status status = halay_group_check_process(group);
+    if (status != HALAY_OK)
+        return status;
     struct halay_block *block = calloc(1, sizeof *block);
     if (!block)
         return HALAY_ERR_NO_MEMORY;
-    enum halay_status status = memory_of(group)->ops->alloc(memory_of(group), bytes, &block->ptr);
+    status = memory_of(group)->ops->alloc(memory_of(group), bytes, &block->ptr);
     if (status != HALAY_OK) {
         free(block);
         return status;
@@ -351,6 +363,8 @@ enum halay_status halay_group_free(struct halay_group *group, void *ptr)
         halay_error_somewhere(NULL, "halay_group_free: no group");
         return HALAY_ERR_ARGUMENT;
     }
+    if (halay_is_forked(group->is_parent))
+        return HALAY_OK;
     pthread_mutex_lock(&group->lock);
     for (link = &group->blocks; (block = *link) && block->ptr != ptr; link = &block->next)
         ;

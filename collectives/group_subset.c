@@ -405,7 +405,10 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
                               parent ? "place for the group" : "parent");
         return HALAY_ERR_ARGUMENT;
     }
-    enum halay_status status = halay_group_making_start(parent, ranks, count, &a);
+    enum halay_status status = halay_group_check_process(parent);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_group_making_start(parent, ranks, count, &a);
     if (!a) {
         if (status == HALAY_OK)
             *group = NULL;

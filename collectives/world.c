@@ -14,6 +14,7 @@
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "collectives/world.h"
+#include "base/fork.h"
 #include "base/memory.h"
 #include "base/mpi_variant.h"
 #include "collectives/transport/fake.h"
@@ -628,6 +629,7 @@ enum halay_status halay_world_open(const struct halay_world_options *options, st
         free(world);
         return HALAY_ERR_NO_MEMORY;
     }
+    world->is_parent = halay_fork_mark();
     if (!has_log)
         halay_log_init(world->log, HALAY_LOG_WARNING);
     if (options && !has_log) {
@@ -747,6 +749,7 @@ void halay_world_close(struct halay_world *world)
     free(world->node_of);
     free(world->node_rank);
     free(world->tuning);
+    halay_fork_unmark(world->is_parent);
     halay_config_fini(&world->config);
     if (!world->heritage) {
         halay_log_fini(world->log);

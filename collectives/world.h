@@ -50,6 +50,7 @@ struct halay_world {
     int data_rings; /* news of `data` end a sleep in `control`: its fd_arm is called before */
     struct halay_group_ids ids;
     struct halay_group *groups;  /* borrowed: all groups that are open */
+    unsigned char *is_parent;    /* owned: base/fork.h */
     int closes_with_groups;      /* the last group that is closed closes the world */
     struct halay_host *host;     /* owned: what modules were given; NULL over the fake transport */
     enum halay_mpi_abi comm_abi; /* of the program's communicator; 0 if it gave none */

@@ -6,6 +6,7 @@
  * view of all ranks without shared memory for the data, and one of the ranks of this node; it carries control itself.
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
+#include "base/fork.h"
 #include "collectives/transport/fake.h"
 #include "collectives/transport/subset.h"
 #include "collectives/tuning_share.h"
@@ -86,6 +87,7 @@ enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, st
         return HALAY_ERR_NO_MEMORY;
     }
     halay_log_init(world->log, HALAY_LOG_WARNING);
+    world->is_parent = halay_fork_mark();
     enum halay_status status = world_fill(world, rank);
     if (status != HALAY_OK) {
         halay_world_close(world);

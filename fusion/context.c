@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { LEAVE_MS = 5000, LEAVE_FAILED_MS = 500, IDS_MAX = 16384 };
 
@@ -40,27 +39,6 @@ static enum halay_status create_coordinator(struct halay_context *ctx)
     enum halay_status status = halay_coordinator_create(&ctx->coordinator_options, &ctx->all.coordinator);
     ctx->coordinator = ctx->all.coordinator;
     return status;
-}
-
-/* One byte of a page that a child of fork finds empty (Linux 4.14); without it children are not told apart. */
-static void mark_parent(struct halay_context *ctx)
-{
-    void *page = mmap(NULL, HALAY_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (page == MAP_FAILED)
-        return;
-    if (madvise(page, HALAY_PAGE, MADV_WIPEONFORK)) {
-        munmap(page, HALAY_PAGE);
-        return;
-    }
-    ctx->is_parent = page;
-    *ctx->is_parent = 1;
-}
-
-static void unmark_parent(struct halay_context *ctx)
-{
-    if (ctx->is_parent)
-        munmap(ctx->is_parent, HALAY_PAGE);
 }
 
 /* In the deterministic modes buckets are what the registrations say. */
@@ -165,7 +143,7 @@ static void context_free(struct halay_context *ctx)
 {
     halay_cycle_fini(ctx);
     pthread_mutex_destroy(&ctx->recorder.lock);
-    unmark_parent(ctx);
+    halay_fork_unmark(ctx->is_parent);
     halay_elastic_fini(ctx);
     free(ctx);
 }
@@ -176,7 +154,7 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
 
     if (!ctx)
         return HALAY_ERR_NO_MEMORY;
-    mark_parent(ctx);
+    ctx->is_parent = halay_fork_mark();
     halay_cycle_init(ctx);
     pthread_mutex_init(&ctx->recorder.lock, NULL);
     halay_process_set_init(&ctx->all, ctx, world->size, world->rank);

@@ -8,6 +8,7 @@
 #ifndef HALAY_ENGINE_H
 #define HALAY_ENGINE_H
 
+#include "base/fork.h"
 #include "collectives/group.h"
 #include "collectives/world.h"
 #include "fusion/autotune.h"
@@ -160,7 +161,7 @@ struct halay_context {
     struct halay_log *log;             /* borrowed from world */
     int rank, size;
 
-    unsigned char *is_parent; /* owned: a page that fork empties; NULL: this kernel can't; set once before start */
+    unsigned char *is_parent; /* owned: base/fork.h; set once before start */
     pthread_mutex_t lock;
     struct halay_events submitted;       /* guarded by lock */
     struct halay_request *free_requests; /* guarded by lock */
@@ -245,7 +246,7 @@ struct halay_context {
 /* Is this a child of fork? It has neither the engine's thread nor a place among the ranks. */
 static inline int halay_is_child(const struct halay_context *ctx)
 {
-    return ctx->is_parent && !*(const volatile unsigned char *)ctx->is_parent;
+    return halay_is_forked(ctx->is_parent);
 }
 
 /* A context over a world that is open; owns the world from success on. */

@@ -32,6 +32,10 @@
  *
  * Threads. A group that was opened, with all groups made of it, is used by one thread at a time; groups that were opened
  * separately are independent. halay_group_alloc, halay_group_free and the queries may be called from any thread.
+ *
+ * Fork. A child of fork has no groups: collectives, halay_coll_progress, halay_coll_wait, halay_group_subset and halay_group_alloc
+ * on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_coll_end, halay_group_free and halay_group_close do
+ * nothing, and the parent goes on undisturbed. Memory from halay_group_alloc is shared with the parent.
  */
 #ifndef HALAY_COLL_H
 #define HALAY_COLL_H
