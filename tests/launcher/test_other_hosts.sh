@@ -25,9 +25,23 @@ check "rank 4 on the third host" has_line "[4] 4 of 5, local 1 of 2, there in $P
 check "a login's words are nobody's" test "$(grep -c -e Welcome -e 'Last login' "$dir/out" "$dir/err" | grep -v ':0$')" = ""
 run 0 -np 4 --ssh "$fake" -H one:2,two:2 "$probe" meet
 check "they meet" test "$(grep -c 'met 4' "$dir/out")" = 4
-# The end that explains the others' comes later than theirs.
-run 137 -np 2 --ssh "$fake" -H "$here:1,one:1" sh -c 'test $HALAY_RANK = 0 || { : >"$0"; sleep 0.1; kill -9 $$; }
-    until test -e "$0"; do sleep 0.01; done; exit 3' "$dir/dead"
+# The end that explains the others' is heard of later than theirs, which no clock decides here: while both come to pass the process
+# that runs the job is stopped, and the other host's agent has said all that it knows when it sleeps again or is gone.
+"$halayrun" -np 2 --ssh "$fake" -H "$here:1,one:1" sh -c 'echo $$ $PPID >"$0.$HALAY_RANK.new"; mv "$0.$HALAY_RANK.new" "$0.$HALAY_RANK"
+    test $HALAY_RANK = 0 || exec sleep 1000; until test -e "$0.go"; do sleep 0.01; done; exit 3' "$dir/rank" \
+    >"$dir/out" 2>"$dir/err" </dev/null &
+front=$!
+check "two begin" wait_for test -e "$dir/rank.0" -a -e "$dir/rank.1"
+read -r first runner <"$dir/rank.0"
+read -r second agent <"$dir/rank.1"
+kill -STOP "$runner"
+touch "$dir/rank.go"
+check "rank 0 ends" wait_for is_gone "$first"
+kill -9 "$second"
+check "the agent has said how rank 1 ended" wait_for eval 'test ! -d /proc/$second && ! grep -q "^State:.[RD]" "/proc/$agent/status"'
+kill -CONT "$runner"
+wait $front
+check "the exit code is the killed one's" test $? = 137
 check "the killed one is blamed" err_has "on host 'one') was killed by SIGKILL"
 run 3 -np 2 --ssh "$fake" -H "$here:1,one:1" sh -c 'test $HALAY_RANK = 0 || exec sleep 60; exit 3'
 check "nobody else is" grep -q "rank 0 (pid [0-9]*) ended with exit code 3" "$dir/err"
@@ -133,7 +147,7 @@ check "the command, for those who ask" out_has "one 'exec /opt/x/halayrun --agen
 check "ssh's own options" out_has "-o BatchMode=yes -o ConnectTimeout=10 -p 2222 -i key one"
 
 # --- what fails ------------------------------------------------------------------------------------------------------
-run 1 -np 4 --start-timeout 2 --ssh "$fake" -H refused,old,mute,good true
+run 1 -np 4 --start-timeout 10 --ssh "$fake" -H refused,old,mute,good true
 check "refused" err_has "host 'refused': ssh: connect to host refused port 22: Connection refused"
 check "another version" err_has "host 'old': halay 0.0.9 is installed there"
 check "no answer" err_has "host 'mute': it does not answer"

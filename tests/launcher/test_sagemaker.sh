@@ -5,17 +5,20 @@
 # /opt/ml. (tests/lab/test_lab_sagemaker.sh has real ones.)
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 entry=$top_builddir/launcher/sm-entry
-port=$((20000 + $$ % 20000))
+# Addresses that no other process has, so that whoever runs this test, too, is no stranger here; the port is the one that is used
+# unless another is said, outside of the range from which the system gives ports away.
+host1=127.$((64 + ($$ >> 15))).$(($$ >> 7 & 255)).$((($$ & 127) * 2)) host2=${host1%.*}.$((($$ & 127) * 2 + 1))
+port=7778
 
 # host N NAME HYPERPARAMETERS [HOSTS]
 host() {
     mkdir -p "$dir/$1/input/config" "$dir/$1/output"
     rm -f "$dir/$1/output/failure"
-    echo "{\"current_host\": \"$2\", \"hosts\": [${4-\"127.0.0.2\", \"127.0.0.1\"}], \"network_interface_name\": \"lo\"}" \
+    echo "{\"current_host\": \"$2\", \"hosts\": [${4-\"$host2\", \"$host1\"}], \"network_interface_name\": \"lo\"}" \
         >"$dir/$1/input/config/resourceconfig.json"
     echo "$3" >"$dir/$1/input/config/hyperparameters.json"
 }
-both() { host 1 127.0.0.1 "$1"; host 2 127.0.0.2 "$1"; }
+both() { host 1 $host1 "$1"; host 2 $host2 "$1"; }
 # on N ARGS...: halayrun there, its process is $last.
 on() {
     local n=$1
@@ -51,7 +54,7 @@ check "who runs where" eval 'sort "$dir/out1" | diff - "$dir/want"'
 
 # --- the program of the hyperparameters, as the toolkit spells them --------------------------------------------------
 one='"epochs": "3", "learning-rate": "0.001", "name": "\"hello world; x\"", "opts": "{\"a\": 1}", "list": "[1, \"two\", true]", "on": "true", "none": "null", "k": "7"'
-host 1 127.0.0.1 "{$one, \"sagemaker_program\": \"\\\"mine.sh\\\"\"}" '"127.0.0.1"'
+host 1 $host1 "{$one, \"sagemaker_program\": \"\\\"mine.sh\\\"\"}" "\"$host1\""
 mkdir -p "$dir/1/code"
 printf '#!/bin/sh\nfor word; do echo "<$word>"; done; pwd\n' >"$dir/1/code/mine.sh"
 on 1
@@ -62,7 +65,7 @@ printf '[0] %s\n' '<-k>' '<7>' '<--epochs>' '<3>' '<--learning-rate>' '<0.001>' 
 check "its words and folder" eval 'sort "$dir/out1" | diff - "$dir/want"'
 
 # As S3 hands it out, for all to read and nobody to run.
-host 1 127.0.0.1 '{"sagemaker_program": "trainer"}' '"127.0.0.1"'
+host 1 $host1 '{"sagemaker_program": "trainer"}' "\"$host1\""
 mkdir -p "$dir/1/input/data/code"
 printf '#!/bin/sh\necho trained\n' >"$dir/1/input/data/code/trainer"
 on 1
@@ -139,7 +142,7 @@ kill -9 $pid1
 wait $pid1
 wait $pid2
 check "the first host is lost" test $? = 1
-check "and said to be" grep -q "'127.0.0.1', is lost" "$dir/2/output/failure"
+check "and said to be" grep -q "'$host1', is lost" "$dir/2/output/failure"
 check "no rank is left" wait_for all_gone
 rm -f "$dir/pids"
 lose_first() {
@@ -152,7 +155,7 @@ lose_first() {
     wait $pid1
     wait $pid2
     check "the other one fails" test $? = 1
-    check "and says why" grep -q "'127.0.0.1', is lost" "$dir/2/output/failure"
+    check "and says why" grep -q "'$host1', is lost" "$dir/2/output/failure"
     check "no rank is left" wait_for all_gone
     rm -f "$dir/pids"
 }
@@ -165,7 +168,7 @@ kill -9 $pid2
 wait $pid2
 wait $pid1
 check "the first one fails" test $? = 1
-check "and says why" grep -q "host '127.0.0.2' (ranks 2 to 3) is lost" "$dir/1/output/failure"
+check "and says why" grep -q "host '$host2' (ranks 2 to 3) is lost" "$dir/1/output/failure"
 check "no rank is left" wait_for all_gone
 rm -f "$dir/pids"
 
@@ -193,25 +196,25 @@ rm -f "$dir/pids"
 # --- strangers, and the wrong secret ---------------------------------------------------------------------------------
 both "$two"
 on 2
-listens() { (exec 3<>"/dev/tcp/127.0.0.2/$port") 2>/dev/null; }
+listens() { (exec 3<>"/dev/tcp/$host2/$port") 2>/dev/null; }
 check "it listens" wait_for listens
-exec 4<>"/dev/tcp/127.0.0.2/$port" # says nothing
+exec 4<>"/dev/tcp/$host2/$port" # says nothing
 # More of them than the patience for one each would leave time for, some with half a word.
 silent=
 for i in $(seq 50); do
-    exec {fd}<>"/dev/tcp/127.0.0.2/$port"
+    exec {fd}<>"/dev/tcp/$host2/$port"
     test $((i % 3)) != 0 || printf 'half' >&$fd
     silent="$silent $fd"
 done
-printf 'GET / HTTP/1.0\r\n\r\n%200s' x 2>/dev/null >"/dev/tcp/127.0.0.2/$port"
-host 1 127.0.0.1 '{"sagemaker_mpi_num_of_processes_per_host": "2", "other": "job"}'
+printf 'GET / HTTP/1.0\r\n\r\n%200s' x 2>/dev/null >"/dev/tcp/$host2/$port"
+host 1 $host1 '{"sagemaker_mpi_num_of_processes_per_host": "2", "other": "job"}'
 on 1 --start-timeout 5 true
 wait $last
 check "another job's host is let go" test $? = 1
 check "and told" grep -q 'has another secret' "$dir/err1"
 exec 4<&-
 for fd in $silent; do exec {fd}<&-; done
-host 1 127.0.0.1 "$two"
+host 1 $host1 "$two"
 on 1 true
 ends 0
 echo secret >"$dir/key"
@@ -222,24 +225,24 @@ both "$two"
 on 2 --start-timeout 0.3
 wait $last
 check "nobody calls" test $? = 1
-check "it says so" grep -q "'127.0.0.1' has not called" "$dir/2/output/failure"
+check "it says so" grep -q "'$host1' has not called" "$dir/2/output/failure"
 on 1 --start-timeout 0.3 true
 wait $last
 check "nobody listens" test $? = 1
-check "the reason" grep -q "host '127.0.0.2' cannot be reached after" "$dir/err1"
+check "the reason" grep -q "host '$host2' cannot be reached after" "$dir/err1"
 HALAY_OPT_ML=$dir/none run 2 --sagemaker true
 check "no container" err_has 'this is no SageMaker container'
 HALAY_OPT_ML=$dir/1 run 2 --sagemaker -H a:1 true
 check "hosts are found" err_has 'finds the hosts itself'
 OMPI_COMM_WORLD_SIZE=2 HALAY_OPT_ML=$dir/1 run 2 --sagemaker true
 check "not under mpirun" err_has 'start the program itself'
-echo '{"current_host": "127.0.0.1", "hosts": [' >"$dir/1/input/config/resourceconfig.json"
+echo "{\"current_host\": \"$host1\", \"hosts\": [" >"$dir/1/input/config/resourceconfig.json"
 rm -f "$dir/1/output/failure"
 HALAY_OPT_ML=$dir/1 run 2 --sagemaker true
 check "a broken file is the reason" grep -q 'resourceconfig.json, line 2, column 0: not JSON' "$dir/1/output/failure"
 
 # --- sm-entry --------------------------------------------------------------------------------------------------------
-host 1 127.0.0.1 '{}' '"127.0.0.1"'
+host 1 $host1 '{}' "\"$host1\""
 export HALAY_OPT_ML=$dir/1
 # enter CODE WORDS...
 enter() {
