@@ -139,7 +139,8 @@ static void stop(struct entry *e, int number)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static int is_in_path(const char *name)
+/* With what access() takes as mode. */
+static int is_in_path(const char *name, int mode)
 {
     const char *path = halay_environment_get("PATH");
     char at[PATH_MAX];
@@ -147,7 +148,7 @@ static int is_in_path(const char *name)
     while (path && *path) {
         size_t length = strcspn(path, ":");
         snprintf(at, sizeof at, "%.*s/%s", (int)length, path, name);
-        if (length && !access(at, X_OK))
+        if (length && !access(at, mode))
             return 1;
         path += length + (path[length] == ':');
     }
@@ -160,9 +161,9 @@ static char **find_command(int argc, char **argv)
     static char halayrun[] = "halayrun", option[] = "--sagemaker", train[] = "train";
     static char *own[] = { halayrun, option, NULL }, *toolkits[] = { train, NULL };
 
-    if (argc > 1 && (strcmp(argv[1], "train") || is_in_path("train")))
+    if (argc > 1 && (strcmp(argv[1], "train") || is_in_path("train", X_OK)))
         return argv + 1;
-    return is_in_path("train") ? toolkits : own;
+    return is_in_path("train", X_OK) ? toolkits : own;
 }
 
 static int start(struct entry *e, const sigset_t *signals)
@@ -176,6 +177,8 @@ static int start(struct entry *e, const sigset_t *signals)
     sigprocmask(SIG_SETMASK, signals, NULL);
     execvp(e->command[0], e->command);
     int error = errno;
+    if (error == EACCES && !strchr(e->command[0], '/') && !is_in_path(e->command[0], F_OK))
+        error = ENOENT; /* it was a folder of PATH that may not be read */
     fprintf(stderr, "sm-entry: cannot run '%s': %s\n", e->command[0], strerror(error));
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }

@@ -263,6 +263,11 @@ rm "$dir/1/output/failure"
 enter 137 sh -c 'kill -9 $$'
 check "killed" grep -q "was killed by SIGKILL" "$dir/1/output/failure"
 enter 127 no-such-program
+mkdir -m 0 "$dir/closed"
+PATH=$dir/closed:$PATH enter 127 no-such-program
+check "nor is it there for who may not read a folder of PATH" err_has "'no-such-program': No such file"
+: >"$dir/text"
+PATH=$dir:$PATH enter 126 text
 enter 2 --no-such-option
 enter 0 sh -c 'setsid sh -c "echo \$\$ >>$0; exec sleep 1000" & while ! test -s "$0"; do sleep 0.02; done' "$dir/pids"
 check "what it left behind" all_gone
