@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Batches: a window's rows are one run of memory in the model's order of variables, so that gathering a sample is one
- * copy.
+ * copy. Only where the window ends on a bridge it has other values: it does not know what lies behind.
  */
 #include "tft/batches.h"
 #include <stdio.h>
@@ -80,6 +80,33 @@ static void fill_targets(const struct tft_data *d, size_t row, float *targets, f
         weights[o] = d->present[row * O + o] ? tft_data_weight(d, row) : 0;
 }
 
+/* Real k of a window, whose rows lie one behind the other: on a bridge over the last row that is known it has the value
+ * before the bridge. What is known ahead is known to the window's end. */
+static void fill_open(const struct tft_data *d, const struct tft_window *w, size_t k, float *rows)
+{
+    const struct tft_input *input = &d->schema.inputs[d->reals[k]];
+    int known = d->schema.inputs[input->base].role == TFT_INPUT_KNOWN;
+    int64_t origin = (int64_t)(w->origin - d->entities[w->entity].first), first = origin - (int64_t)w->length;
+    int64_t end = origin + (int64_t)d->schema.horizon, limit = known ? end : origin, lag = (int64_t)input->lag;
+    const struct tft_bridge *bridge = tft_data_bridge(d, w->entity, input->base, limit - 1);
+
+    if (!bridge)
+        return;
+    float before = tft_scaler_apply(tft_data_scaler(d, w->entity, d->reals[k]), bridge->before);
+    int64_t from = bridge->first + lag > first ? bridge->first + lag : first,
+            to = limit + lag < end ? limit + lag : end;
+    for (int64_t row = from; row < to; row++)
+        rows[(size_t)(row - first) * d->real_count + k] = before;
+}
+
+/* May real k have bridges? */
+static int is_drawn(const struct tft_data *d, size_t k)
+{
+    const struct tft_input *input = &d->schema.inputs[d->reals[k]];
+
+    return input->fill == TFT_FILL_INTERPOLATE && (input->derivation == TFT_PLAIN || input->derivation == TFT_LAG);
+}
+
 enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch)
 {
     const struct tft_gather *g = arg;
@@ -95,6 +122,9 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
             return status;
         batch->lengths[b] = w.length; /* what stands before a shorter one is never read */
         memcpy(batch->reals + to * columns, d->values + first * columns, steps * columns * sizeof *d->values);
+        for (size_t k = 0; d->bridge_count && k < columns; k++)
+            if (is_drawn(d, k))
+                fill_open(d, &w, k, batch->reals + to * columns);
         for (size_t k = 0; k < steps * d->cat_count; k++)
             batch->cats[to * d->cat_count + k] = d->categories[first * d->cat_count + k];
         for (size_t k = 0; k < d->static_count; k++)

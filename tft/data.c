@@ -2,8 +2,8 @@
  *
  * Data: from a table and an encoding to one block that the model's batches are gathered from.
  *
- * The block holds the arrays one behind the other, those with the largest elements first. Rows that have no value so many
- * steps before as the longest lag asks for are left out. Cleanup: zeroed first, fini accepts half-built.
+ * The block holds the arrays one behind the other, those with the largest elements first. Rows before an entity has a value of
+ * every input, also so many steps before as its lags ask for, are left out. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/data.h"
 #include "base/memory.h"
@@ -56,6 +56,7 @@ enum halay_status tft_data_array_bytes(const struct tft_data *d, size_t bytes[TF
 {
     const size_t not_by_row[TFT_ARRAY_COUNT][2] = {
         [TFT_ARRAY_GAPS] = { d->gap_count, sizeof(struct tft_gap) },
+        [TFT_ARRAY_BRIDGES] = { d->bridge_count, sizeof(struct tft_bridge) },
         [TFT_ARRAY_STATIC_VALUES] = { d->entity_count, d->static_count * sizeof(float) },
         [TFT_ARRAY_STATIC_CODES] = { d->entity_count, d->static_cat_count * sizeof(int32_t) },
     };
@@ -72,6 +73,7 @@ void tft_data_set_arrays(const void *const arrays[TFT_ARRAY_COUNT], struct tft_d
 {
     d->target = arrays[TFT_ARRAY_TARGET];
     d->gaps = arrays[TFT_ARRAY_GAPS];
+    d->bridges = arrays[TFT_ARRAY_BRIDGES];
     d->values = arrays[TFT_ARRAY_VALUES];
     d->categories = arrays[TFT_ARRAY_CATEGORIES];
     d->static_values = arrays[TFT_ARRAY_STATIC_VALUES];
@@ -84,6 +86,7 @@ void tft_data_get_arrays(const struct tft_data *d, const void *arrays[TFT_ARRAY_
 {
     arrays[TFT_ARRAY_TARGET] = d->target;
     arrays[TFT_ARRAY_GAPS] = d->gaps;
+    arrays[TFT_ARRAY_BRIDGES] = d->bridges;
     arrays[TFT_ARRAY_VALUES] = d->values;
     arrays[TFT_ARRAY_CATEGORIES] = d->categories;
     arrays[TFT_ARRAY_STATIC_VALUES] = d->static_values;
@@ -92,14 +95,38 @@ void tft_data_get_arrays(const struct tft_data *d, const void *arrays[TFT_ARRAY_
     arrays[TFT_ARRAY_PRESENT] = d->present;
 }
 
-static const struct tft_scaler *scaler_of(const struct tft_data *d, size_t entity, size_t input)
+const struct tft_scaler *tft_data_scaler(const struct tft_data *d, size_t entity, size_t input)
 {
     return &d->encoding.scalers[d->codes[entity] * d->schema.input_count + input];
 }
 
 const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target)
 {
-    return scaler_of(data, entity, data->schema.targets[target]);
+    return tft_data_scaler(data, entity, data->schema.targets[target]);
+}
+
+/* Does one bridge come before another one? */
+static int comes_before(const struct tft_bridge *a, const struct tft_bridge *b)
+{
+    if (a->entity != b->entity)
+        return a->entity < b->entity;
+    return a->column != b->column ? a->column < b->column : a->first < b->first;
+}
+
+const struct tft_bridge *tft_data_bridge(const struct tft_data *d, size_t entity, size_t input, int64_t row)
+{
+    const struct tft_bridge key = { .column = (uint32_t)input, .entity = (uint32_t)entity, .first = row };
+    size_t low = 0, high = d->bridge_count; /* those before low do not come behind the key */
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (comes_before(&key, &d->bridges[middle]))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    const struct tft_bridge *b = low ? &d->bridges[low - 1] : NULL;
+    return b && b->entity == entity && b->column == input && (uint64_t)(row - b->first) < b->rows ? b : NULL;
 }
 
 int64_t tft_data_time(const struct tft_data *data, size_t entity, size_t row)
@@ -143,6 +170,7 @@ struct maker {
     /* the arrays, to be written */
     double *target;
     struct tft_gap *gaps;
+    struct tft_bridge *bridges;
     float *values, *static_values, *weights;
     int32_t *categories, *static_codes;
     uint8_t *present;
@@ -151,14 +179,14 @@ struct maker {
 static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
 {
     struct tft_data *d = m->d;
-    size_t lag = d->schema.longest_lag, e = d->entity_count, code = tft_encoding_entity(&d->encoding, s->id);
+    size_t e = d->entity_count, code = tft_encoding_entity(&d->encoding, s->id);
 
     if (code == d->encoding.entity_count && tft_encoding_needs_entity(&d->schema)) {
         halay_error(m->log, "entity '%s' was not seen in training (%zu are known, the first is '%s')", s->id,
                     d->encoding.entity_count, d->encoding.ids[0]);
         return HALAY_ERR_FORMAT;
     }
-    if (s->rows <= lag) {
+    if (s->rows <= s->lead) {
         d->summary.entities_short++;
         return HALAY_OK;
     }
@@ -167,10 +195,11 @@ static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
         return HALAY_ERR_NO_MEMORY;
     d->codes[e] = code;
     d->entities[e] = (struct tft_entity){ .id = d->names[e],
-                                          .start = tft_period_add(&d->schema.every, s->start, (int64_t)lag),
+                                          .start = tft_period_add(&d->schema.every, s->start, (int64_t)s->lead),
                                           .first = d->rows,
-                                          .rows = s->rows - lag };
-    d->rows += s->rows - lag;
+                                          .rows = s->rows - s->lead };
+    d->rows += s->rows - s->lead;
+    d->bridge_count += s->bridge_count;
     m->series[d->entity_count++] = s;
     return HALAY_OK;
 }
@@ -192,7 +221,8 @@ static enum halay_status take_entities(struct maker *m)
         status = add_entity(m, &m->table->series[e]);
     if (status || d->entity_count)
         return status;
-    halay_error(m->log, "no entity has more rows than the longest lag, %zu", d->schema.longest_lag);
+    halay_error(m->log, "no entity has a row with a value of every input%s",
+                d->schema.longest_lag ? " and its lags" : "");
     return HALAY_ERR_FORMAT;
 }
 
@@ -213,12 +243,12 @@ static int is_dropped(const struct tft_schema *s, const struct tft_series *serie
 static void find_gaps(struct maker *m)
 {
     struct tft_data *d = m->d;
-    size_t lag = d->schema.longest_lag, n = 0;
+    size_t n = 0;
 
     for (size_t e = 0; e < d->entity_count; e++) {
         int open = 0;
         for (size_t i = 0; i < d->entities[e].rows; i++) {
-            int dropped = is_dropped(&d->schema, m->series[e], i + lag);
+            int dropped = is_dropped(&d->schema, m->series[e], i + m->series[e]->lead);
             if (dropped && !open && m->gaps)
                 m->gaps[n] = (struct tft_gap){ .first = d->entities[e].first + i };
             n += (size_t)(dropped && !open);
@@ -253,6 +283,7 @@ static enum halay_status take_block(struct maker *m)
     tft_data_set_arrays(arrays, m->d);
     m->target = (double *)(void *)places[TFT_ARRAY_TARGET];
     m->gaps = (struct tft_gap *)(void *)places[TFT_ARRAY_GAPS];
+    m->bridges = (struct tft_bridge *)(void *)places[TFT_ARRAY_BRIDGES];
     m->values = (float *)(void *)places[TFT_ARRAY_VALUES];
     m->categories = (int32_t *)(void *)places[TFT_ARRAY_CATEGORIES];
     m->static_values = (float *)(void *)places[TFT_ARRAY_STATIC_VALUES];
@@ -338,7 +369,7 @@ static enum halay_status fill_row(struct maker *m, size_t entity, size_t row, si
     enum halay_status status = HALAY_OK;
 
     for (size_t k = 0; k < d->real_count; k++) {
-        float x = tft_scaler_apply(scaler_of(d, entity, d->reals[k]), tft_view_real(&m->view, d->reals[k], row));
+        float x = tft_scaler_apply(tft_data_scaler(d, entity, d->reals[k]), tft_view_real(&m->view, d->reals[k], row));
         if (!isfinite(x) && !dropped)
             return too_large(m, d->reals[k], row);
         m->values[at * d->real_count + k] = isfinite(x) ? x : 0;
@@ -367,23 +398,42 @@ static enum halay_status fill_statics(struct maker *m, size_t entity)
     size_t code = 0;
 
     for (size_t k = 0; k < d->static_count; k++) {
-        float x = tft_scaler_apply(scaler_of(d, entity, d->statics[k]),
-                                   tft_view_real(&m->view, d->statics[k], d->schema.longest_lag));
+        float x = tft_scaler_apply(tft_data_scaler(d, entity, d->statics[k]),
+                                   tft_view_real(&m->view, d->statics[k], m->view.series->lead));
         if (!isfinite(x))
-            return too_large(m, d->statics[k], 0);
+            return too_large(m, d->statics[k], m->view.series->lead);
         m->static_values[entity * d->static_count + k] = x;
     }
     for (size_t k = 0; k < d->static_cat_count && !status; k++) {
-        status = find_code(m, entity, d->static_cats[k], 0, &code);
+        status = find_code(m, entity, d->static_cats[k], m->view.series->lead, &code);
         m->static_codes[entity * d->static_cat_count + k] = (int32_t)code;
     }
     return status;
 }
 
+/* The bridges of an entity, of which n were written before; what stands for them must be a float however it is scaled. */
+static enum halay_status fill_bridges(struct maker *m, size_t entity, size_t *n)
+{
+    const struct tft_schema *schema = &m->d->schema;
+    const struct tft_series *s = m->series[entity];
+
+    for (size_t b = 0; b < s->bridge_count; b++) {
+        struct tft_bridge bridge = s->bridges[b];
+        bridge.column = (uint32_t)m->table->columns[bridge.column];
+        bridge.entity = (uint32_t)entity;
+        bridge.first -= (int64_t)s->lead;
+        for (size_t i = bridge.column; i < schema->input_count && schema->inputs[i].base == bridge.column; i++)
+            if (!isfinite(tft_scaler_apply(tft_data_scaler(m->d, entity, i), bridge.before)))
+                return too_large(m, i, (size_t)s->bridges[b].first - 1);
+        m->bridges[(*n)++] = bridge;
+    }
+    return HALAY_OK;
+}
+
 static enum halay_status fill_block(struct maker *m)
 {
     struct tft_data *d = m->d;
-    size_t lag = d->schema.longest_lag;
+    size_t bridges = 0;
     enum halay_status status = HALAY_OK;
 
     if (d->gap_count)
@@ -392,8 +442,10 @@ static enum halay_status fill_block(struct maker *m)
     for (size_t e = 0; e < d->entity_count && !status; e++) {
         tft_view_choose(&m->view, m->series[e]);
         status = fill_statics(m, e);
+        if (!status)
+            status = fill_bridges(m, e, &bridges);
         for (size_t i = 0; i < d->entities[e].rows && !status; i++)
-            status = fill_row(m, e, i + lag, d->entities[e].first + i);
+            status = fill_row(m, e, i + m->series[e]->lead, d->entities[e].first + i);
     }
     return status;
 }

@@ -47,23 +47,25 @@ struct tft_data {
     size_t statics[TFT_INPUTS_MAX];
     size_t static_cat_count; /* static categories */
     size_t static_cats[TFT_INPUTS_MAX];
-    size_t gap_count;
-    const double *target;        /* (rows, targets), as in the files; filled where they were missing */
-    const float *values;         /* (rows, reals), scaled */
-    const int32_t *categories;   /* (rows, cats) codes */
-    const float *static_values;  /* (entities, statics), scaled */
-    const int32_t *static_codes; /* (entities, static categories) */
-    const float *weights;        /* (rows) mean 1 in the training span; NULL: all 1 */
-    const struct tft_gap *gaps;  /* (gaps) in order, apart from each other */
-    const uint8_t *present;      /* (rows, targets) 1 where the target was measured */
-    void *block;                 /* owned: what they lie in, if it was made here */
-    struct tft_htd *file;        /* owned: or the file that they lie in; NULL: none */
+    size_t gap_count, bridge_count;
+    const double *target;             /* (rows, targets), as in the files; filled where they were missing */
+    const float *values;              /* (rows, reals), scaled */
+    const int32_t *categories;        /* (rows, cats) codes */
+    const float *static_values;       /* (entities, statics), scaled */
+    const int32_t *static_codes;      /* (entities, static categories) */
+    const float *weights;             /* (rows) mean 1 in the training span; NULL: all 1 */
+    const struct tft_gap *gaps;       /* (gaps) in order, apart from each other */
+    const struct tft_bridge *bridges; /* (bridges) in order of entity, column and row */
+    const uint8_t *present;           /* (rows, targets) 1 where the target was measured */
+    void *block;                      /* owned: what they lie in, if it was made here */
+    struct tft_htd *file;             /* owned: or the file that they lie in; NULL: none */
 };
 
 /* The arrays of a data set, in the order in which they lie one behind the other. */
 enum tft_array {
     TFT_ARRAY_TARGET,
     TFT_ARRAY_GAPS,
+    TFT_ARRAY_BRIDGES,
     TFT_ARRAY_VALUES,
     TFT_ARRAY_CATEGORIES,
     TFT_ARRAY_STATIC_VALUES,
@@ -97,6 +99,13 @@ enum halay_status tft_data_check(const struct tft_data *data, size_t first, size
 
 /* Of the data's entity: how a target (by its place among them) was scaled. */
 const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target);
+
+/* Of the data's entity: how an input (by its number in the schema) was scaled. */
+const struct tft_scaler *tft_data_scaler(const struct tft_data *data, size_t entity, size_t input);
+
+/* The bridge of a plain input (by its number) over a row of the data's entity, which may lie before its first one; NULL: there is
+ * none. */
+const struct tft_bridge *tft_data_bridge(const struct tft_data *data, size_t entity, size_t input, int64_t row);
 
 /* The moment of a row of the block, which belongs to an entity. Rows before and after its own have one too. */
 int64_t tft_data_time(const struct tft_data *data, size_t entity, size_t row);

@@ -3,10 +3,12 @@
  * Fit: scalers and vocabularies from the training span of a table.
  *
  * A scaler sees rows before the end of the training split; of the target only what was measured, of other inputs also
- * what was filled; rows that were dropped never. Mean and variance are taken in two passes in double precision; the
- * deviation is the population's (divided by n). A constant input has scale 1. Categories are what those rows name.
+ * what was filled, as one who stands at that end would fill it; rows that were dropped never. Mean and variance are taken
+ * in two passes in double precision; the deviation is the population's (divided by n). A constant input has scale 1.
+ * Categories are what those rows name, entities those with a measured target there. Nothing that comes later moves a number.
  */
 #include "tft/encoding.h"
+#include "tft/fill.h"
 #include "tft/view.h"
 #include <math.h>
 #include <stdio.h>
@@ -34,8 +36,30 @@ static void training_rows(const struct tft_schema *schema, const struct tft_seri
 {
     int64_t before = tft_period_between(&schema->every, s->start, schema->split_end[TFT_TRAIN] - 1) + 1;
 
-    *low = schema->longest_lag;
+    *low = s->lead;
     *high = before < 0 ? 0 : (size_t)before < s->rows ? (size_t)before : s->rows;
+}
+
+/* How many targets have a measured value in the training span? */
+static size_t trained_targets(const struct tft_schema *schema, const struct tft_table *table,
+                              const struct tft_series *s)
+{
+    size_t low, high, columns = table->column_count, n = 0;
+
+    training_rows(schema, s, &low, &high);
+    for (size_t o = 0; o < schema->target_count; o++) {
+        size_t k = table->column_of[schema->targets[o]], i = low;
+        while (i < high && (!s->measured[i * columns + k] || (s->dropped && s->dropped[i])))
+            i++;
+        n += i < high;
+    }
+    return n;
+}
+
+/* Has training seen the entity? Otherwise it is as if it were not there. */
+static int is_seen(const struct fitter *f, size_t entity)
+{
+    return trained_targets(f->schema, f->table, &f->table->series[entity]) > 0;
 }
 
 /* Does the row count for the input? */
@@ -49,9 +73,20 @@ static int counts(const struct fitter *f, size_t input, size_t row)
     return f->schema->inputs[input].role != TFT_INPUT_TARGET || s->measured[row * columns + f->table->column_of[input]];
 }
 
-static double value_of(const struct fitter *f, size_t input, size_t row, struct fit *fit)
+/* The bridge of an input's column over the training span's end; NULL: there is none. */
+static const struct tft_bridge *bridge_at(const struct fitter *f, size_t input, size_t end)
 {
-    double x = tft_view_real(&f->view, input, row);
+    const struct tft_input *x = &f->schema->inputs[input];
+    int drawn = x->source == TFT_FROM_COLUMN && x->derivation != TFT_WAS_MISSING && end;
+
+    return drawn ? tft_series_bridge(f->view.series, f->table->column_of[input], end - 1) : NULL;
+}
+
+/* open: the bridge whose other end lies behind the training span, or NULL. */
+static double value_of(const struct fitter *f, size_t input, size_t row, const struct tft_bridge *open, struct fit *fit)
+{
+    size_t from = row - f->schema->inputs[input].lag;
+    double x = open && (int64_t)from >= open->first ? open->before : tft_view_real(&f->view, input, row);
 
     if (f->schema->inputs[input].scale != TFT_SCALE_LOG1P)
         return x;
@@ -65,10 +100,11 @@ static void look(const struct fitter *f, size_t input, struct fit *fit)
     size_t low, high;
 
     training_rows(f->schema, f->view.series, &low, &high);
+    const struct tft_bridge *open = bridge_at(f, input, high);
     for (size_t i = low; i < high; i++) {
         if (!counts(f, input, i))
             continue;
-        double x = value_of(f, input, i, fit);
+        double x = value_of(f, input, i, open, fit);
         fit->least = fit->n ? fmin(fit->least, x) : x;
         fit->most = fit->n ? fmax(fit->most, x) : x;
         fit->n++;
@@ -82,10 +118,11 @@ static void look_again(const struct fitter *f, size_t input, struct fit *fit, si
     size_t low, high;
 
     training_rows(f->schema, f->view.series, &low, &high);
+    const struct tft_bridge *open = bridge_at(f, input, high);
     for (size_t i = low; i < high; i++) {
         if (!counts(f, input, i))
             continue;
-        double x = value_of(f, input, i, fit);
+        double x = value_of(f, input, i, open, fit);
         fit->squares += (x - fit->mean) * (x - fit->mean);
         if (f->schema->inputs[input].scale == TFT_SCALE_ROBUST)
             f->values[(*n)++] = x;
@@ -258,7 +295,7 @@ static json_t *column_names(struct fitter *f, size_t input)
     return list;
 }
 
-/* What the ids are called by a map. */
+/* What the ids that training has seen are called by a map. */
 static json_t *id_names(const struct fitter *f, size_t input)
 {
     const char **names = calloc(f->table->series_count + 1, sizeof *names);
@@ -267,7 +304,7 @@ static json_t *id_names(const struct fitter *f, size_t input)
 
     for (size_t e = 0; names && e < f->table->series_count; e++) {
         names[n] = json_string_value(json_object_get(f->schema->inputs[input].map, f->table->series[e].id));
-        n += names[n] != NULL;
+        n += names[n] && is_seen(f, e);
     }
     if (names)
         list = make_names(names, n);
@@ -282,7 +319,7 @@ static json_t *scaler_list(const struct fitter *f, size_t input)
     size_t count = f->schema->inputs[input].per_entity ? f->table->series_count : 1;
     json_t *list = json_array();
 
-    for (size_t e = 0; list && e < count; e++) {
+    for (size_t e = 0; list && e < count; e++) { /* of each entity: then training has seen all */
         const struct tft_scaler *s = &f->scalers[e * f->schema->input_count + input];
         if (json_array_append_new(list, json_real(s->shift)) || json_array_append_new(list, json_real(s->scale))) {
             json_decref(list);
@@ -315,7 +352,7 @@ static json_t *make_document(struct fitter *f, double weight)
     int ok = entities && scalers && categories && describe_inputs(f, scalers, categories);
 
     for (size_t e = 0; ok && e < f->table->series_count; e++)
-        ok = !json_array_append_new(entities, json_string(f->table->series[e].id));
+        ok = !is_seen(f, e) || !json_array_append_new(entities, json_string(f->table->series[e].id));
     json_t *document = ok ? json_pack("{sI sf sO sO sO}", "origin", (json_int_t)f->view.origin, "weight", weight,
                                       "entities", entities, "scalers", scalers, "categories", categories)
                           : NULL;
@@ -358,8 +395,16 @@ enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schem
     double weight = 1;
     enum halay_status status = HALAY_ERR_FORMAT;
 
-    if (table->series_count)
+    size_t seen = 0;
+
+    for (size_t e = 0; e < table->series_count; e++)
+        seen += (size_t)is_seen(&f, e);
+    if (seen)
         status = tft_view_init(log, schema, table, first_moment(table), &f.view);
+    else if (schema->longest_lag)
+        halay_error(
+            log, "no entity has a measured target in the training span behind its first %zu rows, which the lags need",
+            schema->longest_lag);
     else
         halay_error(log, "no entity has a measured target in the training span");
     if (status)
@@ -382,22 +427,6 @@ enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schem
     return status;
 }
 
-/* Has each target a measured value to be scaled by? */
-static int is_trained(const struct tft_schema *schema, const struct tft_table *table, const struct tft_series *s)
-{
-    size_t low, high, columns = table->column_count;
-
-    training_rows(schema, s, &low, &high);
-    for (size_t o = 0; o < schema->target_count; o++) {
-        size_t k = table->column_of[schema->targets[o]], i = low;
-        while (i < high && (!s->measured[i * columns + k] || (s->dropped && s->dropped[i])))
-            i++;
-        if (i >= high)
-            return 0;
-    }
-    return 1;
-}
-
 void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema *schema, struct tft_table *t)
 {
     size_t kept = 0, dropped = 0;
@@ -407,7 +436,7 @@ void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema 
         return;
     for (size_t e = 0; e < t->series_count; e++) {
         struct tft_series *s = &t->series[e];
-        if (is_trained(schema, t, s)) {
+        if (trained_targets(schema, t, s) == schema->target_count) {
             t->series[kept++] = *s;
             continue;
         }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The future: a table of its own is made of the files, by the same rules (resampling, doubled rows, fills), and its known
- * columns are copied to the rows of the same moments. What lies before them is not looked at. Where the schema has no time,
- * the first row is the first behind the end.
+ * columns are copied to the rows of the same moments; gaps are filled once the rows before and after the end are one series,
+ * so that it is as if the file had gone on. What lies before the end is not looked at. Where the schema has no time, the
+ * first row is the first behind the end.
  */
 #include "tft/future.h"
+#include "tft/fill.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +93,21 @@ static enum halay_status take_row(const struct future *f, struct tft_table *to, 
     return status;
 }
 
+/* Fill what the file does not say by what lies before and after, also where the gap begins before the end. */
+static enum halay_status fill(const struct future *f, const struct tft_table *t, struct tft_series *s)
+{
+    for (size_t k = 0; k < t->column_count; k++) {
+        const struct tft_input *input = &f->schema->inputs[t->columns[k]];
+        if (input->role != TFT_INPUT_KNOWN || (input->fill != TFT_FILL_FORWARD && input->fill != TFT_FILL_INTERPOLATE))
+            continue;
+        if (tft_fill_again(input->fill, t->column_count, k, s->rows - f->rows, s)) {
+            halay_error(f->log, "no memory for the rows of the future");
+            return HALAY_ERR_NO_MEMORY;
+        }
+    }
+    return HALAY_OK;
+}
+
 static enum halay_status take_series(const struct future *f, struct tft_table *to, const struct tft_series *from,
                                      struct tft_series *s)
 {
@@ -110,7 +127,7 @@ static enum halay_status take_series(const struct future *f, struct tft_table *t
                     text, f->rows);
         status = HALAY_ERR_FORMAT;
     }
-    return status;
+    return status ? status : fill(f, to, s);
 }
 
 enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema, const char *path, size_t rows,

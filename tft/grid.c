@@ -6,6 +6,7 @@
  * sum up periods, put each at its place), fill. Cleanup: everything is zeroed first, the table's fini accepts it half-built.
  */
 #include "base/memory.h"
+#include "tft/fill.h"
 #include "tft/rows.h"
 #include <math.h>
 #include <stdio.h>
@@ -308,20 +309,15 @@ static enum halay_status cannot_fill(const struct grid *g, const struct tft_inpu
     return HALAY_ERR_FORMAT;
 }
 
-/* Fill rows [from, to) between the values before and after them; at an end the nearest value holds. */
-static void interpolate(double *v, size_t stride, size_t from, size_t to, size_t rows)
+/* Rows before the first value of column k have none: no window may hold them, nor those with a lag that asks for them. */
+static void begin_behind(struct grid *g, size_t k, size_t rows)
 {
-    double before = from ? v[(from - 1) * stride] : v[to * stride], after = to < rows ? v[to * stride] : before;
+    const struct tft_schema *s = g->c->schema;
 
-    for (size_t i = from; i < to; i++)
-        v[i * stride] = before + (after - before) * (double)(i + 1 - from) / (double)(to - from + 1);
-}
-
-/* Carry the value before on; where there is none the first one holds from the beginning. */
-static void carry(double *v, size_t stride, size_t from, size_t to)
-{
-    for (size_t i = from; i < to; i++)
-        v[i * stride] = from ? v[(from - 1) * stride] : v[to * stride];
+    for (size_t i = 0; i < s->input_count; i++)
+        if (s->inputs[i].source == TFT_FROM_COLUMN && g->c->table->column_of[i] == k &&
+            rows + s->inputs[i].lag > g->series->lead)
+            g->series->lead = rows + s->inputs[i].lag;
 }
 
 static enum halay_status drop_rows(struct grid *g, size_t k, size_t from, size_t to)
@@ -352,26 +348,34 @@ static enum halay_status fill_constant(struct grid *g, const struct tft_input *i
     return HALAY_OK;
 }
 
+/* By the value before, or also by the one behind. A category that has one for what is not known has that at the beginning. */
+static enum halay_status fill_by_values(struct grid *g, const struct tft_input *input, size_t k, size_t from, size_t to)
+{
+    if (g->c->future) /* is filled together with what lies before it */
+        return HALAY_OK;
+    if (from == 0 && !(input->is_category && input->unknown)) {
+        if (to == g->series->rows)
+            return cannot_fill(g, input, from, "nor anywhere else, so that there is nothing to fill it with");
+        begin_behind(g, k, to);
+        return HALAY_OK;
+    }
+    if (from)
+        g->c->table->filled[k] += to - from;
+    return tft_fill_gap(input->fill, g->c->table->column_count, k, from, to, g->series) ? no_memory(g->c) : HALAY_OK;
+}
+
 /* Fill rows [from, to) of a column, all of which are missing. */
 static enum halay_status fill_hole(struct grid *g, const struct tft_input *input, size_t k, size_t from, size_t to)
 {
-    size_t stride = g->c->table->column_count, rows = g->series->rows;
-    double *v = g->series->values + k;
-
     switch (input->fill) {
     case TFT_FILL_DROP:
         return drop_rows(g, k, from, to);
     case TFT_FILL_CONSTANT:
+        g->c->table->filled[k] += to - from;
         return fill_constant(g, input, k, from, to);
     case TFT_FILL_FORWARD:
     case TFT_FILL_INTERPOLATE:
-        if (from == 0 && to == rows)
-            return cannot_fill(g, input, from, "nor anywhere else, so that there is nothing to fill it with");
-        if (input->fill == TFT_FILL_FORWARD)
-            carry(v, stride, from, to);
-        else
-            interpolate(v, stride, from, to, rows);
-        return HALAY_OK;
+        return fill_by_values(g, input, k, from, to);
     default:
         if (input->is_category && input->unknown) /* stays missing: the category for what is not known */
             return HALAY_OK;
@@ -395,13 +399,12 @@ static enum halay_status fill_column(struct grid *g, size_t k)
         if (to == from)
             break;
         status = fill_hole(g, input, k, from, to);
-        if (input->fill != TFT_FILL_DROP && input->fill != TFT_FILL_NONE)
-            g->c->table->filled[k] += to - from;
     }
     return status;
 }
 
-/* A static input has one value: what is given must agree, where nothing is given the value holds. */
+/* A static input has one value: what is given must agree, where nothing is given the value holds, but not before it is
+ * given for the first time. */
 static enum halay_status settle_static(struct grid *g, size_t k)
 {
     const struct tft_table *t = g->c->table;
@@ -420,8 +423,10 @@ static enum halay_status settle_static(struct grid *g, size_t k)
                         input->is_category ? t->dictionaries[k].texts[(size_t)x] : to);
             return HALAY_ERR_FORMAT;
         }
-        if (isnan(value))
+        if (isnan(value) && !isnan(x)) {
             value = x;
+            begin_behind(g, k, i);
+        }
     }
     for (size_t i = 0; !isnan(value) && i < g->series->rows; i++)
         v[i * stride] = value;
@@ -433,6 +438,7 @@ static enum halay_status fill_series(struct grid *g)
     struct tft_table *t = g->c->table;
     enum halay_status status = HALAY_OK;
 
+    g->series->lead = g->c->schema->longest_lag;
     for (size_t k = 0; k < t->column_count && !status; k++) {
         if (!tft_rows_has_column(g->c, k))
             continue;

@@ -22,11 +22,12 @@
 #include <zlib.h>
 
 enum { META, ARRAYS, SUMS = ARRAYS + TFT_ARRAY_COUNT, SECTIONS }; /* section ARRAYS + k is the data's array k */
-enum { FORMAT_VERSION = 3, ENDIAN = 0x01020304, ALIGNMENT = 64, PART = 65536 };
+enum { FORMAT_VERSION = 4, ENDIAN = 0x01020304, ALIGNMENT = 64, PART = 65536 };
 
 static const char magic[8] = { 'H', 'A', 'L', 'A', 'Y', 'H', 'T', 'D' };
-static const char *const section_names[] = { "description",   "targets",      "gaps",    "values",  "categories",
-                                             "static values", "static codes", "weights", "present", "checksums" };
+static const char *const section_names[] = { "description", "targets",    "gaps",          "bridges",
+                                             "values",      "categories", "static values", "static codes",
+                                             "weights",     "present",    "checksums" };
 _Static_assert(sizeof section_names / sizeof *section_names == SECTIONS, "each section has a name");
 
 struct section {
@@ -120,8 +121,9 @@ static json_t *make_meta(const struct tft_data *d)
             return NULL;
         }
     }
-    return json_pack("{sO sO so so sI}", "schema", d->schema.document, "encoding", d->encoding.document, "entities",
-                     entities, "summary", make_summary(&d->summary), "gaps", (json_int_t)d->gap_count);
+    return json_pack("{sO sO so so sI sI}", "schema", d->schema.document, "encoding", d->encoding.document, "entities",
+                     entities, "summary", make_summary(&d->summary), "gaps", (json_int_t)d->gap_count, "bridges",
+                     (json_int_t)d->bridge_count);
 }
 
 /* The checksums of all parts; NULL without memory. Freed by the caller. */
@@ -353,7 +355,8 @@ static void take_summary(const json_t *object, struct tft_table_summary *s)
 static enum halay_status take_meta(struct halay_log *log, const char *path, json_t *meta, struct tft_data *d)
 {
     char where[256];
-    json_int_t gaps = json_integer_value(json_object_get(meta, "gaps"));
+    json_int_t gaps = json_integer_value(json_object_get(meta, "gaps")),
+               bridges = json_integer_value(json_object_get(meta, "bridges"));
     enum halay_status status;
 
     snprintf(where, sizeof where, "schema in '%.200s'", path);
@@ -364,12 +367,27 @@ static enum halay_status take_meta(struct halay_log *log, const char *path, json
         status = take_entities(log, path, json_object_get(meta, "entities"), d);
     if (status)
         return status;
-    if (gaps < 0 || (size_t)gaps > d->rows)
+    if (gaps < 0 || (size_t)gaps > d->rows || bridges < 0)
         return bad(log, path, "is damaged: too many gaps");
     d->gap_count = (size_t)gaps;
+    d->bridge_count = (size_t)bridges;
     take_summary(json_object_get(meta, "summary"), &d->summary);
     tft_data_order_inputs(d);
     return HALAY_OK;
+}
+
+/* Bridges are of the data's entities, in order of them, and end where numbers do not. */
+static int bridges_are_sound(const struct tft_data *d)
+{
+    const int64_t most = (int64_t)1 << 44;
+
+    for (size_t i = 0; i < d->bridge_count; i++) {
+        const struct tft_bridge *b = &d->bridges[i];
+        if (b->entity >= d->entity_count || (i && b->entity < d->bridges[i - 1].entity) || b->first < -most ||
+            b->first > most || b->rows > (uint64_t)most)
+            return 0;
+    }
+    return 1;
 }
 
 /* Gaps lie inside the block, one behind the other. */
@@ -403,7 +421,8 @@ static enum halay_status take_arrays(struct tft_htd *f, struct tft_data *d)
     if (status)
         return status;
     tft_data_set_arrays(arrays, d);
-    return gaps_are_sound(d) ? HALAY_OK : bad(f->log, f->path, "is damaged: its gaps make no sense");
+    return gaps_are_sound(d) && bridges_are_sound(d) ? HALAY_OK
+                                                     : bad(f->log, f->path, "is damaged: its gaps make no sense");
 }
 
 static enum halay_status take_file(struct tft_htd *f, struct tft_data *d)

@@ -181,6 +181,8 @@ static enum halay_status check_input(const struct tft_place *p, const struct tft
         return tft_place_wrong(p, "type", "real for a target or a weight");
     if (input->role == TFT_INPUT_STATIC && input->scale != TFT_SCALE_NONE && input->per_entity)
         return tft_place_wrong(p, "per", "all for a static input (an entity has one value only)");
+    if (input->role == TFT_INPUT_WEIGHT && input->fill == TFT_FILL_INTERPOLATE) /* would see past the training span */
+        return tft_place_wrong(p, "fill", "none, drop, forward or {constant: NUMBER} for a weight");
     if (input->unknown && !input->is_category)
         return tft_place_wrong(p, "unknown", "left out: it is for categories");
     if (input->map && !input->is_category)

@@ -166,6 +166,7 @@ void tft_series_fini(struct tft_series *series)
     free(series->values);
     free(series->measured);
     free(series->dropped);
+    free(series->bridges);
     *series = (struct tft_series){ 0 };
 }
 

@@ -4,8 +4,8 @@
  *
  * Rows may come in any order, from any number of files. They are collected by entity, sorted by time, doubled moments
  * are merged and periods summed up as the schema says, and the rest is laid on a grid from the entity's first moment to
- * its last: a moment without a row is a row of missing values. Then every input is filled as the schema says. What was
- * measured and what was filled stays known, because a filled target is never scored.
+ * its last: a moment without a row is a row of missing values. Then every input is filled as the schema says (tft/fill.h).
+ * What was measured and what was filled stays known, because a filled target is never scored.
  */
 #ifndef HALAY_TFT_TABLE_H
 #define HALAY_TFT_TABLE_H
@@ -24,17 +24,29 @@ struct tft_table_summary {
     size_t filled;             /* values of any input that were filled */
     size_t entities_empty;     /* without a measured target, left out */
     size_t entities_untrained; /* without one in the training span, left out (tft/encoding.h) */
-    size_t entities_short;     /* with no row behind the longest lag, left out (tft/data.h) */
+    size_t entities_short;     /* with no row that has a value of every input, left out (tft/data.h) */
     size_t columns_ignored;    /* of the first file: no input comes from them */
+};
+
+/* Rows of a column that lie on a line between two measured values; those behind it are not known to who stands on it. */
+struct tft_bridge {
+    uint32_t column; /* of the table; in data (tft/data.h) the number of the schema's plain input */
+    uint32_t entity; /* in data */
+    int64_t first;   /* row of the series; in data of the entity, below 0 before its first one */
+    uint64_t rows;
+    double before; /* the value before them */
 };
 
 struct tft_series {
     char *id;      /* owned */
     int64_t start; /* moment of the first row */
     size_t rows;
+    size_t lead;       /* rows before the first one that has a value of every input, also of lags */
     double *values;    /* owned: (rows, columns), filled; of a category its number in the column's dictionary */
     uint8_t *measured; /* owned: (rows, columns), 1 where the files had a value */
     uint8_t *dropped;  /* owned: (rows), 1 where a value with 'fill: drop' is missing; NULL: nowhere */
+    size_t bridge_count;
+    struct tft_bridge *bridges; /* owned: in order of column and row */
 };
 
 struct tft_table {

@@ -22,7 +22,7 @@ static int threads_of_rank(const struct tft_trainer *t)
 }
 
 /* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target; of several targets each counts as
- * its share in the sum over the entities, since their units have nothing to do with each other. */
+ * its share in the sum over the entities that have any, since their units have nothing to do with each other. */
 static enum halay_status set_up_weights(struct tft_trainer *t)
 {
     t->weights = calloc(t->data->entity_count + 1, sizeof *t->weights);
@@ -31,15 +31,15 @@ static enum halay_status set_up_weights(struct tft_trainer *t)
         halay_error(t->log, "no memory for the weights of %zu entities", t->data->entity_count);
         return HALAY_ERR_NO_MEMORY;
     }
+    for (size_t e = 0; e <= t->data->entity_count; e++)
+        t->before[e] = tft_windows_before(&t->train, e);
     for (size_t o = 0; o < t->data->schema.target_count; o++) {
         double sum = 0;
         for (size_t e = 0; e < t->data->entity_count; e++)
-            sum += tft_data_target_scaler(t->data, e, o)->scale;
+            sum += t->before[e + 1] > t->before[e] ? tft_data_target_scaler(t->data, e, o)->scale : 0;
         for (size_t e = 0; e < t->data->entity_count; e++)
             t->weights[e] += tft_data_target_scaler(t->data, e, o)->scale / sum;
     }
-    for (size_t e = 0; e <= t->data->entity_count; e++)
-        t->before[e] = tft_windows_before(&t->train, e);
     return HALAY_OK;
 }
 

@@ -280,7 +280,8 @@ static void derived(void)
     CHECK(json_is_object(json_object_get(json_object_get(json_object_get(d.schema.document, "inputs"), "day"), "holiday")));
     CHECK(d.schema.longest_lag == 2 && d.entities[0].start == tft_time_from_date(2020, 1, 1, 18, 0, 0));
     tft_data_fini(&d);
-    CHECK(prepare(schema, "id,t,y\na,2020-01-01 06:00,1\na,2020-01-01 12:00,2\n", &d) && error_says("no entity has more rows than the longest lag, 2"));
+    CHECK(prepare(schema, "id,t,y\na,2020-01-01 06:00,1\na,2020-01-01 12:00,2\n", &d) &&
+          error_says("no entity has a measured target in the training span behind its first 2 rows, which the lags need"));
     write_text("days.csv", "date,name\n2020-13-02,x\n");
     CHECK(prepare(schema, "id,t,y\n", &d) && error_says("row 2, column 'date': '2020-13-02' is not a day"));
 }
@@ -397,6 +398,47 @@ static void counted(void)
     tft_data_fini(&d);
 }
 
+/* A gap: a line to who stands behind it, the value before to who stands on it; what is known ahead is known to the window's end. */
+static void bridges(void)
+{
+    static const char schema[] = "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: none, fill: interpolate, lags: [1]}\n"
+                                 "  k: {column: k, role: known, scale: none, fill: interpolate}\n"
+                                 "window: {encoder: 4, horizon: 1, min_encoder: 1}\nsplit: {train: \"< 100\"}\n";
+    static const struct {
+        size_t origin, length;
+        float lag[5], k[5], y[4]; /* from the encoder's first row on, with the decoder's */
+    } cases[] = {
+        { 1, 1, { 3, 3 }, { 2, 2 }, { 3 } },
+        { 3, 3, { 3, 3, 3, 3 }, { 2, 4, 6, 8 }, { 3, 3, 3 } },
+        { 4, 4, { 3, 4, 5, 6, 7 }, { 2, 4, 6, 8, 9 }, { 4, 5, 6, 7 } },
+    };
+    struct tft_data d;
+    struct tft_windows w;
+
+    /* The first row has no y, the second none one step before: number 0 of the data is the third. */
+    REQUIRE(!prepare(schema, "id,y,k\na,,1\na,3,1\na,,2\na,,\na,,\na,7,8\na,8,9\n", &d));
+    CHECK(d.rows == 5 && d.bridge_count == 2 && d.bridges[0].first == 0 && d.bridges[0].rows == 3 && d.bridges[0].before == 3);
+    REQUIRE(!tft_windows_init(&test_log, &d, TFT_TRAIN, 1, &w));
+    CHECK(w.count == 4);
+    for (size_t i = 0; i < 3; i++) {
+        float r[15] = { 0 }, target[1], weight[1];
+        size_t length[1];
+        struct tft_batch batch = { .B = 1, .reals = r, .targets = target, .weights = weight, .lengths = length };
+        struct tft_gather gather = { .windows = &w, .base = cases[i].origin - 1 };
+        REQUIRE(!tft_gather_fill(&gather, 0, &batch));
+        CHECK(length[0] == cases[i].length);
+        for (size_t row = 0; row <= length[0]; row++) {
+            const float *at = r + (4 - length[0] + row) * 3; /* the lag, k, y */
+            CHECK(at[0] == cases[i].lag[row] && at[1] == cases[i].k[row] && (row == length[0] || at[2] == cases[i].y[row]),
+                  "origin %zu, row %zu: %g %g %g", cases[i].origin, row, (double)at[0], (double)at[1], (double)at[2]);
+        }
+    }
+    tft_windows_fini(&w);
+    tft_data_fini(&d);
+    CHECK(prepare("id: {column: id}\ninputs:\n  y: {column: y, role: target}\n" STEPS "  w: {column: w, role: weight, fill: interpolate}\n" WINDOW
+                  "split: {train: \"< 4\"}\n", "id,y,w\na,1,1\n", &d) && error_says("'fill' must be none, drop, forward or {constant: NUMBER} for a weight"));
+}
+
 /* Entities that training has not seen: left out, or, where nothing depends on it, kept. */
 static void unseen(void)
 {
@@ -426,12 +468,13 @@ static void future(void)
     static const char counted[] = "id: {column: id}\nactive: trim\ninputs:\n  y: {column: y, role: target, scale: none}\n" KNOWN;
     struct tft_data d;
 
-    /* Another order of columns and rows, one doubled, one missing, one behind what is asked for; a kind that is new. */
+    /* Another order of columns and rows, one doubled, one missing, one behind what is asked for, which nobody looks at; a kind
+     * that is new. */
     REQUIRE(!prepare_future(wide, "t,m1,m2,temp,kind\n1,1,2,5,a\n2,3,4,6,b\n3,5,6,7,a\n",
                             "kind,t,temp\nc,6,20\na,5,\nb,4,9\nb,4,11\nc,2,100\n", &d));
     CHECK(d.entity_count == 2);
     for (size_t e = 0; e < 2; e++) {
-        SAME(reals(&d, e, "temp"), "6 7 10 15");
+        SAME(reals(&d, e, "temp"), "6 7 10 10");
         SAME(reals(&d, e, "temp_lag1"), "5 6 7 10");
         SAME(reals(&d, e, "temp_missing"), "0 0 0 1");
         SAME(codes(&d, e, "kind"), "1 0 1 0");
@@ -463,6 +506,7 @@ int main(void)
     scales();
     weights();
     dropped();
+    bridges();
     future();
     counted();
     unseen();

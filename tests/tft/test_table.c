@@ -206,12 +206,12 @@ static int is_padding(const char *bytes, size_t at)
 {
     uint64_t section[2];
 
-    for (size_t k = 0; k < 10; k++) {
+    for (size_t k = 0; k < 11; k++) {
         memcpy(section, bytes + 32 + k * 24, sizeof section);
         if (at >= section[0] && at < section[0] + section[1])
             return 0;
     }
-    return at >= 32 + 10 * 24;
+    return at >= 32 + 11 * 24;
 }
 
 /* Nothing of a damaged file may be believed, and nothing may crash. */
