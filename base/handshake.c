@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Handshake: the store's three messages and a byte, over a socket.
+ * Handshake: the store's three messages and a welcome, over a socket.
  */
 #include "base/handshake.h"
 #include "base/clock.h"
 #include "base/socket.h"
-#include "base/store_protocol.h"
+#include <errno.h>
 #include <sodium.h>
+#include <sys/socket.h>
 
 enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_secret_part *parts, size_t count,
                                       unsigned char secret[HALAY_SECRET_BYTES])
@@ -29,26 +30,41 @@ enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_
     return HALAY_OK;
 }
 
-_Static_assert(HALAY_HANDSHAKE_FIRST_BYTES == (int)STORE_HELLO_BYTES, "the hello is what comes first");
-
 static void derive_key(const unsigned char *secret, unsigned char key[HALAY_SECRET_BYTES])
 {
     store_derive(secret, "launcher", NULL, 0, key);
 }
 
+/* The keys of both directions, and the welcome, from the whole handshake. */
+static void derive_session(const struct store_handshake *h, const unsigned char *key, unsigned char *to_listener,
+                           unsigned char *to_caller, unsigned char welcome[STORE_MAC_BYTES])
+{
+    struct store_channel in, out;
+
+    store_open_channels(h, key, &in, &out);
+    if (welcome)
+        store_derive(out.key, "welcome-", NULL, 0, welcome);
+    if (to_listener)
+        store_derive(in.key, "stream--", NULL, 0, to_listener);
+    if (to_caller)
+        store_derive(out.key, "stream--", NULL, 0, to_caller);
+    sodium_memzero(&in, sizeof in);
+    sodium_memzero(&out, sizeof out);
+}
+
+/* ---- the caller -------------------------------------------------------------------------------------------------- */
+
 /* Up to the proof, and the welcome that it gets. */
 static enum halay_status call(int fd, struct store_handshake *h, const unsigned char *key, unsigned char purpose,
-                              int64_t deadline_us)
+                              int64_t deadline_us, struct halay_session *session)
 {
-    unsigned char welcome;
+    unsigned char welcome[STORE_MAC_BYTES], right[STORE_MAC_BYTES];
     size_t have = 0;
 
     store_make_hello(h, key, STORE_VERSION, purpose);
     enum halay_status status = halay_socket_send(fd, h->hello, STORE_HELLO_BYTES, deadline_us);
     if (status == HALAY_OK)
         status = halay_socket_receive(fd, h->challenge, STORE_HELLO_BYTES, &have, deadline_us);
-    if (status == HALAY_ERR_PEER)
-        return HALAY_ERR_AUTH; /* that is how a stranger's hello is answered */
     if (status != HALAY_OK)
         return status;
     if (!store_is_challenge(h, key))
@@ -58,11 +74,16 @@ static enum halay_status call(int fd, struct store_handshake *h, const unsigned 
     store_make_proof(h, key);
     have = 0;
     status = halay_socket_send(fd, h->proof, STORE_MAC_BYTES, deadline_us);
-    return status == HALAY_OK ? halay_socket_receive(fd, &welcome, 1, &have, deadline_us) : status;
+    if (status == HALAY_OK)
+        status = halay_socket_receive(fd, welcome, sizeof welcome, &have, deadline_us);
+    if (status != HALAY_OK)
+        return status;
+    derive_session(h, key, session->sends, session->receives, right);
+    return sodium_memcmp(welcome, right, sizeof right) ? HALAY_ERR_AUTH : HALAY_OK;
 }
 
 enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_SECRET_BYTES], unsigned char purpose,
-                                       int timeout_ms)
+                                       int timeout_ms, struct halay_session *session)
 {
     unsigned char key[HALAY_SECRET_BYTES];
     struct store_handshake h;
@@ -70,44 +91,89 @@ enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_
     if (sodium_init() < 0)
         return HALAY_ERR_SYSTEM;
     derive_key(secret, key);
-    enum halay_status status = call(fd, &h, key, purpose, halay_deadline_us(timeout_ms));
+    enum halay_status status = call(fd, &h, key, purpose, halay_deadline_us(timeout_ms), session);
     sodium_memzero(key, sizeof key);
     return status;
 }
 
-static enum halay_status answer(int fd, struct store_handshake *h, const unsigned char *key, int64_t deadline_us)
-{
-    size_t have = 0;
+/* ---- the listener ------------------------------------------------------------------------------------------------ */
 
-    enum halay_status status = halay_socket_receive(fd, h->hello, STORE_HELLO_BYTES, &have, deadline_us);
-    if (status == HALAY_OK && !store_is_hello(h, key))
-        status = HALAY_ERR_AUTH;
-    if (status != HALAY_OK)
-        return status;
+/* Into a connection that has been sent nothing or little yet, there is room for it. */
+static enum halay_status say(int fd, const unsigned char *bytes, size_t count)
+{
+    return send(fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)count ? HALAY_OK : HALAY_ERR_PEER;
+}
+
+static enum halay_status take_hello(struct halay_answer *a, int fd, const unsigned char *key)
+{
+    struct store_handshake *h = &a->handshake;
+
+    if (!store_is_hello(h, key)) {
+        if (store_make_refusal(h))
+            say(fd, h->challenge, STORE_HELLO_BYTES);
+        return HALAY_ERR_AUTH;
+    }
+    a->is_known = 1;
     store_make_challenge(h, key, STORE_VERSION);
-    status = halay_socket_send(fd, h->challenge, STORE_HELLO_BYTES, deadline_us);
+    enum halay_status status = say(fd, h->challenge, STORE_HELLO_BYTES);
     if (status == HALAY_OK && store_version(h->hello) != STORE_VERSION)
         status = HALAY_ERR_VERSION; /* the caller has been told ours */
-    have = 0;
-    if (status == HALAY_OK)
-        status = halay_socket_receive(fd, h->proof, STORE_MAC_BYTES, &have, deadline_us);
-    if (status != HALAY_OK)
-        return status;
-    return store_is_proof(h, key) ? halay_socket_send(fd, "w", 1, deadline_us) : HALAY_ERR_AUTH;
+    return status;
 }
 
-enum halay_status halay_handshake_answer(int fd, const unsigned char secret[HALAY_SECRET_BYTES], int timeout_ms,
-                                         unsigned char *purpose)
+static enum halay_status take_proof(struct halay_answer *a, int fd, const unsigned char *key)
+{
+    unsigned char welcome[STORE_MAC_BYTES];
+
+    if (!store_is_proof(&a->handshake, key))
+        return HALAY_ERR_AUTH;
+    a->is_done = 1;
+    derive_session(&a->handshake, key, NULL, NULL, welcome);
+    return say(fd, welcome, sizeof welcome);
+}
+
+/* Until the message that is due is there; *is_whole says so. */
+static enum halay_status receive(struct halay_answer *a, int fd, unsigned char *to, size_t need, int *is_whole)
+{
+    while (a->have < need) {
+        ssize_t n = recv(fd, to + a->have, need - a->have, MSG_DONTWAIT);
+        if (n > 0)
+            a->have += (size_t)n;
+        else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            return HALAY_ERR_PEER;
+        else if (errno == EAGAIN)
+            break;
+    }
+    *is_whole = a->have == need;
+    return HALAY_OK;
+}
+
+enum halay_status halay_answer_progress(struct halay_answer *a, int fd, const unsigned char secret[HALAY_SECRET_BYTES])
 {
     unsigned char key[HALAY_SECRET_BYTES];
-    struct store_handshake h;
+    enum halay_status status = HALAY_OK;
 
-    if (sodium_init() < 0)
-        return HALAY_ERR_SYSTEM;
     derive_key(secret, key);
-    enum halay_status status = answer(fd, &h, key, halay_deadline_us(timeout_ms));
+    for (int is_whole = 1; status == HALAY_OK && is_whole && !a->is_done;) {
+        int is_known = a->is_known;
+        status = receive(a, fd, is_known ? a->handshake.proof : a->handshake.hello,
+                         is_known ? STORE_MAC_BYTES : STORE_HELLO_BYTES, &is_whole);
+        if (status != HALAY_OK || !is_whole)
+            continue;
+        a->have = 0;
+        status = is_known ? take_proof(a, fd, key) : take_hello(a, fd, key);
+    }
     sodium_memzero(key, sizeof key);
-    if (status == HALAY_OK)
-        *purpose = (unsigned char)store_rank(h.hello);
     return status;
+}
+
+void halay_answer_take(const struct halay_answer *a, const unsigned char secret[HALAY_SECRET_BYTES],
+                       struct halay_session *session, unsigned char *purpose)
+{
+    unsigned char key[HALAY_SECRET_BYTES];
+
+    derive_key(secret, key);
+    derive_session(&a->handshake, key, session->receives, session->sends, NULL);
+    sodium_memzero(key, sizeof key);
+    *purpose = (unsigned char)store_rank(a->handshake.hello);
 }

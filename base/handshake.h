@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Handshake: the two ends of a connection prove to each other that they hold the same secret, before either believes a word of the
- * other. What follows is neither encrypted nor authenticated.
+ * Handshake: the two ends of a connection prove to each other that they hold the same secret, before either believes a
+ * word of the other, and agree on keys for what follows (channel.h).
  *
- * The messages are those of the store (base/store_protocol.h): hello, with the purpose in the rank's place, challenge, proof; then
- * one byte of welcome. Their key is derived from the secret for this alone, so that no store takes what was meant for
- * a launcher. Descriptors may block; no call takes longer than its timeout.
+ * The messages are those of the store (base/store_protocol.h): hello, with the purpose in the rank's place, challenge,
+ * proof; then a welcome, 32 bytes that only who holds the secret can have made. Their key is derived from the secret
+ * for this alone, so that no store takes what was meant for a launcher. A hello of this protocol with another secret is
+ * answered by a challenge without a proof of its own (zeros); anything else by closing.
  */
 #ifndef HALAY_BASE_HANDSHAKE_H
 #define HALAY_BASE_HANDSHAKE_H
 
-#include "base/store.h"
+#include "base/store_protocol.h"
 
 /* Bytes of a text that a secret is derived from. */
 struct halay_secret_part {
@@ -22,17 +23,32 @@ struct halay_secret_part {
 enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_secret_part *parts, size_t count,
                                       unsigned char secret[HALAY_SECRET_BYTES]);
 
-/* What the caller says first: once they are there, or the connection has ended, the listener's end waits only for one who holds the
- * secret or repeats what he has heard. */
-enum { HALAY_HANDSHAKE_FIRST_BYTES = 80 };
+/* Keys of one connection, one for each direction: what one end sends with, the other receives with. */
+struct halay_session {
+    unsigned char sends[HALAY_SECRET_BYTES], receives[HALAY_SECRET_BYTES];
+};
 
-/* The end that has connected; purpose: what for, the other end is told. HALAY_ERR_AUTH: one end has another secret, or does not
- * speak this; HALAY_ERR_VERSION: another version of it; HALAY_ERR_PEER: the other end went away; HALAY_ERR_TIMEOUT,
+/* The end that has connected; purpose: what for, the other end is told. The descriptor may block; the call takes no
+ * longer than its timeout. HALAY_ERR_AUTH: the other end has another secret, or does not speak this; HALAY_ERR_VERSION:
+ * another version of it; HALAY_ERR_PEER: it has closed the connection without a word; HALAY_ERR_TIMEOUT,
  * HALAY_ERR_SYSTEM. Nothing is logged. */
 enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_SECRET_BYTES], unsigned char purpose,
-                                       int timeout_ms);
-/* The end that has accepted. Likewise; *purpose is set on success. */
-enum halay_status halay_handshake_answer(int fd, const unsigned char secret[HALAY_SECRET_BYTES], int timeout_ms,
-                                         unsigned char *purpose);
+                                       int timeout_ms, struct halay_session *session);
+
+/* The end that has accepted, step by step. Begins with zeros; nothing is owned. */
+struct halay_answer {
+    struct store_handshake handshake;
+    size_t have;  /* bytes of the message under way */
+    int is_known; /* its hello is right: it holds the secret, or repeats what it has heard of one who does */
+    int is_done;
+};
+
+/* As far as it goes without waiting. HALAY_OK: more has to come, or, with is_done, that was all. HALAY_ERR_AUTH,
+ * HALAY_ERR_VERSION, HALAY_ERR_PEER: it is over. */
+enum halay_status halay_answer_progress(struct halay_answer *answer, int fd,
+                                        const unsigned char secret[HALAY_SECRET_BYTES]);
+/* Of one that is done: the keys, and what the caller is there for. */
+void halay_answer_take(const struct halay_answer *answer, const unsigned char secret[HALAY_SECRET_BYTES],
+                       struct halay_session *session, unsigned char *purpose);
 
 #endif

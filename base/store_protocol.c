@@ -77,6 +77,14 @@ void store_make_proof(struct store_handshake *h, const unsigned char *secret)
     proof_mac(h, secret, h->proof);
 }
 
+int store_make_refusal(struct store_handshake *h)
+{
+    memset(h->challenge, 0, sizeof h->challenge);
+    memcpy(h->challenge, magic, sizeof magic);
+    store_write_u32(h->challenge + VERSION_AT, STORE_VERSION);
+    return !memcmp(h->hello, magic, sizeof magic);
+}
+
 int store_is_hello(const struct store_handshake *h, const unsigned char *secret)
 {
     unsigned char mac[STORE_MAC_BYTES];

@@ -70,6 +70,8 @@ struct store_handshake {
 void store_make_hello(struct store_handshake *h, const unsigned char *secret, uint32_t version, uint32_t rank);
 void store_make_challenge(struct store_handshake *h, const unsigned char *secret, uint32_t version);
 void store_make_proof(struct store_handshake *h, const unsigned char *secret);
+/* A challenge that nobody takes for one, for a caller who speaks this protocol and has another secret; 0: he does not speak it. */
+int store_make_refusal(struct store_handshake *h);
 
 /* Nonzero if its sender holds the secret (and, but for the hello, answered this very handshake). In constant time. */
 int store_is_hello(const struct store_handshake *h, const unsigned char *secret);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Call: two connections, so that the agent's complaints do not mix with its frames; one poll, three directions, none of which waits
- * for another.
+ * Call: two connections, so that the agent's complaints do not mix with its frames.
  */
 #include "launcher/call.h"
+#include "base/channel.h"
 #include "base/clock.h"
-#include "base/handshake.h"
 #include "base/socket.h"
+#include "launcher/relay.h"
 #include "launcher/say.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
-#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_SSH = 255, OPEN_MS = 30000, RESULT_MS = 3000, PIPE_BYTES = 1 << 16 };
+enum { EXIT_SSH = 255, OPEN_MS = 30000, RESULT_MS = 3000 };
+enum { TRY_MS = 5000, PAUSE_US = 500000, SAY_MS = 30000, REFUSALS = 3 };
 
 /* ---- connect ----------------------------------------------------------------------------------------------------- */
 
@@ -44,140 +44,118 @@ static int call_connect(const char *host, int port, int timeout_ms, char *why, s
     return fd;
 }
 
-enum halay_status call_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES],
-                            unsigned char purpose, int timeout_ms, int *fd, char *why, size_t size)
+static const char *explain(enum halay_status status)
 {
-    *fd = call_connect(host, port, timeout_ms, why, size);
-    if (*fd < 0)
+    switch (status) {
+    case HALAY_ERR_AUTH:
+        return "who listens there has another secret: another job, other hyperparameters, or another --secret-file";
+    case HALAY_ERR_VERSION:
+        return "halayrun there is of another version: all hosts need one image";
+    case HALAY_ERR_PEER:
+        return "who listens there closes the connection: not halayrun, or called by too many at once";
+    default:
+        return "who listens there does not answer as halayrun does";
+    }
+}
+
+/* Once. */
+static enum halay_status call_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES],
+                                   unsigned char purpose, struct call *call, char *why, size_t size)
+{
+    call->fd = call_connect(host, port, TRY_MS, why, size);
+    if (call->fd < 0)
         return HALAY_ERR_SYSTEM;
-    enum halay_status status = halay_handshake_call(*fd, secret, purpose, timeout_ms);
+    enum halay_status status = halay_handshake_call(call->fd, secret, purpose, TRY_MS, &call->session);
     if (status == HALAY_OK)
         return status;
-    snprintf(why, size,
-             status == HALAY_ERR_AUTH ? "who listens there has another secret: another job, or other hyperparameters"
-             : status == HALAY_ERR_VERSION ? "halayrun there is of another version: all hosts need one image"
-                                           : "who listens on port %d there does not answer as halayrun does",
-             port);
-    close(*fd);
-    *fd = -1;
+    snprintf(why, size, "port %d: %s", port, explain(status));
+    close(call->fd);
+    call->fd = -1;
     return status;
 }
 
-/* ---- pass on ----------------------------------------------------------------------------------------------------- */
-
-struct direction {
-    int from, to; /* -1: ended */
-    size_t first, count;
-    char bytes[PIPE_BYTES];
-};
-
-/* What can be done without waiting; 0 once it has ended and everything is written. */
-static void pass(struct direction *d)
+int call_await(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES], unsigned char purpose,
+               int64_t deadline_us, struct call *call)
 {
-    if (d->from >= 0 && !d->count) {
-        ssize_t n = read(d->from, d->bytes, sizeof d->bytes);
-        d->first = 0;
-        d->count = n > 0 ? (size_t)n : 0;
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-            d->from = -1;
-    }
-    while (d->count) {
-        ssize_t n = write(d->to, d->bytes + d->first, d->count);
-        if (n < 0 && errno != EINTR) {
-            if (errno != EAGAIN) { /* nobody reads it any more */
-                d->count = 0;
-                d->from = -1;
-            }
-            return;
+    int64_t began_us = halay_now_us(), say_us = halay_deadline_us(SAY_MS);
+    char why[256];
+
+    for (int refusals = 0;;) {
+        enum halay_status status = call_open(host, port, secret, purpose, call, why, sizeof why);
+        if (status == HALAY_OK)
+            return 0;
+        refusals += status == HALAY_ERR_AUTH || status == HALAY_ERR_VERSION;
+        int seconds = (int)((halay_now_us() - began_us) / 1000000);
+        if (halay_deadline_passed(deadline_us) || refusals == REFUSALS) {
+            say("host '%s' cannot be reached after %d s: %s", host, seconds, why);
+            return 1;
         }
-        d->first += n > 0 ? (size_t)n : 0;
-        d->count -= n > 0 ? (size_t)n : 0;
+        if (halay_deadline_passed(say_us)) {
+            say("waiting for host '%s' (%d s so far): %s; halayrun is to be started on every host of the job", host,
+                seconds, why);
+            say_us = halay_deadline_us(SAY_MS);
+        }
+        usleep(PAUSE_US);
     }
 }
 
-static void watch(const struct direction *d, struct pollfd *p)
+/* ---- in ssh's place ---------------------------------------------------------------------------------------------- */
+
+static int carry(const struct call *frames, const struct call *errors)
 {
-    *p = (struct pollfd){ .fd = d->count ? d->to : d->from, .events = d->count ? POLLOUT : POLLIN };
-}
+    struct halay_channel *first = NULL, *second = NULL;
+    int code = EXIT_SSH;
 
-/* The agent's exit code behind the zero in what came last of its complaints; it is taken out of them. */
-static void take_code(struct direction *errors, int *code)
-{
-    char *zero = memchr(errors->bytes + errors->first, 0, errors->count);
-
-    if (!zero)
-        return;
-    size_t behind = errors->count - (size_t)(zero - (errors->bytes + errors->first)) - 1;
-    if (behind)
-        *code = (unsigned char)zero[1];
-    errors->count -= behind + 1;
-}
-
-/* Reads only, so that its code can be taken out before anything is written. */
-static void read_errors(struct direction *errors, int *code)
-{
-    if (errors->from < 0 || errors->count)
-        return;
-    ssize_t n = read(errors->from, errors->bytes, sizeof errors->bytes);
-    errors->first = 0;
-    errors->count = n > 0 ? (size_t)n : 0;
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        errors->from = -1;
-    take_code(errors, code);
-}
-
-static int carry(int frames, int errors)
-{
-    static struct direction in, out, err; /* static for their size: one call a process */
-    int code = EXIT_SSH, told = 0;
-
-    in.from = STDIN_FILENO;
-    in.to = out.from = frames;
-    out.to = STDOUT_FILENO;
-    err.from = errors;
-    err.to = STDERR_FILENO;
-    while (out.from >= 0 || out.count || err.from >= 0 || err.count) {
-        struct pollfd fds[3];
-        watch(&in, &fds[0]);
-        watch(&out, &fds[1]);
-        watch(&err, &fds[2]);
-        if (poll(fds, 3, -1) < 0 && errno != EINTR)
-            return EXIT_SSH;
-        pass(&in);
-        pass(&out);
-        read_errors(&err, &code);
-        pass(&err);
-        if (in.from < 0 && !in.count && !told++)
-            shutdown(frames, SHUT_WR); /* the agent knows what that means */
+    if (halay_channel_create(&frames->session, &first) != HALAY_OK ||
+        halay_channel_create(&errors->session, &second) != HALAY_OK) {
+        say_no_memory();
+        halay_channel_destroy(first);
+        return EXIT_SSH;
     }
+    const struct relay_line lines[RELAY_LINES] = {
+        { .stream = STDIN_FILENO, .socket = frames->fd, .channel = first, .is_outgoing = 1 },
+        { .stream = STDOUT_FILENO, .socket = frames->fd, .channel = first, .is_leading = 1 },
+        { .stream = STDERR_FILENO, .socket = errors->fd, .channel = second, .is_leading = 1, .code = &code }
+    };
+    int complaints = dup(STDERR_FILENO); /* the relay closes the stream at its end */
+    enum halay_status status = relay_run(lines, -1);
+    if (complaints >= 0)
+        dup2(complaints, STDERR_FILENO);
+    if (status != HALAY_OK) {
+        relay_say(status);
+        code = EXIT_SSH;
+    }
+    halay_channel_destroy(first);
+    halay_channel_destroy(second);
     return code;
 }
 
 int call_run(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES])
 {
-    const int streams[] = { STDIN_FILENO, STDOUT_FILENO };
-    char why[256];
-    int frames, errors;
+    int64_t deadline_us = halay_deadline_us(OPEN_MS);
+    struct call frames, errors;
 
-    if (call_open(host, port, secret, CALL_AGENT, OPEN_MS, &frames, why, sizeof why) != HALAY_OK ||
-        call_open(host, port, secret, CALL_ERRORS, OPEN_MS, &errors, why, sizeof why) != HALAY_OK) {
-        say("%s", why);
+    signal(SIGPIPE, SIG_IGN);
+    if (call_await(host, port, secret, CALL_AGENT, deadline_us, &frames) ||
+        call_await(host, port, secret, CALL_ERRORS, deadline_us, &errors))
         return EXIT_SSH;
-    }
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
-        if (fcntl(streams[i], F_SETFL, O_NONBLOCK) < 0) {
-            say("cannot prepare the connection: %s", strerror(errno));
-            return EXIT_SSH;
-        }
-    return carry(frames, errors);
+    return carry(&frames, &errors);
 }
 
-void call_tell_result(int fd, int code, const char *text)
+void call_tell_result(struct call *call, int code, const char *text)
 {
+    unsigned char bytes[1 + CALL_TEXT_MAX], wire[HALAY_CHANNEL_RECORD_MAX];
+    struct halay_channel *channel;
     size_t length = strnlen(text, CALL_TEXT_MAX);
-    const unsigned char head[3] = { (unsigned char)code, (unsigned char)length, (unsigned char)(length >> 8) };
-    int64_t deadline_us = halay_deadline_us(RESULT_MS);
 
-    if (!halay_socket_send(fd, head, sizeof head, deadline_us) && !halay_socket_send(fd, text, length, deadline_us))
-        shutdown(fd, SHUT_WR);
+    if (halay_channel_create(&call->session, &channel) == HALAY_OK) {
+        bytes[0] = (unsigned char)code;
+        memcpy(bytes + 1, text, length);
+        size_t count = halay_channel_seal(channel, bytes, 1 + length, 1, wire);
+        if (halay_socket_send(call->fd, wire, count, halay_deadline_us(RESULT_MS)) == HALAY_OK)
+            shutdown(call->fd, SHUT_WR);
+        halay_channel_destroy(channel);
+    }
+    close(call->fd);
+    call->fd = -1;
 }

@@ -27,10 +27,6 @@ enum {
     EXIT_USAGE = 2,
     EXIT_SIGNAL = 128,
     START_MS = 15 * 60 * 1000,
-    TRY_MS = 5000,
-    PAUSE_US = 500000,
-    REFUSALS = 3, /* one alone may be for lack of room there */
-    SAY_MS = 30000,
     STOP_GRACE_MS = 80000
 };
 enum { SECRET_FILE_MAX = 1 << 16 };
@@ -158,31 +154,6 @@ static void party_fini(struct party *p)
 
 /* ---- the first host ---------------------------------------------------------------------------------------------- */
 
-/* Until it is connected and knows us: names may be known late, and images are fetched at different speeds. 0 or an exit code. */
-static int await_host(const struct party *p, const char *host, int64_t deadline_us, int *fd)
-{
-    int64_t began_us = halay_now_us(), say_us = halay_deadline_us(SAY_MS);
-    char why[256];
-
-    for (int refusals = 0;;) {
-        enum halay_status status = call_open(host, p->port, p->secret, CALL_RESULT, TRY_MS, fd, why, sizeof why);
-        if (status == HALAY_OK)
-            return 0;
-        refusals += status == HALAY_ERR_AUTH || status == HALAY_ERR_VERSION;
-        int seconds = (int)((halay_now_us() - began_us) / 1000000);
-        if (halay_deadline_passed(deadline_us) || refusals == REFUSALS) {
-            say("host '%s' cannot be reached after %d s: %s", host, seconds, why);
-            return 1;
-        }
-        if (halay_deadline_passed(say_us)) {
-            say("waiting for host '%s' (%d s so far): %s; halayrun is to be started on every host of the job", host,
-                seconds, why);
-            say_us = halay_deadline_us(SAY_MS);
-        }
-        usleep(PAUSE_US);
-    }
-}
-
 /* --start-timeout if it was given: 30 s, its default, would be too little here. */
 static int start_ms(const struct options *options)
 {
@@ -259,32 +230,32 @@ static void name_here(const struct party *p, char *cause, size_t size)
 }
 
 /* One connection for each other host's result; 0 or an exit code. */
-static int await_hosts(const struct party *p, int *results)
+static int await_hosts(const struct party *p, struct call *results)
 {
     int64_t deadline_us = halay_deadline_us(start_ms(p->options));
     int code = 0;
 
     for (size_t i = 0; i < p->count; i++)
-        results[i] = -1;
+        results[i].fd = -1;
     for (size_t i = 1; !code && !p->options->dry_run && i < p->count; i++)
-        code = await_host(p, p->names[i], deadline_us, &results[i]);
+        code = call_await(p->names[i], p->port, p->secret, CALL_RESULT, deadline_us, &results[i]);
     return code;
 }
 
-static void tell_results(const struct party *p, int *results, int code, const char *cause)
+static void tell_results(const struct party *p, struct call *results, int code, const char *cause)
 {
     for (size_t i = 1; i < p->count; i++)
-        if (results[i] >= 0) {
-            call_tell_result(results[i], code, cause);
-            close(results[i]);
-        }
+        if (results[i].fd >= 0)
+            call_tell_result(&results[i], code, cause);
+    explicit_bzero(results, p->count * sizeof *results);
 }
 
 static int lead(struct party *p, int (*run)(struct halay_log *log, struct options *options, int cause_fd))
 {
     struct options *options = p->options;
     char *hosts = list_hosts(p), command[PATH_MAX + 128], cause[CALL_TEXT_MAX] = "";
-    int *results = calloc(p->count, sizeof *results), cause_fd = memfd_create("halay-cause", MFD_CLOEXEC);
+    struct call *results = calloc(p->count, sizeof *results);
+    int cause_fd = memfd_create("halay-cause", MFD_CLOEXEC);
     int code = hosts && results && cause_fd >= 0 ? await_hosts(p, results) : say_no_memory();
 
     snprintf(command, sizeof command, "/proc/self/exe --sagemaker-port %d%s%.4000s --call", p->port,

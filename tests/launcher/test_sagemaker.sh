@@ -193,10 +193,79 @@ ends 143
 fails 'halayrun was stopped by SIGTERM'
 rm -f "$dir/pids"
 
+# --- on the way ------------------------------------------------------------------------------------------------------
+# between HOW...: the first host reaches the second one through the meddler, and what passes is in $dir/wire.
+meddler=$top_builddir/tests/launcher/meddler
+unmeddle() { kill $meddles; wait $meddles 2>/dev/null; }
+between() {
+    local how=$1
+    shift
+    : >"$dir/said"
+    "$meddler" $how $host2 $((port + 1)) $port "$dir/wire" "$@" >"$dir/said" &
+    meddles=$!
+    wait_for grep -q passes "$dir/said"
+    both "$two"
+    on 2
+    HALAY_OPT_ML=$dir/1 TOKEN=only-for-ranks "$halayrun" --sagemaker --sagemaker-port $((port + 1)) -x TOKEN \
+        sh -c 'cat; echo "rank $HALAY_RANK says ${TOKEN%-ranks}"; echo "and complains" >&2' >"$dir/out1" 2>"$dir/err1" </dev/null &
+    pid1=$!
+}
+between pass
+ends 0
+unmeddle
+check "it came through" test "$(grep -c 'says only-for$' "$dir/out1")" = 4
+check "something passed" test "$(wc -c <"$dir/wire")" -gt 1000
+for word in only-for HALAY_ PATH= "$dir" halayrun-agent says complains; do
+    check "'$word' is not to be read on the way" eval '! grep -aqF -e "$word" "$dir/wire"'
+done
+# refused CODE HOW...: what was changed or cut is not taken for what was said.
+refused() {
+    local want=$1
+    shift
+    between "$@"
+    wait $pid1
+    check "$*: the first host ends with $want" test $? = $want
+    wait $pid2
+    check "$*: so does the other" test $? = $want
+    unmeddle
+}
+refused 1 flip a 150
+check "it is said" grep -q 'was changed on its way' "$dir/err2"
+refused 1 flip a 1000
+refused 1 cut a 1000
+refused 1 flip a -150
+check "it is said" grep -q 'was changed on its way' "$dir/err1"
+refused 1 cut a -200
+between flip e -150
+wait $pid1
+wait $pid2
+check "complaints that were changed are none" grep -q 'was changed on its way' "$dir/err1"
+unmeddle
+between flip r 130
+wait $pid1
+wait $pid2
+check "a result that was changed is none" grep -q "'$host1', is lost" "$dir/2/output/failure"
+unmeddle
+
+# --- a flood ---------------------------------------------------------------------------------------------------------
+# Silent ones, nonsense, and right hellos that were recorded on the way, more at once than there is room for, from before the first host
+# calls until its ranks have ended.
+listens() { (exec 3<>"/dev/tcp/$host2/$port") 2>/dev/null; }
+both "$two"
+on 2
+check "it listens" wait_for listens
+: >"$dir/said"
+"$meddler" flood $host2 $port "$dir/wire.hello" >"$dir/said" &
+meddles=$!
+wait_for grep -q floods "$dir/said"
+on 1 --start-timeout 30 "$probe" meet
+ends 0
+unmeddle
+check "all four meet in a flood" test "$(grep -c 'met 4' "$dir/out1")" = 4
+
 # --- strangers, and the wrong secret ---------------------------------------------------------------------------------
 both "$two"
 on 2
-listens() { (exec 3<>"/dev/tcp/$host2/$port") 2>/dev/null; }
 check "it listens" wait_for listens
 exec 4<>"/dev/tcp/$host2/$port" # says nothing
 # More of them than the patience for one each would leave time for, some with half a word.

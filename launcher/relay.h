@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Relay: plain streams of this process on one side, encrypted connections (base/channel.h) on the other.
+ *
+ *     halayrun --call HOST          the host that listens
+ *       standard input   =======>   the agent's standard input
+ *       standard output  <=======   its standard output
+ *       standard error   <=======   its standard error
+ */
+#ifndef HALAY_LAUNCHER_RELAY_H
+#define HALAY_LAUNCHER_RELAY_H
+
+#include "base/channel.h"
+
+enum { RELAY_LINES = 3 };
+
+/* One direction. The descriptors are borrowed. */
+struct relay_line {
+    int stream, socket;
+    struct halay_channel *channel; /* the socket's; borrowed */
+    int is_outgoing;               /* from the stream to the socket */
+    int is_leading;                /* the relay ends when all such lines have */
+    int *code; /* NULL, or: a zero and a byte behind it at the end of an incoming line are no text but go here */
+};
+
+/* Pass on what comes, each line as fast as it can go, until the leading lines have ended. An outgoing line ends with
+ * its stream, an incoming one with the last record, when its stream is closed for it. What is wrong with one line ends
+ * all: HALAY_ERR_AUTH: something was changed on its way; HALAY_ERR_PEER: a connection ended without its last record;
+ * HALAY_ERR_TIMEOUT: all streams have ended, and the other end takes nothing for silence_ms (below 0: for ever);
+ * HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM. SIGPIPE has to be ignored or blocked. */
+enum halay_status relay_run(const struct relay_line lines[RELAY_LINES], int silence_ms);
+/* What such an end means. */
+void relay_say(enum halay_status status);
+
+#endif
