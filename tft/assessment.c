@@ -3,14 +3,13 @@
  * Assessment. Zero-initialised object, fini accepts it half-built.
  */
 #include "tft/assessment.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static const size_t lags[TFT_ASSESSMENT_LAGS] = { 24, 168 };
-
 static size_t naive_count(const struct tft_assessment *a)
 {
-    return TFT_ASSESSMENT_LAGS * a->data->schema.target_count;
+    return a->data->schema.season_count * a->data->schema.target_count;
 }
 
 /* ---- naive forecasts ---- */
@@ -22,7 +21,8 @@ static enum halay_status init_naive_scores(struct tft_assessment *a)
     enum halay_status status = HALAY_OK;
 
     a->naive = calloc(naive_count(a), sizeof *a->naive);
-    if (!a->naive) {
+    a->has_season = calloc(a->data->schema.target_count, 1);
+    if (!a->naive || !a->has_season) {
         halay_error(a->log, "no memory for naive forecasts");
         return HALAY_ERR_NO_MEMORY;
     }
@@ -34,35 +34,38 @@ static enum halay_status init_naive_scores(struct tft_assessment *a)
     return status;
 }
 
-/* A lag within the horizon would look past the forecast's beginning. */
-static int says_nothing(const struct tft_assessment *a, size_t k)
-{
-    return lags[k / a->data->schema.target_count] < a->data->schema.horizon;
-}
-
-static enum halay_status add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather, const struct tft_naive *naive)
+static enum halay_status add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather,
+                                   const struct tft_naive *naive)
 {
     const struct tft_data *d = gather->windows->data;
     size_t O = d->schema.target_count, o = naive->target;
 
     for (size_t i = 0; i < gather->windows->count; i++) {
         struct tft_window w = tft_gather_window(gather, i);
-        size_t before = w.origin - d->entities[w.entity].first, back = naive->lag < before ? naive->lag : before;
+        size_t before = w.origin - d->entities[w.entity].first, back = naive->season < before ? naive->season : before;
         enum halay_status status = tft_data_check(d, w.origin - back, back + d->schema.horizon);
         if (status)
             return status;
         for (size_t h = 0; h < d->schema.horizon; h++) {
-            size_t row = w.origin + h;
+            size_t at = (w.origin + h) * O + o;
             double p[TFT_SCORE_QUANTILES_MAX], same[TFT_SCORE_QUANTILES_MAX], value;
-            if (!d->present[row * O + o] || !tft_naive_forecast(naive, w.entity, row, p, &value))
+            if (!d->present[at] || !tft_naive_forecast(naive, w.entity, w.origin, h, p, &value))
                 continue;
             for (size_t q = 0; q < scores->with.quantile_count; q++)
                 same[q] = value;
-            tft_scores_add(&scores->with, w.entity, h, d->target[row * O + o], p, 0);
-            tft_scores_add(&scores->plain, w.entity, h, d->target[row * O + o], same, 0);
+            tft_scores_add(&scores->with, w.entity, h, d->target[at], p, 0);
+            tft_scores_add(&scores->plain, w.entity, h, d->target[at], same, 0);
         }
     }
     return HALAY_OK;
+}
+
+/* The first season's naive forecasts divide the scaled error. */
+static void note_seasons(struct tft_assessment *a, const struct tft_naive *naive)
+{
+    for (size_t o = 0; o < a->data->schema.target_count; o++)
+        for (size_t e = 0; e < a->data->entity_count; e++)
+            a->has_season[o] |= a->result.scores[o].by_entity[e].n && !isnan(naive[o].mean_error[e]);
 }
 
 /* {"p10": .., ..., "plain": {...}, "by_horizon": [...], "values": n} */
@@ -98,6 +101,7 @@ void tft_assessment_fini(struct tft_assessment *a)
         tft_scores_fini(&a->naive[k].plain);
     }
     free(a->naive);
+    free(a->has_season);
     tft_evaluation_result_fini(&a->result);
     *a = (struct tft_assessment){ 0 };
 }
@@ -113,13 +117,14 @@ enum halay_status tft_assessment_add(struct tft_assessment *a, struct tft_foreca
     if (status)
         halay_error(a->log, "no memory for naive forecasts");
     for (size_t k = 0; k < n && !status; k++)
-        status =
-            tft_naive_init(a->log, a->data, k % O, lags[k / O], a->quantiles->values, a->quantiles->count, &naive[k]);
+        status = tft_naive_init(a->log, a->data, k % O, a->data->schema.seasons[k / O], a->quantiles->values,
+                                a->quantiles->count, &naive[k]);
     for (size_t k = 0; k < n && !status; k++)
-        if (!says_nothing(a, k))
-            status = add_naive(&a->naive[k], &forecaster->gather, &naive[k]);
+        status = add_naive(&a->naive[k], &forecaster->gather, &naive[k]);
     if (!status)
         status = tft_evaluation_add(forecaster, windows->count, naive, also, arg, &a->result);
+    if (!status)
+        note_seasons(a, naive);
     for (size_t k = 0; naive && k < n; k++)
         tft_naive_fini(&naive[k]);
     free(naive);
@@ -128,12 +133,25 @@ enum halay_status tft_assessment_add(struct tft_assessment *a, struct tft_foreca
     return status;
 }
 
+/* Why a target has no scaled error; NULL: it has one, or no value is scored at all. */
+static json_t *why_no_mase(const struct tft_assessment *a, size_t target)
+{
+    const struct tft_sums *all = &a->result.scores[target].all;
+    size_t season = a->data->schema.seasons[0];
+
+    if (all->scaled_n || !all->n)
+        return NULL;
+    return a->has_season[target]
+               ? json_sprintf("in the training span each value is that of %zu steps before", season)
+               : json_sprintf("no value of the training span has one %zu steps before; 'season' sets another", season);
+}
+
 /* All scores of a target. */
 static json_t *target_json(const struct tft_assessment *a, size_t target)
 {
     size_t O = a->data->schema.target_count;
     const char **ids = calloc(a->data->entity_count, sizeof *ids);
-    json_t *scores, *naive = json_object();
+    json_t *scores, *naive = json_object(), *why = why_no_mase(a, target);
     char name[32];
 
     for (size_t i = 0; ids && i < a->data->entity_count; i++)
@@ -141,10 +159,12 @@ static json_t *target_json(const struct tft_assessment *a, size_t target)
     scores = ids ? tft_scores_json(&a->result.scores[target], ids) : NULL;
     free(ids);
     for (size_t k = target; k < naive_count(a); k += O) {
-        snprintf(name, sizeof name, "%zu", lags[k / O]);
-        if (!says_nothing(a, k))
-            json_object_set_new(naive, name, naive_json(&a->naive[k]));
+        snprintf(name, sizeof name, "%zu", a->data->schema.seasons[k / O]);
+        json_object_set_new(naive, name, naive_json(&a->naive[k]));
     }
+    if (scores && why)
+        json_object_set(scores, "no_mase", why);
+    json_decref(why);
     if (scores && !json_object_set_new(scores, "naive", naive))
         return scores;
     json_decref(scores);

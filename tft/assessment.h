@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Assessment: all that is said about forecasts of windows, of one model or of several one after the other: scores of each
- * target, beside those of the naive forecasts of 24 and 168 steps before on the same values.
+ * target, beside those of the naive forecasts, one for each season of the schema, on the same values.
  */
 #ifndef HALAY_TFT_ASSESSMENT_H
 #define HALAY_TFT_ASSESSMENT_H
 
 #include "tft/evaluate.h"
 #include "tft/run_config.h"
-
-enum { TFT_ASSESSMENT_LAGS = 2 };
 
 /* The naive forecast's, with its residuals' quantiles and without. */
 struct tft_naive_scores {
@@ -22,7 +20,8 @@ struct tft_assessment {
     const struct tft_list *quantiles;
     size_t windows, short_windows;
     struct tft_evaluation_result result;
-    struct tft_naive_scores *naive; /* owned: (lags, targets) */
+    struct tft_naive_scores *naive; /* owned: (seasons, targets) */
+    char *has_season;               /* owned: (targets) training had values of it a season apart, of an entity that is scored */
 };
 
 /* Empty sums. On error fini still has to be called. */

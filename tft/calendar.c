@@ -160,6 +160,31 @@ enum halay_status tft_period_parse(const char *text, struct tft_period *step)
     return HALAY_ERR_FORMAT;
 }
 
+/* Add a season that is a whole number of steps. */
+static size_t add_season(int64_t cycle, const struct tft_period *step, size_t count, size_t *seasons)
+{
+    if (cycle % step->count)
+        return count;
+    seasons[count] = (size_t)(cycle / step->count);
+    return count + 1;
+}
+
+size_t tft_period_seasons(const struct tft_period *step, size_t seasons[TFT_PERIOD_SEASONS])
+{
+    const int64_t week = 7 * DAY_SECONDS;
+    size_t n = 0;
+
+    if (step->kind == TFT_PERIOD_SECONDS && step->count < DAY_SECONDS)
+        n = add_season(DAY_SECONDS, step, n, seasons);
+    if (step->kind == TFT_PERIOD_SECONDS)
+        n = add_season(step->count < week ? week : 52 * week, step, n, seasons);
+    else if (step->kind != TFT_PERIOD_INTEGER)
+        n = add_season(step->kind == TFT_PERIOD_MONTHS ? 12 : 5, step, n, seasons);
+    if (!n)
+        seasons[n++] = 1;
+    return n;
+}
+
 /* Months since year 0, and the day in it; a month's last day counts as the 31st. */
 static int64_t month_of(int64_t time, int *day)
 {

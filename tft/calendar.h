@@ -69,6 +69,13 @@ int64_t tft_period_between(const struct tft_period *step, int64_t start, int64_t
 /* The beginning of the period that holds a moment: days at midnight, weeks on Monday, months on the first. */
 int64_t tft_period_floor(const struct tft_period *step, int64_t time);
 
+enum { TFT_PERIOD_SEASONS = 2 };
+/*
+ * After how many steps such series usually come round again: below a day a day and a week, of days a week, of weeks 52, of months a
+ * year, as far as these are whole numbers of steps; else, and of whole numbers, 1. Ascending; returns how many there are.
+ */
+size_t tft_period_seasons(const struct tft_period *step, size_t seasons[TFT_PERIOD_SEASONS]);
+
 /* ---- texts ---- */
 
 /*

@@ -14,7 +14,7 @@ static const char help[] =
     "\n"
     "Forecasts every window of a split (or every N-th of each entity) and scores the forecasts in the target's own "
     "unit,\n"
-    "beside the values of 24 and 168 steps before. Under halayrun or mpirun the ranks share the windows.\n"
+    "beside naive forecasts, which repeat the last season. Under halayrun or mpirun the ranks share the windows.\n"
     "\n"
     "  --checkpoint FOLDER  the run's folder\n"
     "  --data FILE          data prepared by the same schema\n"

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naive forecasts: residuals of the training span, sorted by entity and hour, and their quantiles.
+ * Naive forecasts: residuals of the training span, sorted by entity and place in the season, and their quantiles.
  *
  * A residual counts if its own value was measured; the value before it may have been filled. Cleanup: zeroed first,
  * fini accepts half-built.
  */
 #include "tft/naive.h"
-#include "tft/calendar.h"
+#include "base/memory.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-static int hour_of(const struct tft_data *d, size_t entity, size_t row)
-{
-    struct tft_date date;
-
-    if (tft_schema_counts(&d->schema))
-        return 0;
-    tft_time_to_date(tft_data_time(d, entity, row), &date);
-    return date.hour;
-}
+/* So many residuals at least have a P10; a place with less has the quantiles of all places. */
+enum { RESIDUALS_LEAST = 10 };
 
 static double value_at(const struct tft_naive *naive, size_t row)
 {
@@ -42,56 +36,85 @@ static double quantile_of(const double *sorted, size_t n, double quantile)
     return sorted[below] + (sorted[above] - sorted[below]) * (at - (double)below);
 }
 
-/* All of one entity; scratch has room for its rows. */
+/* Residuals of every step-th of the entity's first `end` rows, from `first` on, against the value `lag` before: sorted; how many. */
+static size_t collect(const struct tft_naive *naive, const struct tft_entity *e, size_t lag, size_t first, size_t step,
+                      size_t end, double *residuals)
+{
+    const struct tft_data *d = naive->data;
+    size_t n = 0;
+
+    first += first < lag ? (lag - first + step - 1) / step * step : 0;
+    for (size_t i = first; i < end; i += step) {
+        size_t row = e->first + i;
+        double before = value_at(naive, row - lag);
+        if (d->present[row * d->schema.target_count + naive->target] && !isnan(before)) /* NAN: of `fill: drop` */
+            residuals[n++] = value_at(naive, row) - before;
+    }
+    qsort(residuals, n, sizeof *residuals, compare);
+    return n;
+}
+
+static double mean_size(const double *values, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += fabs(values[i]);
+    return n ? sum / (double)n : NAN;
+}
+
+/* One entity, `ahead` + 1 seasons ahead; scratch has room for twice its rows. */
+static void fit_ahead(struct tft_naive *naive, size_t entity, size_t ahead, size_t end, const double *quantiles,
+                      double *scratch)
+{
+    const struct tft_entity *e = &naive->data->entities[entity];
+    size_t lag = (ahead + 1) * naive->season, Q = naive->quantile_count, places = naive->places;
+    double *to = naive->residuals + (entity * naive->ahead + ahead) * places * Q, *of_place = scratch + e->rows;
+    size_t all = collect(naive, e, lag, 0, 1, end, scratch);
+
+    if (!ahead)
+        naive->mean_error[entity] = mean_size(scratch, all);
+    for (size_t place = 0; place < places; place++) {
+        size_t n = collect(naive, e, lag, place, places, end, of_place);
+        int has_few = n < RESIDUALS_LEAST;
+        for (size_t q = 0; q < Q; q++)
+            to[place * Q + q] =
+                has_few ? quantile_of(scratch, all, quantiles[q]) : quantile_of(of_place, n, quantiles[q]);
+    }
+}
+
 static enum halay_status fit_entity(struct tft_naive *naive, size_t entity, const double *quantiles, double *scratch)
 {
     const struct tft_data *d = naive->data;
-    const struct tft_entity *e = &d->entities[entity];
-    size_t end = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]), total = 0;
-    size_t O = d->schema.target_count;
-    double sum = 0;
-    enum halay_status status = tft_data_check(d, e->first, end);
+    size_t end = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]);
+    enum halay_status status = tft_data_check(d, d->entities[entity].first, end);
 
-    if (status)
-        return status;
-    for (int hour = 0; hour < TFT_NAIVE_HOURS; hour++) {
-        size_t n = 0;
-        for (size_t i = naive->lag; i < end; i++) {
-            size_t row = e->first + i;
-            if (!d->present[row * O + naive->target] || hour_of(d, entity, row) != hour ||
-                isnan(value_at(naive, row - naive->lag))) /* a row that `fill: drop` leaves out */
-                continue;
-            scratch[n] = value_at(naive, row) - value_at(naive, row - naive->lag);
-            sum += fabs(scratch[n++]);
-        }
-        total += n;
-        qsort(scratch, n, sizeof *scratch, compare);
-        for (size_t q = 0; q < naive->quantile_count; q++)
-            naive->residuals[(entity * TFT_NAIVE_HOURS + (size_t)hour) * naive->quantile_count + q] =
-                quantile_of(scratch, n, quantiles[q]);
-    }
-    naive->mean_error[entity] = total ? sum / (double)total : 0;
-    return HALAY_OK;
+    for (size_t ahead = 0; ahead < naive->ahead && !status; ahead++)
+        fit_ahead(naive, entity, ahead, end, quantiles, scratch);
+    return status;
 }
 
-enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t target, size_t lag,
+enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t target, size_t season,
                                  const double *quantiles, size_t quantile_count, struct tft_naive *naive)
 {
-    struct tft_naive n = { .data = data, .target = target, .lag = lag, .quantile_count = quantile_count };
-    size_t longest = 1;
+    struct tft_naive n = { .data = data, .target = target, .season = season, .quantile_count = quantile_count };
+    size_t longest = 1, count;
+    double *scratch = NULL;
+    enum halay_status status = HALAY_OK;
 
+    n.ahead = (data->schema.horizon + season - 1) / season;
+    n.places = data->schema.seasons[0];
     for (size_t e = 0; e < data->entity_count; e++)
         longest = data->entities[e].rows > longest ? data->entities[e].rows : longest;
-    double *scratch = calloc(longest, sizeof *scratch);
-    n.residuals = calloc(data->entity_count * TFT_NAIVE_HOURS * quantile_count, sizeof *n.residuals);
-    n.mean_error = calloc(data->entity_count, sizeof *n.mean_error);
+    if (!halay_mul_overflows(data->entity_count * quantile_count, n.ahead * n.places, &count)) {
+        scratch = calloc(2 * longest, sizeof *scratch);
+        n.residuals = calloc(count, sizeof *n.residuals);
+        n.mean_error = calloc(data->entity_count, sizeof *n.mean_error);
+    }
     if (!scratch || !n.residuals || !n.mean_error) {
         halay_error(log, "no memory for naive forecasts");
-        free(scratch);
-        tft_naive_fini(&n);
-        return HALAY_ERR_NO_MEMORY;
+        status = HALAY_ERR_NO_MEMORY;
     }
-    enum halay_status status = HALAY_OK;
     for (size_t e = 0; e < data->entity_count && !status; e++)
         status = fit_entity(&n, e, quantiles, scratch);
     free(scratch);
@@ -109,18 +132,30 @@ void tft_naive_fini(struct tft_naive *naive)
     *naive = (struct tft_naive){ 0 };
 }
 
-int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t row, double *p, double *plain)
+int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t origin, size_t h, double *p, double *plain)
 {
     const struct tft_data *d = naive->data;
-    size_t hour;
+    size_t first = d->entities[entity].first, row = origin + h, ahead = h / naive->season;
+    size_t lag = (ahead + 1) * naive->season, Q = naive->quantile_count;
 
-    if (row < d->entities[entity].first + naive->lag)
+    if (row < first + lag || isnan(value_at(naive, row - lag))) /* NAN: a row that `fill: drop` leaves out */
         return 0;
-    *plain = value_at(naive, row - naive->lag);
-    if (isnan(*plain)) /* a row that `fill: drop` leaves out */
-        return 0;
-    hour = (size_t)hour_of(d, entity, row);
-    for (size_t q = 0; q < naive->quantile_count; q++)
-        p[q] = *plain + naive->residuals[(entity * TFT_NAIVE_HOURS + hour) * naive->quantile_count + q];
+    *plain = value_at(naive, row - lag);
+    const double *of_place =
+        naive->residuals + ((entity * naive->ahead + ahead) * naive->places + (row - first) % naive->places) * Q;
+    for (size_t q = 0; q < Q; q++)
+        p[q] = *plain + of_place[q];
     return 1;
+}
+
+void tft_naive_title(const char *season, size_t horizon, char *text, size_t size)
+{
+    size_t steps = strtoul(season, NULL, 10);
+
+    if (horizon <= steps)
+        snprintf(text, size, "value of %zu step%s before", steps, steps == 1 ? "" : "s");
+    else if (steps == 1)
+        snprintf(text, size, "last value repeated");
+    else
+        snprintf(text, size, "last %zu steps repeated", steps);
 }

@@ -5,6 +5,7 @@
  */
 #include "tft/report.h"
 #include "tft/chart.h"
+#include "tft/naive.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,9 +89,9 @@ static void write_cards(FILE *f, const struct tft_report *r)
 {
     const json_t *last = json_array_get(r->metrics, json_array_size(r->metrics) - 1);
     const json_t *q_risk = json_object_get(r->scores, "q_risk"), *naive = json_object_get(r->scores, "naive");
-    const char *median = median_name(q_risk), *lag;
+    const char *median = median_name(q_risk), *season;
     json_t *scores;
-    char value[64], label[96];
+    char value[64], title[64], label[96];
 
     fprintf(f, "<div class=\"cards\">\n");
     if (q_risk) {
@@ -98,13 +99,14 @@ static void write_cards(FILE *f, const struct tft_report *r)
         snprintf(label, sizeof label, "%.16s q-risk on the %.16s split", median, text_at(r->scores, "split"));
         card(f, value, label);
     }
-    json_object_foreach((json_t *)naive, lag, scores)
+    json_object_foreach((json_t *)naive, season, scores)
     {
         if (!(number_at(scores, median) > 0))
-            continue; /* no value so many steps before, or nothing to compare with */
+            continue; /* no value a season before, or nothing to compare with */
         double change = 100 * (number_at(q_risk, median) / number_at(scores, median) - 1);
         snprintf(value, sizeof value, "%+.1f %%", change);
-        snprintf(label, sizeof label, "against the value of %.16s steps before", lag);
+        tft_naive_title(season, json_array_size(json_object_get(scores, "by_horizon")), title, sizeof title);
+        snprintf(label, sizeof label, "against the %s", title);
         card(f, value, label);
     }
     if (last) {
@@ -188,7 +190,7 @@ static void write_risks(FILE *f, const json_t *scores)
     {
         if (!json_integer_value(json_object_get(value, "values")))
             continue;
-        snprintf(name, sizeof name, "value of %.16s steps before", key);
+        tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
         write_risk_row(f, name, q_risk, value, 0);
     }
     fprintf(f, "</table></div>\n");
@@ -230,10 +232,11 @@ static void write_horizons(FILE *f, const json_t *scores)
 {
     const json_t *horizons = json_object_get(scores, "by_horizon"), *naive = json_object_get(scores, "naive");
     const char *median = median_name(json_object_get(scores, "q_risk"));
-    const json_t *daily = json_object_get(json_object_get(naive, "24"), "by_horizon");
+    const char *season = json_object_iter_key(json_object_iter((json_t *)naive)); /* the first of them */
+    const json_t *of_season = json_object_get(json_object_get(naive, season), "by_horizon");
     size_t n = json_array_size(horizons);
     double *x = calloc(3 * n + 1, sizeof *x), *y = x + n, *z = y + n;
-    char title[64];
+    char title[64], naive_title[64] = "";
 
     if (!x || !n) {
         free(x);
@@ -242,11 +245,12 @@ static void write_horizons(FILE *f, const json_t *scores)
     for (size_t h = 0; h < n; h++) {
         x[h] = (double)h + 1;
         y[h] = number_at(json_object_get(json_array_get(horizons, h), "q_risk"), median);
-        const json_t *naive_risk = json_array_get(daily, h);
+        const json_t *naive_risk = json_array_get(of_season, h);
         z[h] = json_is_number(naive_risk) ? json_number_value(naive_risk) : NAN;
     }
-    const struct tft_line lines[] = { { "TFT", "model", x, y, n },
-                                      { daily ? "24 steps before" : NULL, "naive", x, z, n } };
+    if (season)
+        tft_naive_title(season, n, naive_title, sizeof naive_title);
+    const struct tft_line lines[] = { { "TFT", "model", x, y, n }, { season ? naive_title : NULL, "naive", x, z, n } };
     snprintf(title, sizeof title, "q-risk %.16s by horizon", median);
     fprintf(f, "<h2>By horizon</h2><figure>\n");
     tft_chart_write(f, &(struct tft_chart){ .title = title,

@@ -180,6 +180,32 @@ static enum halay_status read_every(const struct tft_place *p, const json_t *doc
     return HALAY_OK;
 }
 
+/* A number, or a list of them. */
+static enum halay_status read_season(const struct tft_place *p, const json_t *document, struct tft_schema *s)
+{
+    const json_t *value = json_object_get(document, "season");
+    size_t count = json_is_array(value) ? json_array_size(value) : 1;
+
+    if (!value) {
+        s->season_count = tft_period_seasons(&s->every, s->seasons);
+        return HALAY_OK;
+    }
+    for (size_t i = 0; i < count && count <= TFT_SEASONS_MAX; i++) {
+        const json_t *season = json_is_array(value) ? json_array_get(value, i) : value;
+        json_int_t steps = json_integer_value(season), least = i ? (json_int_t)s->seasons[i - 1] + 1 : 1;
+        if (!json_is_integer(season) || steps < least || steps > TFT_SEASON_LONGEST)
+            count = 0;
+        else
+            s->seasons[i] = (size_t)steps;
+    }
+    if (!count || count > TFT_SEASONS_MAX)
+        return tft_place_wrong(
+            p, "season",
+            "a number of steps like 24, or an ascending list of at most 4 like [24, 168], each from 1 to 1000000");
+    s->season_count = count;
+    return HALAY_OK;
+}
+
 /* A moment as the schema counts time. */
 static int read_moment(const struct tft_schema *s, const json_t *value, int64_t *moment)
 {
@@ -357,13 +383,14 @@ static enum halay_status read_rows(const struct tft_place *p, const json_t *docu
 static enum halay_status read_all(const struct tft_place *p, const json_t *document, struct tft_schema *s)
 {
     static enum halay_status (*const sections[])(const struct tft_place *, const json_t *, struct tft_schema *) = {
-        read_files, read_id, read_time, read_every, read_span, read_rows, read_csv, read_window, tft_schema_read_inputs,
+        read_files, read_id,   read_time, read_every,  read_season,
+        read_span,  read_rows, read_csv,  read_window, tft_schema_read_inputs,
         read_split,
     };
     enum halay_status status =
         tft_document_check_keys(p->log, p->where, document,
-                                TFT_WORDS("name", "files", "id", "time", "every", "span", "duplicates", "active",
-                                          "resample", "inputs", "window", "split", "csv"),
+                                TFT_WORDS("name", "files", "id", "time", "every", "season", "span", "duplicates",
+                                          "active", "resample", "inputs", "window", "split", "csv"),
                                 NULL);
 
     if (!status)

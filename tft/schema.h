@@ -17,7 +17,7 @@
 #include <jansson.h>
 
 enum { TFT_INPUTS_MAX = 128, TFT_INPUT_NAME_MAX = 63, TFT_MISSING_MAX = 16, TFT_WINDOW_MAX = 100000 };
-enum { TFT_TIME_COLUMNS_MAX = 8 };
+enum { TFT_TIME_COLUMNS_MAX = 8, TFT_SEASONS_MAX = 4, TFT_SEASON_LONGEST = 1000000 };
 
 enum tft_input_role { TFT_INPUT_TARGET, TFT_INPUT_KNOWN, TFT_INPUT_OBSERVED, TFT_INPUT_STATIC, TFT_INPUT_WEIGHT };
 enum tft_input_source { TFT_FROM_COLUMN, TFT_FROM_CALENDAR, TFT_FROM_HOLIDAYS, TFT_FROM_ID };
@@ -83,6 +83,8 @@ struct tft_schema {
     const char *time_columns[TFT_TIME_COLUMNS_MAX];
     const char *time_format; /* NULL: ISO 8601 */
     struct tft_period every; /* from row to row of a series, after resampling */
+    size_t season_count;
+    size_t seasons[TFT_SEASONS_MAX]; /* steps, ascending: what naive forecasts repeat; the first is MASE's */
     enum tft_resampling resampling;
     int trim; /* an entity begins and ends with its first and last measured target */
     int has_span;

@@ -3,6 +3,7 @@
  * Scores: a table for people, an object for programs.
  */
 #include "tft/score_table.h"
+#include "tft/naive.h"
 #include "tft/paths.h"
 #include "tft/scores.h"
 #include <stdio.h>
@@ -52,7 +53,7 @@ static int has_row(const char *key)
 static void print_scores(const json_t *r, const char *median)
 {
     const json_t *q_risk = json_object_get(r, "q_risk"), *naive = json_object_get(r, "naive");
-    const char *key;
+    const char *key, *why = json_string_value(json_object_get(r, "no_mase"));
     json_t *value;
 
     printf("%-28s", "q-risk");
@@ -62,7 +63,7 @@ static void print_scores(const json_t *r, const char *median)
     json_object_foreach((json_t *)naive, key, value)
     {
         char name[64];
-        snprintf(name, sizeof name, "value of %s steps before", key);
+        tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
         print_row(name, value, q_risk, median);
     }
     json_object_foreach((json_t *)r, key, value)
@@ -70,7 +71,8 @@ static void print_scores(const json_t *r, const char *median)
         if (has_row(key) && json_is_number(value))
             printf("%-28s %8.4g\n", key, json_number_value(value));
         else if (has_row(key))
-            printf("%-28s %8s\n", key, "-");
+            printf("%-28s %8s%s%s\n", key, "-", why && !strcmp(key, "mase") ? "   " : "",
+                   why && !strcmp(key, "mase") ? why : "");
     }
 }
 

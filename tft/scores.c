@@ -263,7 +263,7 @@ static void put_mean(json_t *to, const char *key, json_t *const *of, size_t n)
 
 json_t *tft_scores_mean_json(json_t *const *of, size_t n)
 {
-    static const char *const with_unit[] = { "mae", "rmse", "by_entity", "by_horizon", "naive", NULL };
+    static const char *const with_unit[] = { "mae", "rmse", "by_entity", "by_horizon", "naive", "no_mase", NULL };
     json_t *mean = json_object();
     const char *key;
     json_t *value;

@@ -29,6 +29,7 @@ rows 0 300 >"$scratch/table.csv"
 cat >"$scratch/schema.yaml" <<'END'
 id: {column: id}
 time: {column: t, integer: true}
+season: 24
 inputs:
   heat:  {column: heat, role: target, fill: interpolate}
   flow:  {column: flow, role: target, fill: forward, scale: log1p-standard}
@@ -77,6 +78,23 @@ near "the mean of the targets" "$(number "$scratch/scores.json" q_risk p50)" "$(
 [ -z "$(number "$scratch/scores.json" mae)" ] || wrong "an error in no unit"
 check "report" "$tft" report --run "$run" --data "$data" -o "$scratch/page.html"
 grep -q '<h3>flow</h3>' "$scratch/page.html" || wrong "the page has not the second target"
+# Another season changes what the model is compared with, and nothing else; MASE is null, and says why, where training has none.
+sed 's/season: 24/season: [2, 200]/' "$scratch/schema.yaml" >"$scratch/other.yaml"
+check "prepare with other seasons" "$tft" prepare --schema "$scratch/other.yaml" "$scratch/table.csv" -o "$scratch/other.htd"
+check "evaluate with other seasons" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd" --json "$scratch/other.json"
+[ "$(number "$scratch/other.json" q_risk p50)" = "$(number "$scratch/scores.json" q_risk p50)" ] || wrong "the season changes forecasts"
+[ "$(number "$scratch/other.json" targets heat naive 2 values) $(number "$scratch/other.json" targets heat naive 200 values)" = "528 528" ] ||
+    wrong "not as many naive values as others: $(cat "$scratch/other.json")"
+[ "$(number "$scratch/other.json" targets heat mase)" != "$(number "$scratch/scores.json" targets heat mase)" ] || wrong "mase has another scale"
+check "evaluate, a table" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd"
+grep -q '^last 2 steps repeated ' "$scratch/said" || wrong "no naive forecast of 2 steps: $(cat "$scratch/said")"
+grep -q '^value of 200 steps before ' "$scratch/said" || wrong "no naive forecast of 200 steps: $(cat "$scratch/said")"
+sed 's/season: 24/season: 200/' "$scratch/schema.yaml" >"$scratch/other.yaml"
+check "prepare with a long season" "$tft" prepare --schema "$scratch/other.yaml" "$scratch/table.csv" -o "$scratch/other.htd"
+check "evaluate with a long season" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd"
+grep -q "^mase  *-   no value of the training span has one 200 steps before; 'season' sets another" "$scratch/said" ||
+    wrong "no reason without MASE: $(cat "$scratch/said")"
+check "report with a long season" "$tft" report --run "$run" --data "$scratch/other.htd" -o "$scratch/page.html"
 
 # Behind the end of a shorter table, with what a file says of the price to come: the forecasts are the split's first.
 rows 0 250 >"$scratch/before.csv"

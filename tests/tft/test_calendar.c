@@ -157,6 +157,25 @@ static void periods(void)
     }
 }
 
+static void seasons(void)
+{
+    static const struct {
+        const char *every;
+        size_t count, seasons[2];
+    } of[] = { { "30s", 2, { 2880, 20160 } }, { "15min", 2, { 96, 672 } }, { "1h", 2, { 24, 168 } }, { "6h", 2, { 4, 28 } }, { "7h", 1, { 24 } },
+               { "5h", 1, { 1 } }, { "1d", 1, { 7 } }, { "2d", 1, { 1 } }, { "36h", 1, { 1 } }, { "42h", 1, { 4 } }, { "1w", 1, { 52 } },
+               { "4w", 1, { 13 } }, { "3w", 1, { 1 } }, { "1M", 1, { 12 } }, { "3M", 1, { 4 } }, { "5M", 1, { 1 } }, { "12M", 1, { 1 } },
+               { "24M", 1, { 1 } }, { "1B", 1, { 5 } }, { "5B", 1, { 1 } }, { "2B", 1, { 1 } }, { "1", 1, { 1 } }, { "24", 1, { 1 } } };
+
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct tft_period p;
+        size_t found[TFT_PERIOD_SEASONS] = { 0 };
+        REQUIRE(!tft_period_parse(of[i].every, &p));
+        CHECK(tft_period_seasons(&p, found) == of[i].count && found[0] == of[i].seasons[0] && found[1] == of[i].seasons[1], "%s: %zu, %zu",
+              of[i].every, found[0], found[1]);
+    }
+}
+
 static void values(void)
 {
     struct tft_date d;
@@ -178,6 +197,7 @@ int main(void)
     parsing();
     more_formats();
     periods();
+    seasons();
     values();
     return test_end();
 }

@@ -33,6 +33,7 @@ static void example(void)
     CHECK(!strcmp(s.name, "pjm") && !strcmp(s.id_pattern, "^(.*)_hourly") && s.id_kind == TFT_ID_FILENAME && s.every.count == 3600);
     CHECK(s.has_span && s.span[0] == tft_time_from_date(2013, 6, 1, 1, 0, 0) && s.span[1] == tft_time_from_date(2018, 8, 2, 23, 0, 0));
     CHECK(s.duplicates == TFT_DUPLICATES_MEAN && s.encoder == 168 && s.horizon == 24 && s.stride == 1 && s.context_before);
+    CHECK(s.season_count == 2 && s.seasons[0] == 24 && s.seasons[1] == 168);
     CHECK(s.input_count == 5 && s.target_count == 1 && s.targets[0] == 0 && s.inputs[0].fill == TFT_FILL_INTERPOLATE && s.inputs[0].per_entity);
     CHECK(s.inputs[3].calendar == TFT_CALENDAR_STEPS && s.inputs[4].is_category && s.inputs[4].role == TFT_INPUT_STATIC);
     CHECK(s.split_end[TFT_TEST] == tft_time_from_date(2018, 8, 3, 0, 0, 0));
@@ -44,6 +45,21 @@ static void example(void)
     tft_schema_fini(&again);
     tft_schema_fini(&s);
     free(json);
+}
+
+static void seasons(void)
+{
+    struct tft_schema s;
+
+    REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", HEAD INPUTS WINDOW SPLIT "season: 12\n"), &s));
+    CHECK(s.season_count == 1 && s.seasons[0] == 12);
+    tft_schema_fini(&s);
+    REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", HEAD INPUTS WINDOW SPLIT "season: [1, 24, 168, 1000000]\n"), &s));
+    CHECK(s.season_count == 4 && s.seasons[0] == 1 && s.seasons[3] == 1000000);
+    tft_schema_fini(&s);
+    REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", HEAD INPUTS WINDOW SPLIT "resample: {every: 15min, how: mean}\n"), &s));
+    CHECK(s.season_count == 2 && s.seasons[0] == 96 && s.seasons[1] == 672); /* of the step after resampling */
+    tft_schema_fini(&s);
 }
 
 static void refused(void)
@@ -76,6 +92,12 @@ static void refused(void)
         { "id: {column: z}\ntime: {column: t}\nevery: 1\n" INPUTS WINDOW SPLIT, "'every' must be" },
         { "id: {column: z}\ntime: {column: t}\n" INPUTS WINDOW SPLIT, "'every' must be given" },
         { "id: {column: z}\ntime: {column: t}\nevery: soon\n" INPUTS WINDOW SPLIT, "'every' must be" },
+        { HEAD INPUTS WINDOW SPLIT "season: 0\n", "'season' must be a number of steps like 24" },
+        { HEAD INPUTS WINDOW SPLIT "season: 1d\n", "'season' must be" },
+        { HEAD INPUTS WINDOW SPLIT "season: []\n", "'season' must be" },
+        { HEAD INPUTS WINDOW SPLIT "season: [24, 24]\n", "an ascending list" },
+        { HEAD INPUTS WINDOW SPLIT "season: [1, 2, 3, 4, 5]\n", "'season' must be" },
+        { HEAD INPUTS WINDOW SPLIT "season: 1000001\n", "'season' must be" },
         { HEAD INPUTS WINDOW "split: {valid: \"< 2017-08-01\"}\n", "'train' must be" },
         { HEAD INPUTS WINDOW "split: {train: \"2017-08-01\"}\n", "'train' must be like" },
         { HEAD INPUTS WINDOW "split: {train: \"< 2017-08-01\", valid: \"< 2017-07-01\"}\n", "'valid' must be after" },
@@ -165,6 +187,7 @@ int main(void)
 {
     begin_scratch();
     example();
+    seasons();
     refused();
     documents();
     end_scratch();

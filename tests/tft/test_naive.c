@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Naive forecasts: the last season again for any horizon, with the quantiles of what that missed by in training; and the error that
+ * scales MASE (Hyndman and Koehler 2006): all worked out again from the numbers of the table.
+ */
+#include "tests/tft/files.h"
+#include "tft/htd.h"
+#include "tft/naive.h"
+#include "tft/windows.h"
+#include <math.h>
+
+enum { ROWS = 90, TRAIN = 60, SEASON = 4, HORIZON = 10 };
+
+static double value(int entity, int t)
+{
+    return entity == 2 ? t % SEASON : 10 * entity + t % SEASON + (double)(t * 7919 % 13) / 8;
+}
+
+/* Rows of entity 1 begin later; one is missing. Entity 2 comes round exactly, entity 3 is too short for a season. */
+static int has_row(int entity, int t)
+{
+    return t >= (entity == 1 ? 3 : 0) && (entity != 3 || t >= TRAIN - 3) && !(entity == 0 && t == 50);
+}
+
+static void make_data(const char *season, struct tft_data *d)
+{
+    char text[500], csv[ROWS * 4 * 32], *at = csv + sprintf(csv, "id,t,y\n");
+    struct tft_schema schema;
+    struct tft_table table;
+    struct tft_encoding encoding;
+
+    for (int e = 0; e < 4; e++)
+        for (int t = 0; t < ROWS; t++)
+            at += has_row(e, t) ? sprintf(at, "%d,%d,%g\n", e, t, value(e, t)) : 0;
+    snprintf(text, sizeof text, "id: {column: id}\ntime: {column: t, integer: true}\n%s"
+                                "inputs:\n  y: {column: y, role: target, fill: {constant: 7}}\n  s: {calendar: steps, role: known}\n"
+                                "window: {encoder: 2, horizon: %d}\nsplit: {train: \"< %d\", test: \"< %d\"}\n", season, HORIZON, TRAIN, ROWS);
+    const char *path = write_text("rows.csv", csv);
+    REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", text), &schema) && !tft_table_read(&test_log, &schema, &path, 1, &table));
+    REQUIRE(!tft_encoding_fit(&test_log, &schema, &table, &encoding) && !tft_data_init(&test_log, &schema, &encoding, &table, d));
+    tft_table_fini(&table);
+}
+
+static double filled(int entity, int t)
+{
+    return has_row(entity, t) ? value(entity, t) : 7;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    return *(const double *)a < *(const double *)b ? -1 : 1;
+}
+
+/* The quantile of an entity's residuals against `lag` before, of the steps that `place` (-1: all) of a season `places` long has. */
+static double quantile(int entity, int lag, int place, int places, double q, int *count)
+{
+    double residuals[ROWS];
+    int n = 0, first = entity == 1 ? 3 : entity == 3 ? TRAIN - 3 : 0;
+
+    for (int t = first + lag; t < TRAIN; t++)
+        if (has_row(entity, t) && (place < 0 || (t - first) % places == place))
+            residuals[n++] = value(entity, t) - filled(entity, t - lag);
+    qsort(residuals, (size_t)n, sizeof *residuals, ascending);
+    *count = n;
+    double k = q * (n - 1);
+    int below = (int)k, above = below + 1 < n ? below + 1 : below;
+    return n ? residuals[below] + (residuals[above] - residuals[below]) * (k - below) : 0;
+}
+
+static void check_forecasts(const struct tft_data *d, size_t season, int places)
+{
+    static const double quantiles[] = { 0.1, 0.5, 0.9 };
+    struct tft_naive naive;
+    double p[3], plain;
+
+    REQUIRE(!tft_naive_init(&test_log, d, 0, season, quantiles, 3, &naive));
+    for (int e = 0; e < 4; e++)
+        for (int origin = TRAIN; origin + HORIZON <= ROWS; origin += 7)
+            for (int h = 0; h < HORIZON; h++) {
+                int first = e == 1 ? 3 : e == 3 ? TRAIN - 3 : 0, lag = (h / (int)season + 1) * (int)season, n;
+                int has = tft_naive_forecast(&naive, (size_t)e, d->entities[e].first + (size_t)(origin - first), (size_t)h, p, &plain);
+                CHECK(has == (origin + h - lag >= first));
+                for (int q = 0; has && q < 3; q++) {
+                    double missed = quantile(e, lag, (origin + h - first) % places, places, quantiles[q], &n);
+                    if (n < 10)
+                        missed = quantile(e, lag, -1, places, quantiles[q], &n);
+                    CHECK(plain == filled(e, origin + h - lag) && fabs(p[q] - plain - missed) < 1e-12, "%d from %d, %d ahead: %g, %g", e, origin, h, p[q] - plain, missed);
+                }
+            }
+    tft_naive_fini(&naive);
+}
+
+static void forecasts(void)
+{
+    struct tft_data d;
+
+    make_data("season: [4, 8, 30]\n", &d);
+    check_forecasts(&d, 4, 4); /* three seasons ahead */
+    check_forecasts(&d, 8, 4);
+    check_forecasts(&d, 30, 4);
+    tft_data_fini(&d);
+    make_data("", &d); /* whole numbers: the last value */
+    CHECK(d.schema.season_count == 1 && d.schema.seasons[0] == 1);
+    check_forecasts(&d, 1, 1);
+    tft_data_fini(&d);
+    make_data("season: 12\n", &d); /* less than ten residuals a place */
+    check_forecasts(&d, 12, 12);
+    tft_data_fini(&d);
+}
+
+/* The mean absolute error in training of the naive forecast of the first season: 1 / (n - m) sum |y[t] - y[t - m]|. */
+static void scales(void)
+{
+    static const double median[] = { 0.5 };
+    struct tft_data d;
+    struct tft_naive naive;
+    double sum = 0;
+    int n = 0;
+
+    make_data("season: 4\n", &d);
+    REQUIRE(!tft_naive_init(&test_log, &d, 0, 4, median, 1, &naive));
+    for (int t = 3 + SEASON; t < TRAIN; t++, n++)
+        sum += fabs(value(1, t) - value(1, t - SEASON));
+    CHECK(fabs(naive.mean_error[1] - sum / n) < 1e-12 && n == TRAIN - 3 - SEASON);
+    CHECK(naive.mean_error[2] <= 0 && isnan(naive.mean_error[3])); /* never wrong; too short */
+    tft_naive_fini(&naive);
+    tft_data_fini(&d);
+}
+
+static int is_called(const char *season, size_t horizon, const char *title)
+{
+    char text[64];
+
+    tft_naive_title(season, horizon, text, sizeof text);
+    return !strcmp(text, title);
+}
+
+int main(void)
+{
+    begin_scratch();
+    forecasts();
+    scales();
+    CHECK(is_called("24", 24, "value of 24 steps before") && is_called("24", 25, "last 24 steps repeated"));
+    CHECK(is_called("1", 1, "value of 1 step before") && is_called("1", 2, "last value repeated"));
+    end_scratch();
+    return test_end();
+}
