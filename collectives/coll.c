@@ -33,6 +33,8 @@
 #include <string.h>
 
 enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000 };
+/* Of a blocking call before it waits: how often it looks, how often of that without a pause, and up to how many bytes. */
+enum { LOOKS = 256, LOOKS_AT_ONCE = 16, LOOKED_BYTES = 1 << 16 };
 
 void coll_advanced(struct halay_coll *c)
 {
@@ -49,6 +51,37 @@ unsigned long halay_group_work(const struct halay_group *group)
 int halay_group_can_start(const struct halay_group *group)
 {
     return !group->channels[group->started % HALAY_CHANNELS].is_taken;
+}
+
+/* Field by field: a call of a few bytes over shared memory takes as long as some hundred instructions, and a structure that is
+ * assigned as a whole is cleared by a string instruction that takes dozens of cycles to begin. in_piece and out_piece are
+ * what in and out may point to. */
+static void reset(struct halay_coll *c, struct halay_group *group, struct halay_channel *channel,
+                  enum halay_operation operation)
+{
+    c->group = group;
+    c->channel = channel;
+    c->t = group->t;
+    c->reducer = group->reducer;
+    c->algorithm = NULL;
+    c->ops = NULL;
+    c->status = HALAY_IN_PROGRESS;
+    c->operation = operation;
+    c->number = group->started;
+    c->dtype = (enum halay_dtype)0;
+    c->op = (enum halay_op)0;
+    c->divisor = 1;
+    c->chunk_shift = group->chunk_shift;
+    c->root = 0;
+    c->element = 0;
+    c->in = c->out = (struct halay_vector){ .pieces = NULL };
+    c->starts = c->in_starts = c->counts = NULL;
+    c->tensors = 0;
+    c->has_counts = c->is_list = 0;
+    c->slot = c->chunk = c->bytes = 0;
+    c->tag = halay_tag(group->id, channel->index, 0);
+    c->state = NULL;
+    c->scratch = NULL;
 }
 
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out)
@@ -68,16 +101,7 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_operatio
                     HALAY_CHANNELS);
         return HALAY_ERR_UNSUPPORTED;
     }
-    channel->coll = (struct halay_coll){ .group = group,
-                                         .channel = channel,
-                                         .t = group->t,
-                                         .reducer = group->reducer,
-                                         .status = HALAY_IN_PROGRESS,
-                                         .operation = operation,
-                                         .number = group->started,
-                                         .divisor = 1,
-                                         .chunk_shift = group->chunk_shift,
-                                         .tag = halay_tag(group->id, channel->index, 0) };
+    reset(&channel->coll, group, channel, operation);
     *out = &channel->coll;
     return HALAY_OK;
 }
@@ -625,9 +649,25 @@ void halay_coll_end(struct halay_coll *c)
     c->channel->is_taken = 0;
 }
 
+/* What is small and in shared memory is over before it is worth a look at anything else, where every rank has a processor. */
+static void look_first(struct halay_coll *c)
+{
+    struct halay_group *group = c->group;
+
+    if (!c->algorithm || !(c->algorithm->flags & HALAY_ALGORITHM_SHARED) || c->bytes > LOOKED_BYTES || !group->may_hog)
+        return;
+    for (int looks = 0; looks < LOOKS && c->status == HALAY_IN_PROGRESS; looks++) {
+        step(group, c);
+        if (looks >= LOOKS_AT_ONCE)
+            halay_relax();
+    }
+}
+
 enum halay_status halay_coll_finish(struct halay_coll *c)
 {
-    enum halay_status status = halay_coll_wait(c, -1);
+    if (c->status == HALAY_IN_PROGRESS)
+        look_first(c);
+    enum halay_status status = c->status == HALAY_IN_PROGRESS ? halay_coll_wait(c, -1) : c->status;
 
     halay_coll_end(c);
     return status;

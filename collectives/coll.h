@@ -125,6 +125,12 @@ static inline unsigned char *coll_out(const struct halay_coll *c)
     return c->out.pieces[0].data;
 }
 
+/* So many elements are in so many bytes, rounded down: sizes of elements are powers of two. */
+static inline size_t coll_elements(const struct halay_coll *c, size_t bytes)
+{
+    return bytes >> __builtin_ctzl(c->element);
+}
+
 /* The result goes where the input is, as it is. */
 static inline int coll_is_in_place(const struct halay_coll *c)
 {

@@ -88,6 +88,9 @@ static inline unsigned char *shared_slots(const struct halay_coll *c, int rank)
 /* Bytes of a slot that is cut into so many places: what the tuning table says, if there is room. */
 static inline size_t shared_slot_bytes(const struct halay_coll *c, int places)
 {
+    if (c->slot % HALAY_CACHE_LINE == 0 && c->slot <= HALAY_SLOTS_BYTES &&
+        c->slot * SHARED_SLOTS * (size_t)places <= HALAY_SLOTS_BYTES)
+        return c->slot; /* most times: without a division */
     size_t most = HALAY_SLOTS_BYTES / (SHARED_SLOTS * (size_t)places) / HALAY_CACHE_LINE * HALAY_CACHE_LINE;
 
     return c->slot < most ? c->slot : most;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spans: how a row of elements is cut into blocks (one a rank) and a block into segments. Pure arithmetic.
+ * Spans: how a row of elements is cut into blocks (one a rank) and a block into segments. Pure arithmetic, without a division
+ * where none is needed: one takes as long as an exchange of a few bytes may cost more than its cache lines do.
  */
 #ifndef HALAY_SPAN_H
 #define HALAY_SPAN_H
@@ -12,19 +13,25 @@ struct halay_span {
     size_t length;
 };
 
+static inline int halay_is_power(size_t n)
+{
+    return !(n & (n - 1));
+}
+
 /* Block number `block` of `count` elements cut into `parts`: the first count % parts blocks have one more. */
 static inline struct halay_span halay_block_span(size_t count, int parts, int block)
 {
     size_t b = (size_t)block, n = (size_t)parts;
-    size_t base = count / n, longer = count % n;
+    size_t base = halay_is_power(n) ? count >> __builtin_ctzl(n) : count / n, longer = count - base * n;
 
     return (struct halay_span){ .start = b * base + (b < longer ? b : longer), .length = base + (b < longer) };
 }
 
-/* The same with cuts at multiples of `unit` elements only; the last blocks may be shorter or empty. */
+/* The same with cuts at multiples of `unit` elements, a power of two, only; the last blocks may be shorter or empty. */
 static inline struct halay_span halay_aligned_span(size_t count, int parts, int block, size_t unit)
 {
-    struct halay_span units = halay_block_span(count / unit + (count % unit != 0), parts, block);
+    size_t whole = count >> __builtin_ctzl(unit);
+    struct halay_span units = halay_block_span(whole + (whole * unit != count), parts, block);
     size_t start = units.start * unit, end = (units.start + units.length) * unit;
 
     start = start < count ? start : count;
@@ -35,8 +42,10 @@ static inline struct halay_span halay_aligned_span(size_t count, int parts, int 
 /* The part of a span that segment `index` of at most `length` elements covers; empty past its end. */
 static inline struct halay_span halay_segment_span(struct halay_span block, size_t length, size_t index)
 {
-    size_t segments = block.length / length + (block.length % length != 0);
-    size_t skipped = index < segments ? index * length : block.length;
+    size_t skipped;
+
+    if (__builtin_mul_overflow(index, length, &skipped) || skipped > block.length)
+        skipped = block.length;
     size_t left = block.length - skipped;
 
     return (struct halay_span){ .start = block.start + skipped, .length = left < length ? left : length };
@@ -44,7 +53,7 @@ static inline struct halay_span halay_segment_span(struct halay_span block, size
 
 static inline size_t halay_segment_count(size_t block_length, size_t length)
 {
-    return block_length / length + (block_length % length != 0);
+    return block_length <= length ? block_length > 0 : block_length / length + (block_length % length != 0);
 }
 
 #endif
