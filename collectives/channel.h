@@ -14,10 +14,11 @@
 struct halay_area; /* shared.h */
 struct halay_nodes; /* nodes.h */
 
-/* How far a channel has counted; equal on all ranks between two collectives. */
+/* How far a channel has counted; equal on all ranks between two collectives, but for all_read. */
 struct halay_channel_numbers {
     uint64_t chunks;   /* of collectives that arrive, fill and are done in chunks */
     uint64_t oneshots; /* exchanges */
+    uint64_t all_read; /* all ranks are known to be done with these first exchanges: oneshot.h */
     uint64_t barriers;
 };
 

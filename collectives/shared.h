@@ -12,6 +12,7 @@
  *     640      busy: this rank is touching memory of others
  *     768      generation (channel 0's area): how often this rank has given up the group's id (group_ids.h)
  *     896      taken: chunks of results that this rank has copied out of everybody's slots (hierarchical)
+ *     1024     read: exchanges that this rank is done with (oneshot.h)
  *     4096     one-shot: two slots, each a number and right behind it the data
  *     36 K     express: two slots a place, as those of one-shot (express.h)
  *     72 K     where the pieces of a list lie, and which element of the list is the first behind each, TABLE_MAX / 2 of them;
@@ -31,6 +32,7 @@
 #include <stdatomic.h>
 
 enum {
+    HALAY_ONESHOTS = 2,
     HALAY_ONESHOT_BYTES = 16384 - 8, /* data of one slot */
     HALAY_TABLE_MAX = 23552, /* numbers, two a piece; a longer list goes through the slots */
 };
@@ -64,7 +66,8 @@ struct halay_area {
     _Alignas(128) _Atomic uint32_t busy;
     _Alignas(128) _Atomic uint32_t generation;
     _Alignas(128) _Atomic uint64_t taken;
-    _Alignas(4096) struct halay_oneshot_slot oneshot[2];
+    _Alignas(128) _Atomic uint64_t read;
+    _Alignas(4096) struct halay_oneshot_slot oneshot[HALAY_ONESHOTS];
     _Alignas(4096) struct halay_express_slot express[SHARED_EXPRESS][2];
     _Alignas(4096) uint64_t table[HALAY_TABLE_MAX];
 };

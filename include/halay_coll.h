@@ -132,7 +132,8 @@ HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, con
 HALAY_API enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
                                                          const size_t *counts, size_t tensors, enum halay_dtype dtype);
 
-/* Copy count elements from the root's buf into everybody's. */
+/* Copy count elements from the root's buf into everybody's. The root may be done before others have begun (so may the ranks of a
+ * reduction but for its root): only a barrier is one. */
 HALAY_API enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count,
                                                   enum halay_dtype dtype, int root);
 

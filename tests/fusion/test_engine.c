@@ -464,18 +464,19 @@ static void body_finish_late(struct rank_run *run)
 }
 
 /* Rank 2 has its result, leaves, and all know it, while rank 1 has not even heard that it may start: it takes from rank 0
- * what it needs, and both have the result, too. */
+ * what it needs, and both have the result, too. So much that the root waits until it is taken. */
 static void body_leave_meanwhile(struct rank_run *run)
 {
+    enum { COUNT = 8192 };
     struct halay_request *part, *left = NULL;
-    float data[4] = { 1, 2, 3, 4 }, sum = 1;
+    float data[COUNT] = { 1, 2, 3, 4 }, sum = 1;
     char text[100];
 
     if (run->rank == 0)
         halay_fake_hub_hold(run->hub, 0, 1, 1);
     else
         memset(data, 0, sizeof data);
-    CHECK(halay_broadcast_async(run->ctx, "part", data, 4, HALAY_F32, 0, &part) == HALAY_OK);
+    CHECK(halay_broadcast_async(run->ctx, "part", data, COUNT, HALAY_F32, 0, &part) == HALAY_OK);
     if (run->rank == 0) { /* who leaves is missed */
         CHECK(halay_allreduce_async(run->ctx, "left", NULL, &sum, 1, HALAY_F32, HALAY_SUM, &left) == HALAY_OK);
         while (!halay_fake_hub_has_left(run->hub, 2))

@@ -32,7 +32,7 @@ says out "allreduce +shared .*ring .*because: $scratch/table.1, line 2, says so"
 
 # Slots: rank 0's, and what the environment says before any table.
 expect 0 env HALAY_TUNING="$scratch/table.0" "$halayrun" -np 2 "$perf" doctor
-says out 'broadcast +private +4 B to 1 MiB .*shared slots of 12288 bytes'
+says out 'broadcast +private +2 KiB to 1 MiB .*shared slots of 12288 bytes'
 says out 'broadcast +private +2 MiB to any .*shared slots of 262144 bytes'
 expect 0 env HALAY_SLOT=8K HALAY_TUNING="$scratch/table.0" "$halayrun" -np 2 "$perf" doctor
 says out 'reduce +private .*shared slots of 8192 bytes'
