@@ -43,6 +43,8 @@ if test -e "$build/.libs/libhalay-ucx.so"; then
         done
         check "training on two hosts and on one" cmp "$scratch/$name-1:2/model.safetensors" "$scratch/$name-1,$name-2/model.safetensors"
     fi
+else
+    echo "skipped: no UCX, which carries data between hosts"
 fi
 
 # --- an address that other hosts have, too, as with containers: somebody else listens there ---------------------------
@@ -77,8 +79,8 @@ on 1 umount "$scratch/small"
 # --- --mpi: ssh's words reach the other hosts ------------------------------------------------------------------------
 printf '#!/bin/sh\necho "$*" >>%s/called\nexec ssh "$@"\n' "$scratch" >"$scratch/ssh" && chmod +x "$scratch/ssh"
 for flavour in openmpi mpich; do
-    real=$(command -v mpirun.$flavour) || { echo "skipped: no mpirun.$flavour"; continue; }
     test -z "${TEST_BRIEF-}" || continue
+    real=$(command -v mpirun.$flavour) || { echo "skipped: no mpirun.$flavour"; continue; }
     mkdir "$scratch/$flavour" && printf '#!/bin/sh\nexec %s "$@"\n' "$real" >"$scratch/$flavour/mpirun" && chmod +x "$scratch/$flavour/mpirun"
     PATH=$scratch/$flavour:$PATH run_on_1 0 --mpi -np 2 -H "$name-[1-2]" --ssh "$scratch/ssh -o LogLevel=ERROR" -p 22 -i /etc/ssh/lab_key \
         --wdir / sh -c 'echo "$(hostname) in $PWD"'

@@ -3,7 +3,7 @@
 #
 # A SLURM of four nodes in a lab, with its own munge: examples/slurm/train.sbatch as it stands, the agents' steps for longer than the
 # silence that a host is given up after, scancel with all processes told at once, srun as the MPI's launcher. Skipped where there is
-# no SLURM (Debian: slurm-wlm munge, from 20.11 on), which the gate does not install; needs root.
+# no SLURM (Debian: slurm-wlm munge, from 20.11 on); needs root.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 
 skip() { echo "skipped: no $1; Debian's packages slurm-wlm and munge have it"; trap - EXIT; rm -rf "$dir"; exit 77; }
@@ -89,6 +89,8 @@ check "five ranks make one world" test "$(grep -c 'of 5' "$dir/out")" = 5
 if test -e "$build/.libs/libhalay-mpi.so" && on_1 srun --mpi=list 2>&1 | grep -q pmix; then
     in_job --mpi-flavour srun "$build/tests/launcher/world_probe"
     check "srun's ranks make one world" test "$(grep -c 'of 5' "$dir/out")" = 5
+else
+    echo "skipped: this SLURM has no PMIx, or halay no MPI"
 fi
 on_1 srun -n 2 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
 check "tasks that cannot meet are refused" test "$(grep -c 'one of 2 (SLURM_STEP_NUM_TASKS=2, SLURM_PROCID=[01])' "$dir/err")" = 2

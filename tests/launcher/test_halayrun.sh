@@ -111,6 +111,8 @@ if command -v script >/dev/null; then
     wait $!
     check "and ends with its line" grep -q "$(printf '20%%\r\r*$')" "$dir/screen"
     check "the next is one of its own" grep -q "^\[0\] end" "$dir/screen"
+else
+    echo "skipped: no program 'script', which makes a terminal"
 fi
 
 # --- environment -----------------------------------------------------------------------------------------------------

@@ -80,5 +80,7 @@ if command -v script >/dev/null 2>&1; then
     expect 0 script -qec "$perf broadcast -b 4K -e 4K -n 3 2>/dev/null" "$scratch/typescript"
     checks=$((checks + 1))
     ! grep -q ' of 3' "$scratch/typescript" || wrong "progress where standard error is no terminal"
+else
+    echo "skipped: no program 'script', which makes a terminal"
 fi
 perf_end

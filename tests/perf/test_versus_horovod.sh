@@ -26,5 +26,7 @@ if python3 -c 'import torch.distributed' 2>/dev/null; then
     says out '^\| .one. \| 1 \| 0.0 \|'
     holds "$scratch/v.json" ranks=2 results.0.model=one results.0.bytes=4096 results.0.step_ms.gloo=positive \
         results.0.step_ms.shared=positive results.0.ratios.1.to=private results.0.ratios.1.ratio=positive
+else
+    echo "skipped: no torch to measure beside"
 fi
 perf_end

@@ -21,5 +21,7 @@ if python3 -c 'import pytorch_forecasting' 2>/dev/null; then
     says out '^\| hidden 64, f32 \| [0-9]* \| [0-9]* \([0-9.]*\) \|'
     holds "$scratch/v.json" threads=2 results.0.hidden_size=64 results.0.ratios.pytorch-forecasting=positive \
         results.0.systems.halay.samples_per_second=positive
+else
+    echo "skipped: no pytorch_forecasting to measure beside"
 fi
 perf_end
