@@ -31,11 +31,31 @@ static int complain(struct reader *r, const yaml_mark_t *mark, const char *what)
     return 0;
 }
 
-/* Whether there is an event; a complaint if the text is no YAML. */
+/* Anchors and tags mean nothing here, so that nobody may think that they do. */
+static int is_plain(const yaml_event_t *event)
+{
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        return !event->data.scalar.anchor && !event->data.scalar.tag;
+    case YAML_SEQUENCE_START_EVENT:
+        return !event->data.sequence_start.anchor && !event->data.sequence_start.tag;
+    case YAML_MAPPING_START_EVENT:
+        return !event->data.mapping_start.anchor && !event->data.mapping_start.tag;
+    default:
+        return event->type != YAML_ALIAS_EVENT;
+    }
+}
+
+/* Whether there is an event; a complaint if the text is no YAML, or more of it than is read. */
 static int next_event(struct reader *r, yaml_event_t *event)
 {
-    if (yaml_parser_parse(&r->parser, event))
-        return 1;
+    if (yaml_parser_parse(&r->parser, event)) {
+        if (is_plain(event))
+            return 1;
+        complain(r, &event->start_mark, "anchors, aliases and tags are not read");
+        yaml_event_delete(event);
+        return 0;
+    }
     say("'%s', line %zu, column %zu: not YAML: %s", r->name, r->parser.problem_mark.line + 1,
         r->parser.problem_mark.column + 1, r->parser.problem ? r->parser.problem : "cannot be read");
     r->code = EXIT_USAGE;
@@ -106,7 +126,7 @@ static int check_key(struct reader *r, const char *section, const yaml_event_t *
     char *normal;
     int ok = 1;
 
-    if (key->type != YAML_SCALAR_EVENT || !*text)
+    if (key->type != YAML_SCALAR_EVENT || !*text || strlen(text) != key->data.scalar.length)
         return complain(r, &key->start_mark, "a key must be a word");
     normal = copy_key(text);
     if (!normal) {
@@ -129,8 +149,6 @@ static int read_node(struct reader *r, const char *section, const yaml_event_t *
 {
     if (event->type == YAML_SEQUENCE_START_EVENT)
         return read_list(r, section, key);
-    if (event->type == YAML_ALIAS_EVENT)
-        return complain(r, &event->start_mark, "anchors and aliases are not read");
     if (event->type != YAML_MAPPING_START_EVENT)
         return add_value(r, section, key, event, 0);
     if (section)
@@ -181,8 +199,7 @@ static int read_stream(struct reader *r)
             ok = complain(r, &event.start_mark, "more than one document");
         else if (event.type == YAML_MAPPING_START_EVENT)
             ok = read_mapping(r, NULL);
-        else if (event.type == YAML_SCALAR_EVENT || event.type == YAML_SEQUENCE_START_EVENT ||
-                 event.type == YAML_ALIAS_EVENT)
+        else if (event.type == YAML_SCALAR_EVENT || event.type == YAML_SEQUENCE_START_EVENT)
             ok = complain(r, &event.start_mark, "not a list of keys and values");
         yaml_event_delete(&event);
         if (done || !ok)

@@ -263,9 +263,13 @@ bad_file 'stal_check: {enabled: 1}' "line 1: unknown section 'stal-check'; did y
 bad_file 'autotune:\n  enabld: 1' "line 2: unknown key 'enabld'; did you mean 'enabled'?"
 bad_file 'grace: x' "line 1: grace: 'x' is no number of seconds from 0 to 86400"
 bad_file 'help: true' "line 1: help belongs on the command line"
+bad_file 'call: host' "line 1: call belongs on the command line"
 bad_file 'np: [1, 2]' "line 1: np takes one value, no list"
 bad_file 'np: 1\nnp: 2' "line 2: key 'np' is given twice"
-bad_file 'np: &a 1\ngrace: *a' "line 2: anchors and aliases are not read"
+bad_file 'verbose: true\ngrace: *a' "line 2: anchors, aliases and tags are not read"
+bad_file 'np: &a 1' "line 1: anchors, aliases and tags are not read"
+bad_file 'np: !!int 1' "line 1: anchors, aliases and tags are not read"
+bad_file '"grace\\0_": 1' "line 1: a key must be a word"
 bad_file 'verbose: 3' "line 1: verbose: '3' is neither true nor false"
 bad_file 'grace: [' 'line 2, column 1: not YAML'
 run 2 --config-file "$dir/nothing" -np 1 true
