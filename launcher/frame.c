@@ -39,11 +39,11 @@ int frame_put(struct buffer *to, enum frame_kind kind, uint32_t number, const vo
 
 int frame_take(const struct buffer *from, size_t *used, struct frame *frame)
 {
-    const unsigned char *at = (const unsigned char *)from->bytes + *used;
     size_t left = from->count - *used;
 
     if (left < HEAD_BYTES)
         return 0;
+    const unsigned char *at = (const unsigned char *)from->bytes + *used;
     uint32_t kind = frame_load_number(at), count = frame_load_number(at + 8);
     if (kind < FRAME_PLAN || kind >= FRAME_KINDS || count > FRAME_MAX)
         return -1;

@@ -6,6 +6,7 @@
  * Cleanup: plan_fini accepts a half-read plan that began with zeros.
  */
 #include "launcher/plan.h"
+#include "launcher/binding.h"
 #include "launcher/frame.h"
 #include <stdlib.h>
 #include <string.h>
@@ -41,9 +42,7 @@ static int write_list(struct buffer *to, char *const *list)
 
 int plan_write(const struct plan *plan, struct buffer *to)
 {
-    const int numbers[NUMBERS] = {
-        plan->first, plan->count, plan->size, plan->binding, plan->grace_ms
-    };
+    const int numbers[NUMBERS] = { plan->first, plan->count, plan->size, plan->binding, plan->grace_ms };
     char *folder[] = { plan->folder, NULL };
 
     for (int i = 0; i < NUMBERS; i++)
@@ -80,7 +79,7 @@ static char *read_string(struct reader *from)
     if (!read_number(from, &length) || length > from->left)
         return NULL;
     char *text = malloc((size_t)length + 1);
-    if (!text || !take(from, text, length)) {
+    if (!text || !take(from, text, length) || memchr(text, 0, length)) {
         free(text);
         return NULL;
     }
@@ -126,8 +125,8 @@ static char *read_folder(struct reader *from)
 static int is_sound(const struct plan *plan)
 {
     return plan->folder && plan->addresses && plan->addresses[0] && plan->environment && plan->command &&
-           plan->command[0] && plan->first >= 0 && plan->count > 0 && plan->size > 0 &&
-           plan->first <= plan->size - plan->count && plan->grace_ms >= 0;
+           plan->command[0] && plan->first >= 0 && plan->count > 0 && plan->size > 0 && plan->binding >= BIND_AUTO &&
+           plan->binding <= BIND_NONE && plan->first <= plan->size - plan->count && plan->grace_ms >= 0;
 }
 
 int plan_read(const char *bytes, size_t count, struct plan *plan)
