@@ -412,7 +412,7 @@ static void tell_unlock(struct halay_context *ctx)
         return;
     }
     take_role_unlock(ctx, HALAY_DRIVER_WAITER);
-    halay_engine_tell(ctx); /* no callbacks: who submits may hold the program's locks */
+    halay_engine_say(ctx); /* no callbacks: who submits may hold the program's locks */
     pthread_mutex_lock(&ctx->lock);
     give_role_locked(ctx);
     note_return(ctx);

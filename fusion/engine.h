@@ -351,9 +351,9 @@ void halay_buckets_free_all(struct halay_context *ctx);
 
 /* ---- step.c: driver only ---- */
 
-/* Tell the coordinator and the peers what is new here, hear what is new there. Never blocks, delivers nothing. Returns how
- * much happened. */
-size_t halay_engine_tell(struct halay_context *ctx);
+/* What was submitted here, to the coordinator and the peers. Hears nothing, decides nothing, delivers nothing: a submission does
+ * it, and returns at once. */
+void halay_engine_say(struct halay_context *ctx);
 /* One bounded piece of everything; never blocks. Nonzero if something happened. */
 int halay_engine_step(struct halay_context *ctx);
 /* Is something in flight, here or (rank 0) elsewhere? */

@@ -3,7 +3,8 @@
  * Step: one bounded piece of everything the driver does; never blocks.
  *
  *     what was submitted -> to the coordinator        (also what a thread does that submits while the driver sleeps: so
- *     messages           -> carried out                the peers hear of it before the background thread has woken)
+ *                                                      the peers hear of it before the background thread has woken)
+ *     messages           -> carried out
  *     decisions          -> to the peers
  *     ----------------------------------------
  *     buckets            -> started, progressed, ended
@@ -112,15 +113,28 @@ static void look_whether_left(struct halay_context *ctx)
         atomic_store_explicit(&ctx->has_left, 1, memory_order_release);
 }
 
-size_t halay_engine_tell(struct halay_context *ctx)
+/* What was submitted here, to the coordinator or on its way to it. */
+static size_t say(struct halay_context *ctx)
 {
-    int messages = 0, rank = -1;
-    size_t did;
-
     ctx->now_us = halay_now_us();
-    did = halay_negotiate_submitted(ctx);
+    size_t did = halay_negotiate_submitted(ctx);
     if (ctx->express.untold)
         did += halay_express_tell(ctx, 0);
+    return did;
+}
+
+void halay_engine_say(struct halay_context *ctx)
+{
+    say(ctx);
+    halay_link_flush(ctx->link);
+}
+
+/* What is new here goes out, what is new there comes in. */
+static size_t exchange(struct halay_context *ctx)
+{
+    int messages = 0, rank = -1;
+    size_t did = say(ctx);
+
     enum halay_status status = halay_link_receive(ctx->link, halay_negotiate_receive, ctx, &messages, &rank);
     if (status != HALAY_OK)
         fail_link(ctx, status, rank);
@@ -143,7 +157,7 @@ static int can_move_data(struct halay_context *ctx)
 
 int halay_engine_step(struct halay_context *ctx)
 {
-    size_t did = halay_engine_tell(ctx);
+    size_t did = exchange(ctx);
 
     if (ctx->suspected_us)
         halay_engine_judge(ctx);

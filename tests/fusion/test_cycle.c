@@ -163,10 +163,101 @@ static void check_callbacks(void)
         CHECK(called[r].times == 3, "rank %d: %d callbacks", r, called[r].times);
 }
 
+/* ---- a submission ---- */
+
+/* The control transport of a rank, and the thread that may not look into it. */
+struct watched {
+    struct halay_transport_ops ops;
+    const struct halay_transport_ops *true_ops;
+    _Atomic pthread_t submitter; /* 0: nobody submits */
+    _Atomic int looks, tells;    /* what it did there all the same; messages that it sent */
+};
+
+static struct watched watched[2]; /* [rank] */
+
+static enum halay_status progress_watched(struct halay_transport *t)
+{
+    struct watched *w = &watched[t->rank];
+
+    w->looks += w->submitter == pthread_self();
+    return w->true_ops->progress(t);
+}
+
+static void send_watched(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+                         struct halay_transfer *x)
+{
+    struct watched *w = &watched[t->rank];
+
+    w->tells += w->submitter == pthread_self();
+    w->true_ops->send(t, peer, tag, buf, bytes, x);
+}
+
+static void watch(struct rank_run *run, struct halay_config *config)
+{
+    struct halay_world *world = (struct halay_world *)((char *)config - offsetof(struct halay_world, config));
+    struct watched *w = &watched[run->rank];
+
+    w->true_ops = world->data->ops;
+    w->ops = *w->true_ops;
+    w->ops.progress = progress_watched;
+    w->ops.send = send_watched;
+    world->data->ops = &w->ops;
+}
+
+static int is_asleep(struct halay_context *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    int sleeps = ctx->thread_is_parked || (ctx->thread_dozes && ctx->bell_wanted);
+    pthread_mutex_unlock(&ctx->lock);
+    return sleeps;
+}
+
+static void count_end(void *arg, enum halay_status status, const char *text)
+{
+    (void)text;
+    CHECK(status == HALAY_OK);
+    ++*(_Atomic int *)arg;
+}
+
+/*
+ * What peers say may be a failure, and on rank 0 has to be decided on for all: a submission hears nothing. It still tells them,
+ * as the engine's thread sleeps. With a callback, so that no wait is expected; too large for express.
+ */
+static void body_submission(struct rank_run *run)
+{
+    enum { TIMES = 50, COUNT = 5000 };
+    static float data[2][COUNT];
+    struct watched *w = &watched[run->rank];
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "x", .dimensions = 1, .shape = { COUNT }, .out = data[run->rank]
+    };
+    _Atomic int ended = 0;
+
+    for (int i = 0; i < TIMES; i++) {
+        CHECK(halay_barrier(run->ctx, "together") == HALAY_OK);
+        while (!is_asleep(run->ctx))
+            sched_yield();
+        w->submitter = pthread_self();
+        CHECK(halay_submit_named(run->ctx, &info, count_end, &ended, NULL) == HALAY_OK);
+        w->submitter = 0;
+        while (ended <= i)
+            sched_yield();
+    }
+}
+
+static void check_submissions(void)
+{
+    ranks_run(2, 0, &(struct rank_run){ .body = body_submission, .configure_rank = watch }, NULL, NULL);
+    for (int r = 0; r < 2; r++)
+        CHECK(!watched[r].looks, "rank %d: %d looks at what the peers say", r, watched[r].looks);
+    CHECK(watched[1].tells, "no submission has told rank 0");
+}
+
 int main(void)
 {
     alarm(300);
     ranks_run(2, 0, &(struct rank_run){ .body = body_deadline }, NULL, NULL);
     check_callbacks();
+    check_submissions();
     return test_end();
 }
