@@ -21,8 +21,9 @@
  * like know that a wait follows; a tensor whose submissions were followed at once by another submission or by a wait, the
  * last times, is expected to go on like this, and so is a wait that leaves more in flight and was followed by another one.
  * The wake is owed then. Whoever takes the role pays it, and so does a call that comes too late or is not expected: a
- * submission, a test of what is in flight, giving the request away. A program that makes none of these calls (waiting for what
- * has ended already is none) lets its tensor lie until the thread looks by itself, park_us() later at most: what has a
+ * submission, a test of what is in flight, giving the request away. A submission also pays when the first is owed for
+ * HALAY_OWED_US, or more than HALAY_OWED_BYTES would be. A program that makes none of these calls (waiting for what has ended
+ * already is none) lets what it submitted last lie until the thread looks by itself, park_us() later at most: what has a
  * callback is never left to that.
  *
  * While the thread is parked, or sleeps robbed, and nobody waits, nobody listens to peers. That is all right: nothing was
@@ -51,7 +52,7 @@
 #define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
 #define POLL_US 200             /* how long data that ring no bell are polled for without a nap */
 #define NAP_US 50
-#define AT_ONCE_US 50           /* a wait that comes so soon after a submission, or another wait, has followed at once */
+#define AT_ONCE_US 50 /* a wait that comes so soon after a submission, or another wait, has followed at once */
 
 enum { AT_ONCE_TIMES = 3 };
 
@@ -72,8 +73,7 @@ static int must_poll(const struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
 
-    return ctx->making ||
-           (ctx->running_count && world->data != ctx->control && (!world->data_rings || world->node));
+    return ctx->making || (ctx->running_count && world->data != ctx->control && (!world->data_rings || world->node));
 }
 
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
@@ -341,9 +341,31 @@ static int pass_on_locked(struct halay_context *ctx)
 
 /* ---- wakes that are owed ---- */
 
-static void owe_locked(struct halay_context *ctx)
+/* Does the thread sleep, and has nobody called it yet? */
+static int thread_sleeps_locked(const struct halay_context *ctx)
 {
+    return ctx->thread_is_parked || (ctx->thread_dozes && ctx->bell_wanted);
+}
+
+static void owe_locked(struct halay_context *ctx, size_t bytes)
+{
+    if (!atomic_load_explicit(&ctx->is_owed, memory_order_relaxed)) {
+        ctx->owed_us = atomic_load_explicit(&ctx->called_us, memory_order_relaxed);
+        ctx->owed_bytes = 0;
+    }
+    ctx->owed_bytes += bytes;
     atomic_store_explicit(&ctx->is_owed, 1, memory_order_relaxed);
+}
+
+/* May so much more be owed? Calls may follow at once for as long as a program computes gradients, and the peers wait for them.
+ * When that was too long the thread was called, and finds its work owed no more. */
+static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
+{
+    if (!thread_sleeps_locked(ctx))
+        return 0;
+    return !atomic_load_explicit(&ctx->is_owed, memory_order_relaxed) ||
+           (atomic_load_explicit(&ctx->called_us, memory_order_relaxed) - ctx->owed_us < HALAY_OWED_US &&
+            ctx->owed_bytes + bytes <= HALAY_OWED_BYTES);
 }
 
 /* The call that was expected has not come at once. Nonzero if a wake is owed for that. */
@@ -396,12 +418,6 @@ static int note_call_locked(struct halay_context *ctx, int is_wait)
 
 /* ---- submitting ---- */
 
-/* Does the thread sleep, and has nobody called it yet? */
-static int thread_sleeps_locked(const struct halay_context *ctx)
-{
-    return ctx->thread_is_parked || (ctx->thread_dozes && ctx->bell_wanted);
-}
-
 /* Tell the peers what was submitted, unless somebody is about to do so. lock held; unlocks. */
 static void tell_unlock(struct halay_context *ctx)
 {
@@ -422,18 +438,21 @@ static void tell_unlock(struct halay_context *ctx)
         pthread_mutex_unlock(&ctx->lock);
 }
 
-void halay_cycle_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, enum halay_attendance attendance)
+void halay_cycle_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry,
+                                  enum halay_attendance attendance)
 {
+    size_t bytes = entry->request->bytes;
     int is_in_time = note_call_locked(ctx, 0);
-    int is_expected = attendance == HALAY_WILL_WAIT ||
-                      (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time);
+    int is_expected =
+        attendance == HALAY_WILL_WAIT ||
+        (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time && may_owe_locked(ctx, bytes));
 
     ctx->latest = entry;
     if (!is_expected || !may_take_locked(ctx) || ctx->listens) {
         tell_unlock(ctx);
         return;
     }
-    owe_locked(ctx);
+    owe_locked(ctx, bytes);
     pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -475,7 +494,7 @@ int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *ar
     ctx->has_left_some = 1;
     note_return(ctx);
     if (is_done && ctx->waits_followed >= AT_ONCE_TIMES && !ctx->listens) {
-        owe_locked(ctx);
+        owe_locked(ctx, 0);
         pthread_mutex_unlock(&ctx->lock);
     } else {
         wake_unlock(ctx, 1);

@@ -205,6 +205,8 @@ struct halay_context {
     pthread_cond_t idle;         /* a driver without a control transport */
 
     /* Wakes that are owed, because a call is expected to follow at once; guarded by lock. */
+    int64_t owed_us;            /* since when */
+    size_t owed_bytes;          /* of what was submitted since */
     _Atomic int is_owed;        /* written under lock; relaxed: read by the thread that is expected to call */
     struct halay_entry *latest; /* submitted last, and nothing was submitted or waited for since; or NULL */
     int has_left_some;          /* the same of a wait that ended with more in flight */
@@ -403,6 +405,9 @@ struct halay_request *halay_join_part(struct halay_context *ctx, const struct ha
 void halay_join_part_end(struct halay_request *part);
 
 /* ---- cycle.c ---- */
+
+/* What more than one submission may at most leave owed: so long after the first, and so much. */
+enum { HALAY_OWED_US = 100, HALAY_OWED_BYTES = 4 << 20 };
 
 void halay_cycle_init(struct halay_context *ctx); /* its locks */
 void halay_cycle_fini(struct halay_context *ctx);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who drives the engine, over the fake transport: a wait keeps its deadline while there is always something to do; what would
- * block in a callback is refused.
+ * block in a callback is refused; a submission hears nothing; and what it leaves owed is little, and not old.
  */
 #include "base/clock.h"
 #include "halay_elastic.h"
@@ -40,8 +40,7 @@ static void go_on(void *arg, enum halay_status status, const char *text)
         e->was_driven = 1;
         e->is_late = e->is_late || halay_now_us() > e->begun_us + PATIENCE_US;
     }
-    if (status != HALAY_OK || e->is_late || e->is_enough ||
-        halay_submit(e->tensor, go_on, e, NULL) != HALAY_OK)
+    if (status != HALAY_OK || e->is_late || e->is_enough || halay_submit(e->tensor, go_on, e, NULL) != HALAY_OK)
         e->is_over = 1;
 }
 
@@ -253,11 +252,82 @@ static void check_submissions(void)
     CHECK(watched[1].tells, "no submission has told rank 0");
 }
 
+/* ---- a wake that is owed ---- */
+
+enum { OWED_ROUNDS = 8 };
+
+/* Those of the submissions that only a wake would tell: how many, and their bytes. */
+static size_t count_owed(struct halay_context *ctx, size_t *bytes)
+{
+    pthread_mutex_lock(&ctx->lock);
+    size_t count = ctx->is_owed ? ctx->submitted.count : 0;
+    *bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        *bytes += ctx->submitted.events[i].request->bytes;
+    pthread_mutex_unlock(&ctx->lock);
+    return count;
+}
+
+struct burst {
+    size_t tensors, bytes; /* of each tensor */
+};
+
+/* Tensors that have always been followed by another one, or by a wait, at once: after the last of them the program does
+ * something else. What is still owed was submitted in a short while, and is little. */
+static void body_owed(struct rank_run *run)
+{
+    const struct burst *burst = run->arg;
+    struct halay_tensor **tensors = calloc(burst->tensors, sizeof *tensors);
+    struct halay_request **requests = calloc(burst->tensors, sizeof *requests);
+    int64_t *began_us = calloc(burst->tensors, sizeof *began_us), *ended_us = calloc(burst->tensors, sizeof *ended_us);
+    void *data = calloc(1, burst->bytes);
+    char name[32];
+
+    REQUIRE(tensors && requests && began_us && ended_us && data);
+    for (size_t i = 0; i < burst->tensors; i++) {
+        snprintf(name, sizeof name, "burst %zu", i);
+        struct halay_tensor_info info = { .struct_size = sizeof info, .name = name, .operation = HALAY_BROADCAST };
+        info.dimensions = 1;
+        info.shape[0] = burst->bytes / sizeof(float);
+        info.out = data;
+        REQUIRE(halay_register(run->ctx, &info, &tensors[i]) == HALAY_OK);
+    }
+    for (int round = 0; round < OWED_ROUNDS; round++) {
+        size_t bytes = 0;
+        for (size_t i = 0; i < burst->tensors; i++) {
+            began_us[i] = halay_now_us();
+            CHECK(halay_submit(tensors[i], NULL, NULL, &requests[i]) == HALAY_OK);
+            ended_us[i] = halay_now_us();
+        }
+        size_t owed = round < OWED_ROUNDS / 2 ? 0 : count_owed(run->ctx, &bytes), last = burst->tensors - 1;
+        CHECK(!owed || began_us[last] - ended_us[burst->tensors - owed] < HALAY_OWED_US, "%zu tensors are owed", owed);
+        CHECK(owed < 2 || bytes <= HALAY_OWED_BYTES, "%zu bytes are owed", bytes);
+        for (size_t i = 0; i < burst->tensors; i++) {
+            CHECK(halay_wait(requests[i], -1) == HALAY_OK);
+            halay_request_free(requests[i]);
+        }
+    }
+    for (size_t i = 0; i < burst->tensors; i++)
+        CHECK(halay_unregister(tensors[i]) == HALAY_OK);
+    free(data);
+    free(ended_us);
+    free(began_us);
+    free(requests);
+    free(tensors);
+}
+
+static void check_owed(struct burst burst)
+{
+    ranks_run(1, 0, &(struct rank_run){ .body = body_owed, .arg = &burst }, NULL, NULL);
+}
+
 int main(void)
 {
     alarm(300);
     ranks_run(2, 0, &(struct rank_run){ .body = body_deadline }, NULL, NULL);
     check_callbacks();
     check_submissions();
+    check_owed((struct burst){ .tensors = 2000, .bytes = 4 });
+    check_owed((struct burst){ .tensors = 20, .bytes = HALAY_OWED_BYTES / 4 });
     return test_end();
 }
