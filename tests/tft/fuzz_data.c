@@ -153,26 +153,28 @@ static void read_table(struct halay_log *log, const char *path)
 /* Makes the checksums of a file right, so that what they guard is reached. The offsets are those of tft/htd.h. */
 static void mend_checksums(uint8_t *bytes, size_t length)
 {
-    enum { SECTIONS = 10, TABLE = 32, ENTRY = 24, PART = 65536 };
-    uint64_t all = length, at[SECTIONS][2];
-    uint32_t crc;
+    enum { SECTIONS_MAX = 64, TABLE = 32, ENTRY = 24, PART = 65536 };
+    uint64_t all = length, at[SECTIONS_MAX][2];
+    uint32_t crc, sections;
 
-    if (length < TABLE + SECTIONS * ENTRY)
+    if (length < TABLE)
         return;
     memcpy(bytes + 16, &all, sizeof all);
-    for (size_t k = 0; k < SECTIONS; k++) {
+    memcpy(&sections, bytes + 24, sizeof sections);
+    if (!sections || sections > SECTIONS_MAX || length < TABLE + (size_t)sections * ENTRY)
+        return;
+    for (size_t k = 0; k < sections; k++) {
         memcpy(at[k], bytes + TABLE + k * ENTRY, sizeof at[k]);
         if (at[k][0] > length || at[k][1] > length - at[k][0])
             return;
     }
-    uint64_t *sums = at[SECTIONS - 1];
-    for (size_t k = 0; k + 1 < SECTIONS; k++)
-        for (uint64_t i = 0; i < at[k][1] && sums[1] >= sizeof crc; i += PART, sums[0] += sizeof crc, sums[1] -= sizeof crc) {
+    uint64_t first = at[sections - 1][0], end = first + at[sections - 1][1], sum = first; /* the last one's are the checksums */
+    for (size_t k = 0; k + 1 < sections; k++)
+        for (uint64_t i = 0; i < at[k][1] && end - sum >= sizeof crc; i += PART, sum += sizeof crc) {
             crc = (uint32_t)crc32(0, bytes + at[k][0] + i, (uInt)(at[k][1] - i < PART ? at[k][1] - i : PART));
-            memcpy(bytes + sums[0], &crc, sizeof crc);
+            memcpy(bytes + sum, &crc, sizeof crc);
         }
-    memcpy(sums, bytes + TABLE + (SECTIONS - 1) * ENTRY, sizeof at[0]);
-    crc = (uint32_t)crc32(crc32(0, bytes + TABLE, SECTIONS * ENTRY), bytes + sums[0], (uInt)sums[1]);
+    crc = (uint32_t)crc32(crc32(0, bytes + TABLE, sections * ENTRY), bytes + first, (uInt)(end - first));
     memcpy(bytes + 28, &crc, sizeof crc);
 }
 

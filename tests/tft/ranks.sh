@@ -56,14 +56,14 @@ check "forecasts" cmp "$scratch/p1" "$scratch/p2"
 
 # A bit of the values flipped: whoever reads them first says so, in any command, and all ranks end.
 cp "$data" "$scratch/flipped.htd"
-offset=$(od -A n -t u8 -j $((32 + 3 * 24)) -N 8 "$data") # of section 4
+offset=$(od -A n -t u8 -j $((32 + 4 * 24)) -N 8 "$data") # of section 5
 for at in 70000 1000000; do
     byte=$(od -A n -t u1 -j $((offset + at)) -N 1 "$data")
     # shellcheck disable=SC2059
     printf "\\$(printf %o $((byte ^ 4)))" | dd of="$scratch/flipped.htd" bs=1 seek=$((offset + at)) conv=notrunc 2>"$scratch/said"
 done
 says="flipped.htd' is damaged: a checksum is wrong, that of part"
-flipped() { refused 1 "$says" "$halayrun" -np 2 "$tft" "$@"; }
+flipped() { refused 1 "$says" "$halayrun" -np 2 "$tft" "$@"; grep -q "of its values" "$scratch/said" || wrong "which part is not said"; }
 flipped train --data "$scratch/flipped.htd" --out "$scratch/flipped" --hidden-size 8 --heads 2 --threads 2 --max-steps 50 --valid-samples 50
 flipped evaluate --checkpoint "$scratch/r1" --data "$scratch/flipped.htd" --stride 240
 flipped backtest --data "$scratch/flipped.htd" --out "$scratch/flipped" --hidden-size 8 --heads 2 --stride 240 --max-steps 50
