@@ -34,18 +34,13 @@ static enum halay_status init_naive_scores(struct tft_assessment *a)
     return status;
 }
 
-static enum halay_status add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather,
-                                   const struct tft_naive *naive)
+static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather, const struct tft_naive *naive)
 {
     const struct tft_data *d = gather->windows->data;
     size_t O = d->schema.target_count, o = naive->target;
 
     for (size_t i = 0; i < gather->windows->count; i++) {
         struct tft_window w = tft_gather_window(gather, i);
-        size_t before = w.origin - d->entities[w.entity].first, back = naive->season < before ? naive->season : before;
-        enum halay_status status = tft_data_check(d, w.origin - back, back + d->schema.horizon);
-        if (status)
-            return status;
         for (size_t h = 0; h < d->schema.horizon; h++) {
             size_t at = (w.origin + h) * O + o;
             double p[TFT_SCORE_QUANTILES_MAX], same[TFT_SCORE_QUANTILES_MAX], value;
@@ -57,7 +52,6 @@ static enum halay_status add_naive(struct tft_naive_scores *scores, const struct
             tft_scores_add(&scores->plain, w.entity, h, d->target[at], same, 0);
         }
     }
-    return HALAY_OK;
 }
 
 /* The first season's naive forecasts divide the scaled error. */
@@ -120,7 +114,7 @@ enum halay_status tft_assessment_add(struct tft_assessment *a, struct tft_foreca
         status = tft_naive_init(a->log, a->data, k % O, a->data->schema.seasons[k / O], a->quantiles->values,
                                 a->quantiles->count, &naive[k]);
     for (size_t k = 0; k < n && !status; k++)
-        status = add_naive(&a->naive[k], &forecaster->gather, &naive[k]);
+        add_naive(&a->naive[k], &forecaster->gather, &naive[k]);
     if (!status)
         status = tft_evaluation_add(forecaster, windows->count, naive, also, arg, &a->result);
     if (!status)

@@ -2,8 +2,8 @@
  *
  * Naive forecasts: residuals of the training span, sorted by entity and place in the season, and their quantiles.
  *
- * A residual counts if its own value was measured; the value before it may have been filled. Cleanup: zeroed first,
- * fini accepts half-built.
+ * Only what was measured counts: a filled value may know what lies behind the origin. Cleanup: zeroed first, fini accepts
+ * half-built.
  */
 #include "tft/naive.h"
 #include "base/memory.h"
@@ -14,9 +14,22 @@
 /* So many residuals at least have a P10; a place with less has the quantiles of all places. */
 enum { RESIDUALS_LEAST = 10 };
 
-static double value_at(const struct tft_naive *naive, size_t row)
+/* A value of the entity's row; NAN: it was not measured. */
+static double value_at(const struct tft_naive *naive, const struct tft_entity *e, size_t row)
 {
-    return naive->data->target[row * naive->data->schema.target_count + naive->target];
+    size_t at = (e->first + row) * naive->data->schema.target_count + naive->target;
+
+    return naive->data->present[at] ? naive->data->target[at] : NAN;
+}
+
+/* The value of the season before the row, `lag` steps back, or of the one before that which has it; NAN: none has. */
+static double value_before(const struct tft_naive *naive, const struct tft_entity *e, size_t row, size_t lag)
+{
+    double value = NAN;
+
+    for (; lag <= row && isnan(value); lag += naive->season)
+        value = value_at(naive, e, row - lag);
+    return value;
 }
 
 static int compare(const void *a, const void *b)
@@ -40,26 +53,28 @@ static double quantile_of(const double *sorted, size_t n, double quantile)
 static size_t collect(const struct tft_naive *naive, const struct tft_entity *e, size_t lag, size_t first, size_t step,
                       size_t end, double *residuals)
 {
-    const struct tft_data *d = naive->data;
     size_t n = 0;
 
-    first += first < lag ? (lag - first + step - 1) / step * step : 0;
-    for (size_t i = first; i < end; i += step) {
-        size_t row = e->first + i;
-        double before = value_at(naive, row - lag);
-        if (d->present[row * d->schema.target_count + naive->target] && !isnan(before)) /* NAN: of `fill: drop` */
-            residuals[n++] = value_at(naive, row) - before;
+    for (size_t row = first; row < end; row += step) {
+        double residual = value_at(naive, e, row) - value_before(naive, e, row, lag);
+        if (!isnan(residual))
+            residuals[n++] = residual;
     }
     qsort(residuals, n, sizeof *residuals, compare);
     return n;
 }
 
-static double mean_size(const double *values, size_t n)
+/* Of the values of training that have one exactly a season before. */
+static double mean_error_of(const struct tft_naive *naive, const struct tft_entity *e, size_t end)
 {
     double sum = 0;
+    size_t n = 0;
 
-    for (size_t i = 0; i < n; i++)
-        sum += fabs(values[i]);
+    for (size_t row = naive->season; row < end; row++) {
+        double error = fabs(value_at(naive, e, row) - value_at(naive, e, row - naive->season));
+        sum += isnan(error) ? 0 : error;
+        n += !isnan(error);
+    }
     return n ? sum / (double)n : NAN;
 }
 
@@ -72,8 +87,6 @@ static void fit_ahead(struct tft_naive *naive, size_t entity, size_t ahead, size
     double *to = naive->residuals + (entity * naive->ahead + ahead) * places * Q, *of_place = scratch + e->rows;
     size_t all = collect(naive, e, lag, 0, 1, end, scratch);
 
-    if (!ahead)
-        naive->mean_error[entity] = mean_size(scratch, all);
     for (size_t place = 0; place < places; place++) {
         size_t n = collect(naive, e, lag, place, places, end, of_place);
         int has_few = n < RESIDUALS_LEAST;
@@ -87,8 +100,10 @@ static enum halay_status fit_entity(struct tft_naive *naive, size_t entity, cons
 {
     const struct tft_data *d = naive->data;
     size_t end = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]);
-    enum halay_status status = tft_data_check(d, d->entities[entity].first, end);
+    enum halay_status status = tft_data_check(d, d->entities[entity].first, d->entities[entity].rows);
 
+    if (!status)
+        naive->mean_error[entity] = mean_error_of(naive, &d->entities[entity], end);
     for (size_t ahead = 0; ahead < naive->ahead && !status; ahead++)
         fit_ahead(naive, entity, ahead, end, quantiles, scratch);
     return status;
@@ -134,17 +149,17 @@ void tft_naive_fini(struct tft_naive *naive)
 
 int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t origin, size_t h, double *p, double *plain)
 {
-    const struct tft_data *d = naive->data;
-    size_t first = d->entities[entity].first, row = origin + h, ahead = h / naive->season;
-    size_t lag = (ahead + 1) * naive->season, Q = naive->quantile_count;
+    const struct tft_entity *e = &naive->data->entities[entity];
+    size_t row = origin + h - e->first, ahead = h / naive->season, Q = naive->quantile_count;
+    double value = value_before(naive, e, row, (ahead + 1) * naive->season);
 
-    if (row < first + lag || isnan(value_at(naive, row - lag))) /* NAN: a row that `fill: drop` leaves out */
+    if (isnan(value))
         return 0;
-    *plain = value_at(naive, row - lag);
     const double *of_place =
-        naive->residuals + ((entity * naive->ahead + ahead) * naive->places + (row - first) % naive->places) * Q;
+        naive->residuals + ((entity * naive->ahead + ahead) * naive->places + row % naive->places) * Q;
     for (size_t q = 0; q < Q; q++)
-        p[q] = *plain + of_place[q];
+        p[q] = value + of_place[q];
+    *plain = value;
     return 1;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naive forecasts: the last season before the origin once more, as often as the horizon asks for; the floor that a model must beat.
+ * Naive forecasts: the last season before the origin once more, as often as the horizon asks for, a value that was missing there from
+ * the season before it; the floor that a model must beat.
  *
  *     season 4, horizon 6:   ... a b c d | a b c d a b
  *
@@ -23,12 +24,13 @@ struct tft_naive {
     double *mean_error; /* owned: (entities) mean size of value - value of a season before; NAN without such */
 };
 
+/* Fit to the training span. Asks tft_data_check for all rows. */
 enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t target, size_t season,
                                  const double *quantiles, size_t quantile_count, struct tft_naive *naive);
 void tft_naive_fini(struct tft_naive *naive);
 
 /* Forecast step h (from 0) of the horizon whose first row, of an entity, is origin: p[quantile], and the plain value. Returns 0
- * (nothing is written) where the entity has no value so many steps before. */
+ * (nothing is written) where no season before has a value. */
 int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t origin, size_t h, double *p, double *plain);
 
 /* What to call the naive forecast of a season (a number, as text) in a table. */
