@@ -222,6 +222,30 @@ static void say_strategy(struct tft_trainer *t)
             mb * (double)(blocks * living));
 }
 
+/* A step's work comes in granules, and each is one thread's. */
+static void say_idle(struct tft_trainer *t)
+{
+    size_t granule = (size_t)t->config->granule, pieces = (t->batch + granule - 1) / granule;
+    size_t threads = (size_t)tft_pool_threads(t->pool), all = threads * (size_t)t->ranks, idle = 0;
+    size_t batch_size = (all * granule + (size_t)t->config->accumulate - 1) / (size_t)t->config->accumulate;
+    char smaller[48] = "";
+
+    for (int r = 0; r < t->ranks; r++) {
+        size_t first, count = 0;
+        int exact = t->config->deterministic == 2 && !(t->ranks & (t->ranks - 1));
+        (void)tft_granules_of_rank(pieces, r, t->ranks, exact, &first, &count);
+        idle += count < threads ? threads - count : 0;
+    }
+    if (!idle)
+        return;
+    if (t->batch >= all)
+        snprintf(smaller, sizeof smaller, "'granule: %zu' or ", t->batch / all);
+    tft_progress_say(&t->progress,
+                     "%zu of %zu threads have nothing to do: a step of %zu samples is %zu pieces of work of %zu; "
+                     "%s'batch_size: %zu' occupies all",
+                     idle, all, t->batch, pieces, granule, smaller, batch_size);
+}
+
 static void say_beginning(struct tft_trainer *t)
 {
     tft_progress_say(
@@ -232,6 +256,7 @@ static void say_beginning(struct tft_trainer *t)
         (unsigned long long)tft_trainer_steps(t), t->ranks, t->ranks == 1 ? "" : "s", tft_pool_threads(t->pool),
         tft_pool_threads(t->pool) == 1 ? "" : "s");
     say_strategy(t);
+    say_idle(t);
     if (t->state.step)
         tft_progress_say(&t->progress, "going on after step %llu, from '%s'", (unsigned long long)t->state.step,
                          t->options->checkpoints);

@@ -53,6 +53,13 @@ check "the same bits on one thread and two" cmp "$run/model.safetensors" "$scrat
 check "train with another seed" train --out "$scratch/seed" --seed 2 --max-steps 20
 if cmp -s "$run/model.safetensors" "$scratch/seed/model.safetensors"; then wrong "another seed gave the same parameters"; fi
 
+# More threads than a step has pieces of work.
+check "train on eight threads" train --out "$scratch/eight" --threads 8 --max-steps 1
+grep -q "^4 of 8 threads have nothing to do: a step of 32 samples is 4 pieces of work of 8; 'granule: 4' or 'batch_size: 64' occupies all" "$scratch/said" ||
+    wrong "idle threads are not said: $(cat "$scratch/said")"
+check "train with smaller granules" train --out "$scratch/granule" --threads 8 --max-steps 1 --granule 4
+if grep -q "nothing to do" "$scratch/said"; then wrong "threads are idle with enough granules: $(cat "$scratch/said")"; fi
+
 # A learning rate is found, within the range that it tries, and nothing is written.
 check "find a learning rate" train --find-learning-rate --threads 2
 grep -qE '^learning_rate: [0-9.]+e-0[1-5]$' "$scratch/said" || wrong "no learning rate: $(tail -n 3 "$scratch/said")"
