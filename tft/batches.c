@@ -4,6 +4,7 @@
  * copy. Only where the window ends on a bridge it has other values: it does not know what lies behind.
  */
 #include "tft/batches.h"
+#include "tft/philox.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -107,6 +108,34 @@ static int is_drawn(const struct tft_data *d, size_t k)
     return input->fill == TFT_FILL_INTERPOLATE && (input->derivation == TFT_PLAIN || input->derivation == TFT_LAG);
 }
 
+static int is_dropped(const struct tft_category_dropout *dropout, uint64_t position, size_t input)
+{
+    const uint32_t key[2] = { dropout->seed, fnv1a("category dropout") };
+    const uint32_t counter[4] = { (uint32_t)position, (uint32_t)(position >> 32), dropout->step, (uint32_t)input };
+    uint32_t draws[4];
+
+    philox(counter, key, draws);
+    return draws[0] < dropout->share * 0x1p32;
+}
+
+/* Categories of sample b, which has so many steps from place `to` on, that this training step takes for unknown. */
+static void drop_categories(const struct tft_gather *g, struct tft_batch *batch, size_t b, size_t to, size_t steps)
+{
+    const struct tft_data *d = g->windows->data;
+    uint64_t position = batch->position + b;
+    int32_t unknown;
+
+    for (size_t k = 0; k < d->static_cat_count; k++)
+        if (tft_encoding_unknown(&d->schema, &d->encoding, d->static_cats[k], &unknown) &&
+            is_dropped(g->dropout, position, d->static_cats[k]))
+            batch->static_cats[b * d->static_cat_count + k] = unknown;
+    for (size_t k = 0; k < d->cat_count; k++)
+        if (tft_encoding_unknown(&d->schema, &d->encoding, d->cats[k], &unknown) &&
+            is_dropped(g->dropout, position, d->cats[k]))
+            for (size_t t = to; t < to + steps; t++)
+                batch->cats[t * d->cat_count + k] = unknown;
+}
+
 enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch)
 {
     const struct tft_gather *g = arg;
@@ -131,6 +160,8 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
             batch->static_reals[b * d->static_count + k] = d->static_values[w.entity * d->static_count + k];
         for (size_t k = 0; k < d->static_cat_count; k++)
             batch->static_cats[b * d->static_cat_count + k] = d->static_codes[w.entity * d->static_cat_count + k];
+        if (g->dropout)
+            drop_categories(g, batch, b, to, steps);
         for (size_t h = 0; h < D; h++)
             fill_targets(d, w.origin + h, batch->targets + (b * D + h) * O, batch->weights + (b * D + h) * O);
     }

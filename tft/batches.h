@@ -14,12 +14,23 @@
 void tft_batches_describe(const struct tft_schema *schema, const struct tft_encoding *encoding,
                           const struct tft_run_config *run, struct tft_model_config *model);
 
+/*
+ * What training takes for unknown, so that it trains the row of the embedding that stands for it: each category with
+ * 'unknown: true' in this share of the windows, all along a window. Which ones follows from seed, step and the
+ * window's position in the batch, not from who computes it.
+ */
+struct tft_category_dropout {
+    double share;
+    uint32_t seed, step;
+};
+
 /* Where positions of a global batch find their windows: position p is window numbers[base + p], or base + p if numbers
  * is NULL. All borrowed. */
 struct tft_gather {
     const struct tft_windows *windows;
     const uint64_t *numbers;
     size_t base;
+    const struct tft_category_dropout *dropout; /* NULL: none */
 };
 
 /* A tft_fill; arg is a struct tft_gather. Fills inputs, targets, weights and lengths. */

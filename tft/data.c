@@ -182,8 +182,11 @@ static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
     size_t e = d->entity_count, code = tft_encoding_entity(&d->encoding, s->id);
 
     if (code == d->encoding.entity_count && tft_encoding_needs_entity(&d->schema)) {
-        halay_error(m->log, "entity '%s' was not seen in training (%zu are known, the first is '%s')", s->id,
-                    d->encoding.entity_count, d->encoding.ids[0]);
+        halay_error(m->log,
+                    "entity '%s' was not seen in training (%zu are known, the first is '%s'); forecasts of such take "
+                    "'per: all' "
+                    "of each input that is scaled, and 'unknown: true' of the id",
+                    s->id, d->encoding.entity_count, d->encoding.ids[0]);
         return HALAY_ERR_FORMAT;
     }
     if (s->rows <= s->lead) {

@@ -190,6 +190,17 @@ size_t tft_encoding_categories(const struct tft_schema *schema, const struct tft
     return encoding->vocabularies[number].count + more;
 }
 
+int tft_encoding_unknown(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
+                         int32_t *code)
+{
+    const struct tft_input *input = &schema->inputs[number];
+
+    if (!input->unknown || (input->source != TFT_FROM_COLUMN && input->source != TFT_FROM_ID))
+        return 0;
+    *code = (int32_t)(tft_encoding_categories(schema, encoding, number) - 1);
+    return 1;
+}
+
 int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
                       const char *text, size_t *code)
 {

@@ -56,6 +56,9 @@ int tft_encoding_needs_entity(const struct tft_schema *schema);
 size_t tft_encoding_entity(const struct tft_encoding *encoding, const char *id);
 /* Rows of a category's embedding. */
 size_t tft_encoding_categories(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input);
+/* Has an input a code for what training has not seen? Sets it. */
+int tft_encoding_unknown(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                         int32_t *code);
 /* The code of a text (NULL: no value) of an input with a vocabulary. Returns 0 if training has not seen it and the input has
  * no category for that. */
 int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,

@@ -2,11 +2,12 @@
  *
  * How many steps a run has, so that a schedule that needs to know it ends where the run does, whichever limit ends it.
  *
- * Of a run with a limit of time it is known late. The first step is left out, as it meets a cold machine; then the pace is measured
- * until a tenth of the time and ten steps are gone, and meanwhile the number is what the pace so far says. Then it is fixed, for
- * nineteen twentieths of the time. From then on the rate is a function of the step alone, and the run ends before its time is
- * up. Where it gets slower than that, its share of the time is ahead of its share of the steps, and the schedule goes by the
- * former: the run is stopped by its limit of time, with a rate that has fallen.
+ * Of a run with a limit of time it is known late. The first step is left out, as it meets a cold machine; then the
+ * pace is measured until a tenth of the time and ten steps are gone, and meanwhile the number is what the pace so far
+ * says. Then it is fixed, for nineteen twentieths of the time. From then on the rate is a function of the step alone,
+ * and the run ends before its time is up. Where it gets slower than that, its share of the time is ahead of its share
+ * of the steps, and the schedule goes by the former: the run is stopped by its limit of time, with a rate that has
+ * fallen.
  *
  * Pure: all ranks hear the same seconds, and come to the same rate.
  */

@@ -33,6 +33,8 @@ static const struct key {
     { "hidden_size", WHOLE, AT(hidden_size), 160, 1, 4096, 0, NULL, 0, "width of the model's layers" },
     { "heads", WHOLE, AT(heads), 4, 1, 64, 0, NULL, 0, "attention heads; divides hidden_size" },
     { "dropout", REAL, AT(dropout), 0.1, 0, 0.99, 0, NULL, 0, "share of values dropped in training" },
+    { "category_dropout", REAL, AT(category_dropout), 0.05, 0, 0.99, 0, NULL, 0,
+      "share of windows in which a category with 'unknown: true' is taken for unknown in training" },
     { "quantiles", LIST, AT(quantiles), 0, 0, 1, 0, NULL, 0, "ascending, each between 0 and 1 (0.1,0.5,0.9)" },
     { "batch_size", WHOLE, AT(batch_size), 64, 1, 1 << 20, 0, NULL, 0, "samples per step, of all ranks together" },
     { "learning_rate", REAL, AT(learning_rate), 1e-3, 0, 10, 0, NULL, 0, "the highest, where a schedule changes it" },
@@ -441,7 +443,8 @@ enum halay_status tft_run_config_check_resume(struct halay_log *log, const char 
             continue;
         char *old = was ? json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
         char *new = is ? json_dumps(is, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-        halay_error(log, "%s: '%s' was %s when the run began and is %s now; a run goes on with the keys that it began with",
+        halay_error(log,
+                    "%s: '%s' was %s when the run began and is %s now; a run goes on with the keys that it began with",
                     where, keys[i].name, old ? old : "absent", new ? new : "absent");
         free(old);
         free(new);

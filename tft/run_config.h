@@ -33,7 +33,7 @@ struct tft_list {
  * for "absent" where the table says so. */
 struct tft_run_config {
     int64_t hidden_size, heads;
-    double dropout;
+    double dropout, category_dropout;
     struct tft_list quantiles;
     int64_t batch_size;
     double learning_rate;
