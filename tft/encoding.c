@@ -212,3 +212,67 @@ int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding
     *code = text ? find_name(v->names, v->count, text) : v->count;
     return *code < v->count || input->unknown;
 }
+
+/* The days of an input of holidays, as the schema's document has them. */
+static const json_t *holidays_of(const struct tft_schema *schema, size_t number)
+{
+    const json_t *input = json_object_get(json_object_get(schema->document, "inputs"), schema->inputs[number].name);
+    const json_t *days = json_object_get(input, "holiday");
+
+    return days ? days : json_object_get(json_object_get(input, "calendar"), "holiday");
+}
+
+static size_t code_of_day(const struct tft_schema *schema, size_t number, const char *day)
+{
+    int64_t time = 0;
+
+    (void)tft_time_parse(day, "%Y-%m-%d", &time); /* the schema was read: it is a day */
+    return (size_t)tft_holidays_code(&schema->inputs[number].holidays, time);
+}
+
+/* A category's names in order; NULL if it is one of the calendar. */
+static const char *const *names_of(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
+                                   size_t *count)
+{
+    const struct tft_input *input = &schema->inputs[number];
+
+    *count = has_vocabulary(input)          ? encoding->vocabularies[number].count
+             : input->source == TFT_FROM_ID ? encoding->entity_count
+                                            : 0;
+    return has_vocabulary(input)          ? encoding->vocabularies[number].names
+           : input->source == TFT_FROM_ID ? encoding->ids
+                                          : NULL;
+}
+
+const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
+                              size_t code)
+{
+    size_t count;
+    const char *const *names = names_of(schema, encoding, number, &count);
+    const char *day;
+    json_t *name;
+
+    if (schema->inputs[number].source == TFT_FROM_HOLIDAYS)
+        json_object_foreach((json_t *)holidays_of(schema, number), day,
+                            name) if (code && code_of_day(schema, number, day) == code) return json_string_value(name);
+    return code < count ? names[code] : NULL;
+}
+
+int tft_encoding_find(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
+                      const char *name, size_t *code)
+{
+    size_t count;
+    const char *const *names = names_of(schema, encoding, number, &count);
+    const char *day;
+    json_t *other;
+
+    if (schema->inputs[number].source == TFT_FROM_HOLIDAYS)
+        json_object_foreach((json_t *)holidays_of(schema, number), day,
+                            other) if (!strcmp(name, json_string_value(other)))
+        {
+            *code = code_of_day(schema, number, day);
+            return 1;
+        }
+    *code = find_name(names, count, name);
+    return *code < count;
+}

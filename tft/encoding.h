@@ -59,6 +59,12 @@ size_t tft_encoding_categories(const struct tft_schema *schema, const struct tft
 /* Has an input a code for what training has not seen? Sets it. */
 int tft_encoding_unknown(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                          int32_t *code);
+/* The name of a code; NULL for that of what is unknown, and of a calendar's numbers. Borrowed. */
+const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                              size_t code);
+/* The code with a name. Returns 0 if there is none. */
+int tft_encoding_find(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                      const char *name, size_t *code);
 /* The code of a text (NULL: no value) of an input with a vocabulary. Returns 0 if training has not seen it and the input has
  * no category for that. */
 int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,

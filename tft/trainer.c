@@ -11,6 +11,7 @@
 #include "tft/forecast.h"
 #include "tft/paths.h"
 #include "tft/sampler.h"
+#include "tft/transfer.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,39 +166,17 @@ static enum halay_status set_up_exchange(struct tft_trainer *t)
 
 /* ---- the state to begin with; rank 0 ---- */
 
-/* Tensors of the same name and shape are taken from another run's best parameters; the rest keeps its random ones. */
 static enum halay_status init_from(struct tft_trainer *t)
 {
+    const struct tft_transfer_to to = { &t->data->schema, &t->data->encoding, t->table };
     struct tft_checkpoint from;
-    size_t taken = 0, left = 0;
     enum halay_status status = tft_checkpoint_load(t->log, t->config->init_from, &from);
 
     if (status)
         return status;
-    const struct tft_param_table *table = tft_model_params(from.model);
-    for (size_t i = 0; i < t->table->count; i++) {
-        const struct tft_param *p = &t->table->params[i], *q = NULL;
-        for (size_t k = 0; k < table->count && !q; k++)
-            if (!strcmp(table->params[k].name, p->name))
-                q = &table->params[k];
-        if (!q || q->dimensions != p->dimensions ||
-            memcmp(q->shape, p->shape, (size_t)p->dimensions * sizeof *p->shape)) {
-            halay_info(t->log, "'%s' is %s '%s'", p->name, q ? "of another shape in" : "not in", t->config->init_from);
-            left++;
-            continue;
-        }
-        memcpy(t->params + p->offset, from.params + q->offset, p->count * sizeof *t->params);
-        taken++;
-    }
+    status = tft_transfer(t->log, t->config->init_from, &from, &to, t->params);
     tft_checkpoint_fini(&from);
-    if (!taken) {
-        halay_error(t->log, "init_from: '%s' has no tensor that this model has", t->config->init_from);
-        return HALAY_ERR_CONFIG;
-    }
-    if (left)
-        halay_warning(t->log, "init_from: %zu of %zu tensors are not in '%s' and begin at random", left, taken + left,
-                      t->config->init_from);
-    return HALAY_OK;
+    return status;
 }
 
 /* Parameters and state of a checkpoint; the run's folder gets the best parameters again. */

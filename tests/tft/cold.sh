@@ -3,7 +3,7 @@
 #
 # Entities that training has never seen: with 'unknown: true' they are forecast by a row of the embedding that training has trained
 # (category_dropout), so better than by one that it has not, and not much worse than by a model without the category. What is
-# dropped is the same on any ranks and threads.
+# dropped is the same on any ranks and threads. Another run's rows are taken over by name.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 
 # Sixteen entities, each with a level from 2 to 20 that it keeps; four begin when training and validation have ended.
@@ -71,4 +71,12 @@ fi
 check "without it" "$tft" train --data "$scratch/known.htd" --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --max-steps 20 \
     --deterministic ranks --category-dropout 0 --threads 1 --out "$scratch/none"
 if cmp -s "$scratch/t1/model.safetensors" "$scratch/none/model.safetensors"; then wrong "category_dropout changes nothing"; fi
+
+# A run begins with the rows of another one that knew other entities (which goes where: test_transfer).
+sed '/,e0[05],/d; s/e11/a11/' "$scratch/table.csv" >"$scratch/others.csv"
+check "prepare other entities" "$tft" prepare --schema "$scratch/known.yaml" "$scratch/others.csv" -o "$scratch/others.htd"
+check "begin from it" "$tft" train --data "$scratch/others.htd" --out "$scratch/onwards" --init-from "$scratch/trained" --hidden-size 8 --heads 2 \
+    --max-steps 1 --learning-rate 1e-9 --keep 0
+grep -q "categories of input 'id' that '.*trained' has not, and that begin as unknown ones: 1" "$scratch/said" ||
+    wrong "new categories are not said: $(cat "$scratch/said")"
 finish

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Another run's parameters as a beginning: rows of embeddings go by the category's name, whatever stands before it in
+ * either list; new ones begin as the row for unknown ones, or as the mean; all else has to have the same shape.
+ */
+#include "tests/tft/files.h"
+#include "tft/document.h"
+#include "tft/transfer.h"
+#include <math.h>
+
+/* A schema's inputs beside the target, and rows of it: three days an entity, whose words are its own. */
+static const char *const plain = "  w:   {column: w, role: known, type: category, unknown: true}\n"
+                                 "  day: {calendar: day_of_week, role: known, type: category}\n";
+
+static void make(const char *inputs, const char *ids, double category_dropout, int hidden, struct tft_checkpoint *c)
+{
+    char text[2000];
+    struct tft_table table;
+    struct tft_model_config model;
+    json_t *document;
+
+    *c = (struct tft_checkpoint){ 0 };
+    snprintf(text, sizeof text,
+             "id: {column: id}\ntime: {column: t}\nevery: 1d\ninputs:\n  y:   {column: y, role: target, per: all}\n%s"
+             "window: {encoder: 2, horizon: 1}\nsplit: {train: \"< 2020-02-01\"}\n",
+             inputs);
+    REQUIRE(!tft_document_parse(&test_log, "'s'", text, strlen(text), 0, &document));
+    REQUIRE(!tft_schema_init(&test_log, "'s'", document, &c->schema));
+    json_decref(document);
+    int n = snprintf(text, sizeof text, "id,t,y,w\n");
+    for (const char *id = ids; *id; id++)
+        for (int day = 1; day <= 3; day++)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%c,2020-01-0%d,%d,w%c\n", *id, day, day + *id, *id);
+    const char *path = write_text("table.csv", text);
+    REQUIRE(!tft_table_read(&test_log, &c->schema, &path, 1, &table));
+    REQUIRE(!tft_encoding_fit(&test_log, &c->schema, &table, &c->encoding));
+    tft_table_fini(&table);
+    tft_run_config_defaults(&c->config);
+    c->config.hidden_size = hidden;
+    c->config.category_dropout = category_dropout;
+    tft_batches_describe(&c->schema, &c->encoding, &c->config, &model);
+    REQUIRE(!tft_model_create(&test_log, &model, &c->model));
+    size_t reals = tft_model_params(c->model)->reals;
+    c->params = malloc(reals * sizeof *c->params);
+    REQUIRE(c->params);
+    for (size_t i = 0; i < reals; i++)
+        c->params[i] = (float)i;
+}
+
+static enum halay_status transfer(const struct tft_checkpoint *from, struct tft_checkpoint *to)
+{
+    const struct tft_transfer_to what = { &to->schema, &to->encoding, tft_model_params(to->model) };
+
+    for (size_t i = 0; i < what.table->reals; i++)
+        to->params[i] = -1;
+    return tft_transfer(&test_log, "there", from, &what, to->params);
+}
+
+/* Row r of an embedding, and how many there are. */
+static const float *row(const struct tft_checkpoint *c, const char *tensor, size_t r, size_t *rows)
+{
+    const struct tft_param_table *table = tft_model_params(c->model);
+    size_t i = 0;
+
+    while (i < table->count && strcmp(table->params[i].name, tensor))
+        i++;
+    REQUIRE(i < table->count);
+    *rows = table->params[i].shape[0];
+    return c->params + table->params[i].offset + r * table->params[i].shape[1];
+}
+
+/* Row r there is row s here. */
+static int same(const struct tft_checkpoint *to, size_t r, const struct tft_checkpoint *from, size_t s, const char *tensor)
+{
+    size_t rows;
+
+    return !memcmp(row(to, tensor, r, &rows), row(from, tensor, s, &rows), (size_t)to->config.hidden_size * sizeof(float));
+}
+
+/* Row r there is the mean of rows [0, n) here. */
+static int is_mean(const struct tft_checkpoint *to, size_t r, const struct tft_checkpoint *from, size_t n, const char *tensor)
+{
+    size_t rows;
+
+    for (int k = 0; k < to->config.hidden_size; k++) {
+        double sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += row(from, tensor, i, &rows)[k];
+        if (fabs(row(to, tensor, r, &rows)[k] - sum / (double)n) > 1e-3)
+            return 0;
+    }
+    return 1;
+}
+
+static const char *const known_id = "  id:  {from: id, role: static, type: category, unknown: true}\n";
+
+static const char *join(const char *a, const char *b)
+{
+    static char both[2][1000];
+    static int turn;
+
+    turn = !turn;
+    snprintf(both[turn], sizeof both[turn], "%s%s", a, b);
+    return both[turn];
+}
+
+static void by_name(void)
+{
+    struct tft_checkpoint from, to;
+    size_t rows;
+
+    make(join(plain, known_id), "bdm", 0.1, 8, &from);
+    make(join(plain, known_id), "mabz", 0.1, 8, &to); /* a, b, m, z: d is gone, a and z are new */
+    REQUIRE(!transfer(&from, &to));
+    for (int k = 0; k < 2; k++) {
+        const char *tensor = k ? "input.w.table" : "input.id.table";
+        row(&to, tensor, 0, &rows);
+        CHECK(rows == 5);
+        CHECK(same(&to, 1, &from, 0, tensor) && same(&to, 2, &from, 2, tensor), "%s: b and m keep their rows", tensor);
+        CHECK(same(&to, 0, &from, 3, tensor) && same(&to, 3, &from, 3, tensor) && same(&to, 4, &from, 3, tensor),
+              "%s: what is new begins as unknown", tensor);
+    }
+    for (size_t day = 0; day < 7; day++)
+        CHECK(same(&to, day, &from, day, "input.day.table"));
+    const struct tft_param_table *table = tft_model_params(to.model);
+    for (size_t i = 0; i < table->reals; i++)
+        CHECK(to.params[i] >= 0, "%zu", i);
+    tft_checkpoint_fini(&to);
+
+    make(join(plain, known_id), "bdm", 0.1, 8, &to); /* the same lists: the same numbers */
+    REQUIRE(!transfer(&from, &to) && !memcmp(to.params, from.params, table->reals * sizeof *to.params));
+    tft_checkpoint_fini(&to);
+    tft_checkpoint_fini(&from);
+}
+
+/* A row that was never trained is none to begin with. */
+static void without_unknown(void)
+{
+    struct tft_checkpoint from, to;
+
+    make(join(plain, known_id), "bd", 0, 8, &from);
+    make(join(plain, known_id), "cd", 0.1, 8, &to);
+    REQUIRE(!transfer(&from, &to));
+    CHECK(is_mean(&to, 0, &from, 2, "input.id.table") && same(&to, 1, &from, 1, "input.id.table") && is_mean(&to, 2, &from, 2, "input.id.table"));
+    tft_checkpoint_fini(&from);
+    make(join(plain, "  id:  {from: id, role: static, type: category}\n"), "bcx", 0.1, 8, &from);
+    REQUIRE(!transfer(&from, &to)); /* it had no such row */
+    CHECK(same(&to, 0, &from, 1, "input.id.table") && is_mean(&to, 1, &from, 3, "input.id.table") && is_mean(&to, 2, &from, 3, "input.id.table"));
+    tft_checkpoint_fini(&from);
+    tft_checkpoint_fini(&to);
+}
+
+static void mapped_and_holidays(void)
+{
+    static const char *const there = "  area: {from: id, role: static, type: category, unknown: true, map: {b: south, d: north}}\n"
+                                     "  off:  {holiday: {\"2020-01-01\": New Year, \"2020-01-06\": Epiphany}, role: known, type: category}\n";
+    static const char *const here = "  area: {from: id, role: static, type: category, unknown: true, map: {b: south, d: east, e: north}}\n"
+                                    "  off:  {holiday: {\"2020-01-01\": New Year, \"2020-01-02\": Day after}, role: known, type: category}\n";
+    struct tft_checkpoint from, to;
+
+    make(there, "bd", 0.1, 8, &from); /* north, south; none, Epiphany, New Year */
+    make(here, "bde", 0.1, 8, &to);   /* east, north, south; none, Day after, New Year */
+    REQUIRE(!transfer(&from, &to));
+    CHECK(same(&to, 1, &from, 0, "input.area.table") && same(&to, 2, &from, 1, "input.area.table") && same(&to, 0, &from, 2, "input.area.table"));
+    CHECK(same(&to, 0, &from, 0, "input.off.table") && same(&to, 2, &from, 2, "input.off.table") && is_mean(&to, 1, &from, 3, "input.off.table"));
+    tft_checkpoint_fini(&from);
+    tft_checkpoint_fini(&to);
+}
+
+static void refused(void)
+{
+    struct tft_checkpoint from, to;
+
+    make(plain, "bd", 0.1, 8, &from);
+    make(plain, "bd", 0.1, 16, &to);
+    CHECK(transfer(&from, &to) == HALAY_ERR_CONFIG && error_says("tensor 'input.w.table' is [3, 8] in 'there', this model's is [3, 16]"));
+    tft_checkpoint_fini(&to);
+    make(join(plain, known_id), "bd", 0.1, 8, &to); /* an input more: no tensor of it there, and selections of another width */
+    CHECK(!transfer(&from, &to) && to.params[0] == -1, "a new static input has tensors of its own alone");
+    tft_checkpoint_fini(&to);
+    tft_checkpoint_fini(&from);
+}
+
+int main(void)
+{
+    begin_scratch();
+    by_name();
+    without_unknown();
+    mapped_and_holidays();
+    refused();
+    end_scratch();
+    return test_end();
+}
