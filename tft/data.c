@@ -372,10 +372,11 @@ static enum halay_status fill_row(struct maker *m, size_t entity, size_t row, si
     enum halay_status status = HALAY_OK;
 
     for (size_t k = 0; k < d->real_count; k++) {
-        float x = tft_scaler_apply(tft_data_scaler(d, entity, d->reals[k]), tft_view_real(&m->view, d->reals[k], row));
-        if (!isfinite(x) && !dropped)
+        double value = tft_view_real(&m->view, d->reals[k], row);
+        float x = isnan(value) ? NAN : tft_scaler_apply(tft_data_scaler(d, entity, d->reals[k]), value);
+        if (isinf(x))
             return too_large(m, d->reals[k], row);
-        m->values[at * d->real_count + k] = isfinite(x) ? x : 0;
+        m->values[at * d->real_count + k] = x;
     }
     for (size_t k = 0; k < d->cat_count && !status; k++) {
         size_t code = 0;
@@ -393,22 +394,25 @@ static enum halay_status fill_row(struct maker *m, size_t entity, size_t row, si
     return status;
 }
 
-/* What an entity has one of. */
+/* What an entity has one of. One that lacks it by `fill: drop` has no window. */
 static enum halay_status fill_statics(struct maker *m, size_t entity)
 {
     struct tft_data *d = m->d;
     enum halay_status status = HALAY_OK;
-    size_t code = 0;
+    size_t lead = m->view.series->lead;
 
     for (size_t k = 0; k < d->static_count; k++) {
-        float x = tft_scaler_apply(tft_data_scaler(d, entity, d->statics[k]),
-                                   tft_view_real(&m->view, d->statics[k], m->view.series->lead));
+        double value = tft_view_real(&m->view, d->statics[k], lead);
+        float x = isnan(value) ? 0 : tft_scaler_apply(tft_data_scaler(d, entity, d->statics[k]), value);
         if (!isfinite(x))
-            return too_large(m, d->statics[k], m->view.series->lead);
+            return too_large(m, d->statics[k], lead);
         m->static_values[entity * d->static_count + k] = x;
     }
     for (size_t k = 0; k < d->static_cat_count && !status; k++) {
-        status = find_code(m, entity, d->static_cats[k], m->view.series->lead, &code);
+        const struct tft_input *input = &d->schema.inputs[d->static_cats[k]];
+        size_t code = 0;
+        if (input->fill != TFT_FILL_DROP || !isnan(tft_view_real(&m->view, d->static_cats[k], lead)))
+            status = find_code(m, entity, d->static_cats[k], lead, &code);
         m->static_codes[entity * d->static_cat_count + k] = (int32_t)code;
     }
     return status;

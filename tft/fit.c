@@ -82,7 +82,7 @@ static const struct tft_bridge *bridge_at(const struct fitter *f, size_t input, 
     return drawn ? tft_series_bridge(f->view.series, f->table->column_of[input], end - 1) : NULL;
 }
 
-/* open: the bridge whose other end lies behind the training span, or NULL. */
+/* open: the bridge whose other end lies behind the training span, or NULL. NAN: a lag's, of a row that was dropped. */
 static double value_of(const struct fitter *f, size_t input, size_t row, const struct tft_bridge *open, struct fit *fit)
 {
     size_t from = row - f->schema->inputs[input].lag;
@@ -90,8 +90,8 @@ static double value_of(const struct fitter *f, size_t input, size_t row, const s
 
     if (f->schema->inputs[input].scale != TFT_SCALE_LOG1P)
         return x;
-    fit->failed |= !(x > -1);
-    return x > -1 ? log1p(x) : 0;
+    fit->failed |= x <= -1;
+    return x <= -1 ? 0 : log1p(x);
 }
 
 /* First pass over the view's series: count, sum, extremes. */
@@ -105,6 +105,8 @@ static void look(const struct fitter *f, size_t input, struct fit *fit)
         if (!counts(f, input, i))
             continue;
         double x = value_of(f, input, i, open, fit);
+        if (isnan(x))
+            continue;
         fit->least = fit->n ? fmin(fit->least, x) : x;
         fit->most = fit->n ? fmax(fit->most, x) : x;
         fit->n++;
@@ -123,6 +125,8 @@ static void look_again(const struct fitter *f, size_t input, struct fit *fit, si
         if (!counts(f, input, i))
             continue;
         double x = value_of(f, input, i, open, fit);
+        if (isnan(x))
+            continue;
         fit->squares += (x - fit->mean) * (x - fit->mean);
         if (f->schema->inputs[input].scale == TFT_SCALE_ROBUST)
             f->values[(*n)++] = x;

@@ -320,16 +320,13 @@ static void begin_behind(struct grid *g, size_t k, size_t rows)
             g->series->lead = rows + s->inputs[i].lag;
 }
 
-static enum halay_status drop_rows(struct grid *g, size_t k, size_t from, size_t to)
+static enum halay_status drop_rows(struct grid *g, size_t from, size_t to)
 {
     if (!g->series->dropped)
         g->series->dropped = calloc(g->series->rows, 1);
     if (!g->series->dropped)
         return no_memory(g->c);
-    for (size_t i = from; i < to; i++) {
-        g->series->values[i * g->c->table->column_count + k] = 0; /* never read */
-        g->series->dropped[i] = 1;
-    }
+    memset(g->series->dropped + from, 1, to - from);
     return HALAY_OK;
 }
 
@@ -369,7 +366,7 @@ static enum halay_status fill_hole(struct grid *g, const struct tft_input *input
 {
     switch (input->fill) {
     case TFT_FILL_DROP:
-        return drop_rows(g, k, from, to);
+        return drop_rows(g, from, to);
     case TFT_FILL_CONSTANT:
         g->c->table->filled[k] += to - from;
         return fill_constant(g, input, k, from, to);

@@ -141,7 +141,7 @@ static enum halay_status extend(struct tft_series *s, size_t more, size_t column
         return HALAY_ERR_NO_MEMORY;
     s->dropped = dropped;
     if (dropped)
-        memset(dropped + s->rows, 0, more);
+        memset(dropped + s->rows, dropped[s->rows - 1], more);
     memset(measured + s->rows * columns, 0, more * columns);
     for (size_t i = s->rows; i < all; i++)
         memcpy(values + i * columns, values + (s->rows - 1) * columns, columns * sizeof *values);

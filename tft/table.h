@@ -42,7 +42,8 @@ struct tft_series {
     int64_t start; /* moment of the first row */
     size_t rows;
     size_t lead;       /* rows before the first one that has a value of every input, also of lags */
-    double *values;    /* owned: (rows, columns), filled; of a category its number in the column's dictionary */
+    double *values;    /* owned: (rows, columns), filled, NAN where a row is dropped; of a category its number in the
+                           column's dictionary */
     uint8_t *measured; /* owned: (rows, columns), 1 where the files had a value */
     uint8_t *dropped;  /* owned: (rows), 1 where a value with 'fill: drop' is missing; NULL: nowhere */
     size_t bridge_count;

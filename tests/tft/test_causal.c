@@ -348,6 +348,8 @@ static void take_inputs(const struct tft_windows *w, size_t number, struct input
     REQUIRE(rows * R <= 16 * 64 && rows * C <= 16 * 16 && d->static_count < 16 && d->static_cat_count < 16);
     memset(in, 0, sizeof *in);
     REQUIRE(!tft_gather_fill(&gather, 0, &batch));
+    for (size_t i = (E - in->length) * R; i < E * R; i++)
+        CHECK(isfinite(in->reals[i]), "input %zu of window %zu", i % R, number);
     memset(in->reals, 0, (E - in->length) * R * sizeof(float));
     memset(in->cats, 0, (E - in->length) * C * sizeof(int32_t));
     for (size_t i = 0; i < d->schema.horizon * d->schema.target_count; i++)

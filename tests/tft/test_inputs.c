@@ -373,6 +373,21 @@ static void dropped(void)
     tft_data_fini(&d);
 }
 
+/* A value that is dropped is none to a lag's scaler, nor to what repeats it. */
+static void dropped_lags(void)
+{
+    static const char schema[] = "id: {column: id}\ninputs:\n  y: {column: y, role: target, fill: drop, scale: minmax, lags: [1]}\n" STEPS WINDOW
+                                 "split: {train: \"< 100\"}\n";
+    struct tft_data d;
+
+    REQUIRE(!prepare(schema, "id,y\na,10\na,\na,20\na,30\na,40\n", &d));
+    SAME(targets(&d, 0), "nan* 20 30 40");
+    SAME(reals(&d, 0, "y"), "nan 0 0.5 1");
+    SAME(reals(&d, 0, "y_lag1"), "-1 nan 0 1"); /* 10 before a dropped row, and none before 20: 20 and 30 count */
+    CHECK(d.gap_count == 1 && d.gaps[0].first == 0 && d.gaps[0].rows == 2);
+    tft_data_fini(&d);
+}
+
 /* Masked targets of all windows, counted in one go, are as many as counted one by one. */
 static void counted(void)
 {
@@ -506,6 +521,7 @@ int main(void)
     scales();
     weights();
     dropped();
+    dropped_lags();
     bridges();
     future();
     counted();
