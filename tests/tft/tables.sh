@@ -98,16 +98,19 @@ grep -q "^mase  *-   no value of the training span has one 200 steps before; 'se
     wrong "no reason without MASE: $(cat "$scratch/said")"
 check "report with a long season" "$tft" report --run "$run" --data "$scratch/other.htd" -o "$scratch/page.html"
 
-# Behind the end of a shorter table, with what a file says of the price to come: the forecasts are the split's first.
-rows 0 250 >"$scratch/before.csv"
-rows 230 255 1 | cut -d, -f1,2,5 >"$scratch/price.csv"
+# Behind the end of a shorter table, with what a file says of the price to come: the forecasts are the split's.
+# So they are where the table ends in a gap of both targets, which the split's rows close behind the origin.
+for end in 259 250; do
+    rows 0 $end >"$scratch/before.csv"
+    rows 230 $((end + 5)) 1 | cut -d, -f1,2,5 >"$scratch/price.csv"
+    check "predict the future of $end" "$tft" predict --checkpoint "$run" --future "$scratch/price.csv" "$scratch/before.csv" -o "$scratch/end.csv"
+    grep "^[abc],$((end - 1))," "$scratch/split.csv" >"$scratch/said"
+    sed 1d "$scratch/end.csv" | paste -d, - "$scratch/said" | awk -F, '{ for (k = 1; k <= 5; k++) if ($k != $(k + 8)) exit 1
+        for (k = 6; k <= 8; k++) { d = $k - $(k + 8); if (d * d > 1e-10 * $k * $k) exit 1 } } END { exit NR != 24 }' ||
+        wrong "forecasts with a future are not those of the split: $(head -n 3 "$scratch/end.csv" "$scratch/said")"
+done
 refused 1 "known input 'price' comes from a column, which ends with the files; give its future by --future" \
     "$tft" predict --checkpoint "$run" "$scratch/before.csv" -o "$scratch/end.csv"
-check "predict the future" "$tft" predict --checkpoint "$run" --future "$scratch/price.csv" "$scratch/before.csv" -o "$scratch/end.csv"
-grep ',249,' "$scratch/split.csv" >"$scratch/said"
-sed 1d "$scratch/end.csv" | paste -d, - "$scratch/said" | awk -F, '{ for (k = 1; k <= 5; k++) if ($k != $(k + 8)) exit 1
-    for (k = 6; k <= 8; k++) { d = $k - $(k + 8); if (d * d > 1e-10 * $k * $k) exit 1 } } END { exit NR != 24 }' ||
-    wrong "forecasts with a future are not those of the split: $(head -n 3 "$scratch/end.csv" "$scratch/said")"
 sed '/,c,/d' "$scratch/price.csv" >"$scratch/some.csv"
 check "a future of two" "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/end.jsonl"
 grep -q "'c' is not forecast: .*some.csv' has no row of it" "$scratch/said" || wrong "who has no future is not named: $(cat "$scratch/said")"
