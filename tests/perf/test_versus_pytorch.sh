@@ -16,6 +16,35 @@ expect 2 "$versus" --hidden 65
 says err 'hidden sizes are of 160, 64'
 expect 2 "$versus" --steps 0
 says err 'must be at least 1'
+
+# A processor without bf16, played by scripts: that row is left out, the others come; any other failure ends it.
+mkdir "$scratch/build" "$scratch/nvidia"
+touch "$scratch/nvidia/modeling.py" "$scratch/nvidia/configuration.py"
+cat >"$scratch/build/halay-tft" <<'END'
+#!/bin/sh
+case " $* " in
+*" --dtype bf16 "*) echo "halay[0] error: no matrix products in bf16 here: they need a processor" >&2; exit 1 ;;
+*" --hidden $BROKEN "*) echo "out of memory" >&2; exit 1 ;;
+*) echo '{"step_ms": 10, "matrix_products": "by hand"}' ;;
+esac
+END
+cat >"$scratch/python" <<'END'
+#!/bin/sh
+[ "$1" = -c ] || echo '{"samples_per_second": 1000, "version": "a peer"}'
+END
+chmod +x "$scratch/build/halay-tft" "$scratch/python"
+played() { BROKEN=$1 "$versus" --build "$scratch/build" --torch "$scratch/python" --nvidia "$scratch/nvidia" --json "$scratch/v.json"; }
+expect 0 played none
+says err "^versus_pytorch.py: 'hidden 160, bf16' is left out: .*no matrix products in bf16 here"
+says out '^\| hidden 160, f32 \| 6400 \| 1000 \(6.4\) \|  \|$'
+says out '^\| hidden 64, f32 \| 6400 \| 1000 \(6.4\) \| 1000 \(6.4\) \|$'
+says out '^a peer, halay, by hand$'
+holds "$scratch/v.json" results.0.dtype=f32 results.1.hidden_size=64 results.2=absent
+expect 1 played 64
+says err 'out of memory'
+checks=$((checks + 1))
+grep -q '"no matrix products in bf16 here: ' "$top_srcdir/tft/layout.c" || wrong "halay-tft says it in other words"
+
 if python3 -c 'import pytorch_forecasting' 2>/dev/null; then
     expect 0 "$versus" --build "$top_builddir" --hidden 64 --rounds 1 --steps 1 --json "$scratch/v.json"
     says out '^\| hidden 64, f32 \| [0-9]* \| [0-9]* \([0-9.]*\) \|'
