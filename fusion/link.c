@@ -22,14 +22,16 @@ enum { TAG_FRAME = 0, TAG_REST = 1 };
 
 struct link_peer {
     int is_used;
-    unsigned char *in; /* owned: HALAY_MESSAGE_MAX */
+    unsigned char *in; /* owned, [in_room]: grows to the longest message, as does the other */
+    size_t in_room;
     struct halay_transfer in_transfer;
     int in_posted, in_rest; /* a receive is posted; it is the rest's */
     struct halay_message_header in_header;
     uint32_t in_number;
 
     struct halay_items queued;
-    unsigned char *out; /* owned: HALAY_MESSAGE_MAX */
+    unsigned char *out; /* owned, [out_room] */
+    size_t out_room;
     struct halay_transfer out_frame, out_rest;
     int out_posted, out_rest_posted;
     uint32_t out_number;
@@ -43,13 +45,27 @@ struct halay_link {
     struct halay_transport *t; /* borrowed */
     struct halay_log *log;     /* borrowed */
     int rank, size;
-    struct link_peer *peers; /* owned: size of them */
-    enum halay_status status; /* the transport's, kept; a lost peer is none: the others are still reached */
+    struct link_peer *peers; /* owned: count of them; rank 0 speaks to all, the others to rank 0 alone */
+    int count;
+    enum halay_status status; /* no memory, or the transport's; kept. A lost peer is none: the others are still reached */
     int is_deaf;              /* nothing is received any more */
     int is_behind;            /* a receive was posted that no progress has looked at */
     _Atomic uint64_t sent; /* a counter; relaxed */
     int64_t looked_us; /* the last look; 0: none */
 };
+
+/* Room for so many bytes; what is there stays. */
+static enum halay_status grow(unsigned char **buffer, size_t *room, size_t bytes)
+{
+    if (bytes <= *room)
+        return HALAY_OK;
+    unsigned char *grown = realloc(*buffer, bytes);
+    if (!grown)
+        return HALAY_ERR_NO_MEMORY;
+    *buffer = grown;
+    *room = bytes;
+    return HALAY_OK;
+}
 
 enum halay_status halay_link_create(struct halay_transport *t, int rank, int size, struct halay_log *log,
                                     struct halay_link **out)
@@ -58,18 +74,15 @@ enum halay_status halay_link_create(struct halay_transport *t, int rank, int siz
 
     if (!link)
         return HALAY_ERR_NO_MEMORY;
-    *link = (struct halay_link){ .t = t, .log = log, .rank = rank, .size = size };
-    link->peers = calloc((size_t)size, sizeof *link->peers);
+    *link = (struct halay_link){ .t = t, .log = log, .rank = rank, .size = size, .count = rank ? 1 : size };
+    link->peers = calloc((size_t)link->count, sizeof *link->peers);
     if (!link->peers)
         goto err_destroy;
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < link->count; r++) {
         struct link_peer *peer = &link->peers[r];
-        peer->is_used = t && r != rank && (rank == 0 || r == 0);
-        if (!peer->is_used)
-            continue;
-        peer->in = malloc(HALAY_MESSAGE_MAX);
-        peer->out = malloc(HALAY_MESSAGE_MAX);
-        if (!peer->in || !peer->out)
+        peer->is_used = t && r != rank;
+        if (peer->is_used && (grow(&peer->in, &peer->in_room, HALAY_FRAME_BYTES) != HALAY_OK ||
+                              grow(&peer->out, &peer->out_room, HALAY_FRAME_BYTES) != HALAY_OK))
             goto err_destroy;
     }
     *out = link;
@@ -84,7 +97,7 @@ void halay_link_destroy(struct halay_link *link)
 {
     if (!link)
         return;
-    for (int r = 0; link->peers && r < link->size; r++) {
+    for (int r = 0; link->peers && r < link->count; r++) {
         struct link_peer *peer = &link->peers[r];
         if (peer->in_posted)
             link->t->ops->cancel(link->t, &peer->in_transfer);
@@ -102,8 +115,10 @@ void halay_link_destroy(struct halay_link *link)
 
 enum halay_status halay_link_append(struct halay_link *link, int to, const struct halay_item *item)
 {
-    for (int r = 0; r < link->size; r++)
-        if (link->peers[r].is_used && (to < 0 || to == r)) {
+    int end = to < 0 || to >= link->count ? link->count : to + 1;
+
+    for (int r = to < 0 ? 0 : to; r < end; r++)
+        if (link->peers[r].is_used) {
             enum halay_status status = halay_items_append(&link->peers[r].queued, item);
             if (status != HALAY_OK)
                 return status;
@@ -131,6 +146,9 @@ static void send_next(struct halay_link *link, int r)
     size_t bytes = halay_items_fitting(&peer->queued, HALAY_MESSAGE_MAX - HALAY_MESSAGE_HEADER);
     size_t whole = HALAY_MESSAGE_HEADER + bytes;
 
+    link->status = grow(&peer->out, &peer->out_room, whole);
+    if (link->status != HALAY_OK)
+        return;
     halay_message_put_header(peer->out, &(struct halay_message_header){ (uint32_t)whole, ++peer->out_number });
     memcpy(peer->out + HALAY_MESSAGE_HEADER, peer->queued.data, bytes);
     halay_items_drop(&peer->queued, bytes);
@@ -149,7 +167,7 @@ static void send_next(struct halay_link *link, int r)
 
 void halay_link_flush(struct halay_link *link)
 {
-    for (int r = 0; link->status == HALAY_OK && r < link->size; r++) {
+    for (int r = 0; link->status == HALAY_OK && r < link->count; r++) {
         struct link_peer *peer = &link->peers[r];
         if (peer->is_used && !is_lost(link, r) && peer->queued.used && out_is_done(peer))
             send_next(link, r);
@@ -159,7 +177,7 @@ void halay_link_flush(struct halay_link *link)
 void halay_link_stop_receiving(struct halay_link *link)
 {
     link->is_deaf = 1;
-    for (int r = 0; r < link->size; r++)
+    for (int r = 0; r < link->count; r++)
         if (link->peers[r].in_posted) {
             link->t->ops->cancel(link->t, &link->peers[r].in_transfer);
             link->peers[r].in_posted = 0;
@@ -170,7 +188,7 @@ int halay_link_is_quiet(struct halay_link *link)
 {
     if (link->status != HALAY_OK)
         return 1;
-    for (int r = 0; r < link->size; r++) {
+    for (int r = 0; r < link->count; r++) {
         struct link_peer *peer = &link->peers[r];
         if (peer->is_used && !is_lost(link, r) && (peer->queued.used || !out_is_done(peer)))
             return 0;
@@ -227,6 +245,8 @@ static enum halay_status receive_from(struct halay_link *link, int r, halay_link
             status = halay_message_get_header(peer->in, &peer->in_header);
             if (status == HALAY_OK && peer->in_header.number != ++peer->in_number)
                 status = HALAY_ERR_FORMAT;
+            if (status == HALAY_OK)
+                status = grow(&peer->in, &peer->in_room, peer->in_header.bytes);
             if (status != HALAY_OK)
                 return status;
             if (peer->in_header.bytes > HALAY_FRAME_BYTES) {
@@ -255,7 +275,7 @@ static enum halay_status look(struct halay_link *link, halay_link_handler handle
     link->is_behind = 0;
     if (progress != HALAY_ERR_PEER)
         link->status = link->status != HALAY_OK ? link->status : progress;
-    for (int r = 0; r < link->size; r++) {
+    for (int r = 0; r < link->count; r++) {
         if (!link->peers[r].is_used)
             continue;
         enum halay_status status = receive_from(link, r, handler, arg, messages);
@@ -278,7 +298,7 @@ enum halay_status halay_link_receive(struct halay_link *link, halay_link_handler
     *messages = 0;
     if (!link->t)
         return HALAY_OK;
-    for (int r = 0; r < link->size && link->status == HALAY_OK && !link->is_deaf; r++)
+    for (int r = 0; r < link->count && link->status == HALAY_OK && !link->is_deaf; r++)
         if (link->peers[r].is_used && !link->peers[r].in_posted)
             post_receive(link, r);
     do
@@ -294,7 +314,7 @@ enum halay_status halay_link_check(struct halay_link *link, int64_t now_us, int6
     link->looked_us = now_us;
     if (passed > LOOK_MAX_US)
         passed = LOOK_MAX_US / 2;
-    for (int r = 0; r < link->size; r++) {
+    for (int r = 0; r < link->count; r++) {
         struct link_peer *peer = &link->peers[r];
         if (!peer->is_used)
             continue;
@@ -322,7 +342,7 @@ void halay_link_check_reset(struct halay_link *link)
     if (!link->looked_us)
         return;
     link->looked_us = 0;
-    for (int r = 0; r < link->size; r++) {
+    for (int r = 0; r < link->count; r++) {
         link->peers[r].silent_us = 0;
         link->peers[r].is_asked = 0;
         link->peers[r].heard = 0;
