@@ -88,12 +88,18 @@ struct entry *halay_coordinator_entry(struct halay_coordinator *c, const char *n
     return e;
 }
 
-static void entry_free(struct halay_coordinator *c, struct entry *e)
+void halay_entry_free_announced(const struct halay_coordinator *c, struct entry *e)
 {
     for (int r = 0; e->announced && r < c->options.size; r++)
         halay_words_fini(&e->announced[r].words);
-    halay_words_fini(&e->words);
     free(e->announced);
+    e->announced = NULL;
+}
+
+static void entry_free(struct halay_coordinator *c, struct entry *e)
+{
+    halay_entry_free_announced(c, e);
+    halay_words_fini(&e->words);
     free(e->early);
     free(e);
 }

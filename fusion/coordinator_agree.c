@@ -107,6 +107,11 @@ static enum halay_status take_over(struct halay_coordinator *c, struct entry *e)
     if (e->is_join)
         halay_coordinator_unjoin(c);
     e->agreed = *signature;
+    /* Most names are announced once, by each of many ranks; one whose rows change is again, and needs no allocation then. */
+    if (e->id == (uint32_t)HALAY_NO_ID) {
+        memset(e->state, ENTRY_READY, (size_t)c->options.size);
+        halay_entry_free_announced(c, e);
+    }
     return halay_coordinator_push(&c->fresh, e);
 }
 

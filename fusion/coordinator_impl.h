@@ -42,7 +42,7 @@ struct entry {
     int absent;                    /* ranks that an average is not to be divided by, as they have joined */
     unsigned char *state;          /* [rank]; in the same block */
     struct halay_words words;      /* owned: what each rank says with it, one after the other */
-    struct announcement *announced;    /* owned: [rank], valid where state is ENTRY_ANNOUNCED; NULL until needed */
+    struct announcement *announced;    /* owned: [rank], valid where state is ENTRY_ANNOUNCED; or NULL */
     uint64_t *early;                   /* owned: [2 rank + event]: numbers of events before a bucket was sealed; or NULL */
     int64_t since_us, latest_us; /* when the first rank came, and the latest one */
     uint64_t order; /* rank 0's order of registration + 1; 0: by name */
@@ -155,6 +155,8 @@ enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct en
 
 /* The entry of a name, made if there is none; NULL: no memory. */
 struct entry *halay_coordinator_entry(struct halay_coordinator *c, const char *name, size_t length);
+/* Nobody has announced anything about the name that is not agreed. */
+void halay_entry_free_announced(const struct halay_coordinator *c, struct entry *e);
 /* These run together, after all that was chosen before. */
 enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct entry *const *entries, size_t count);
 /* All ranks have come and it can't run: they are told, and it is as if they had not come. */

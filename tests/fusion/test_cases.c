@@ -33,6 +33,7 @@
  * reduce-scatter are submissions that fuse.
  */
 #include "base/clock.h"
+#include "fusion/coordinator_impl.h"
 #include "tests/fusion/ranks.h"
 #include "tests/test.h"
 #include <string.h>
@@ -220,6 +221,28 @@ static void ten_thousand(struct rank_run *run)
     free(requests);
 }
 
+/* ---- what rank 0 keeps of a name ---- */
+
+static struct entry *entry_of(struct rank_run *run, const char *name)
+{
+    return halay_coordinator_entry(run->ctx->coordinator, name, strlen(name));
+}
+
+/* What each rank has announced is only kept for a name that is announced again, as its rows change. */
+static void forget_announced(struct rank_run *run)
+{
+    float in[8] = { 0 }, out[64];
+
+    for (size_t step = 0; step < 3; step++) {
+        CHECK(halay_allreduce(run->ctx, "steady", in, out, 8, HALAY_F32, HALAY_SUM) == HALAY_OK);
+        CHECK(halay_allgather(run->ctx, "rows", in, step + 1, 1, HALAY_F32, out, 64, NULL) == HALAY_OK);
+    }
+    if (run->rank)
+        return;
+    CHECK(!entry_of(run, "steady")->announced, "kept for ever");
+    CHECK(run->size == 1 || entry_of(run, "rows")->announced, "allocated in each step");
+}
+
 /* ---- a lost peer ---- */
 
 static void configure_losing(struct rank_run *run, struct halay_config *config)
@@ -290,6 +313,7 @@ int main(void)
         for (uint64_t delay = 0; delay < 2; delay++) {
             ranks_run(size, delay * 3, &(struct rank_run){ .body = refuse, .arg = refusals, .sink = keep_line }, NULL,
                       NULL);
+            ranks_run(size, delay * 6, &(struct rank_run){ .body = forget_announced }, NULL, NULL);
             ranks_run(size, delay * 4, &(struct rank_run){ .body = resubmit }, NULL, NULL);
             if (size > 1)
                 ranks_run(size, delay * 5, &(struct rank_run){ .body = lack, .expected = "'lacks'" }, NULL, NULL);
