@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * usage: check_json FILE PATH=TYPE...
+ * usage: check_json FILE PATH=TYPE... PATH<=PATH...
  *
  * Checks that a JSON file is one object and that at each path there is a value of that type: string, integer, number
  * (an integer too), positive, object, array, absent, or "text" for that very string. A path is keys and array places
- * with dots between: results.0.versus.0.ratio=positive. Exit status 0 if all hold.
+ * with dots between: results.0.versus.0.ratio=positive. PATH<=PATH: two numbers, the first not above the second. Exit
+ * status 0 if all hold.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -41,6 +42,23 @@ static int is_type(json_t *value, const char *type)
     return json_is_string(value) && !strcmp(json_string_value(value), type);
 }
 
+/* Does the word "PATH=TYPE" or "PATH<=PATH" hold? */
+static int holds(json_t *root, const char *word)
+{
+    const char *end = strpbrk(word, "<=");
+    char path[256], other[256];
+
+    if (!end || (size_t)(end - word) >= sizeof path || strlen(end) >= sizeof other)
+        exit(99);
+    snprintf(path, sizeof path, "%.*s", (int)(end - word), word);
+    json_t *value = find(root, path);
+    if (strncmp(end, "<=", 2))
+        return is_type(value, end + 1);
+    snprintf(other, sizeof other, "%s", end + 2);
+    json_t *limit = find(root, other);
+    return json_is_number(value) && json_is_number(limit) && json_number_value(value) <= json_number_value(limit);
+}
+
 int main(int argc, char **argv)
 {
     json_error_t error;
@@ -54,17 +72,11 @@ int main(int argc, char **argv)
         json_decref(root);
         return 1;
     }
-    for (int i = 2; i < argc; i++) {
-        char path[256];
-        const char *type = strchr(argv[i], '=');
-        if (!type || (size_t)(type - argv[i]) >= sizeof path)
-            return 99;
-        snprintf(path, sizeof path, "%.*s", (int)(type - argv[i]), argv[i]);
-        if (!is_type(find(root, path), type + 1)) {
+    for (int i = 2; i < argc; i++)
+        if (!holds(root, argv[i])) {
             printf("%s: '%s' does not hold\n", argv[1], argv[i]);
             failed = 1;
         }
-    }
     if (failed)
         json_dumpf(root, stdout, JSON_INDENT(2));
     json_decref(root);
