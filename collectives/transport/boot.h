@@ -20,7 +20,12 @@ struct halay_boot {
     int rank;
     int size;
     struct halay_log *log; /* borrowed until destroy */
+    /* Called every HALAY_BOOT_SLICE_MS or so while an allgather waits; NULL: nothing is. Set by who calls allgather. */
+    void (*meanwhile)(void *arg);
+    void *meanwhile_arg;
 };
+
+enum { HALAY_BOOT_SLICE_MS = 5 };
 
 struct halay_boot_ops {
     const char *name;
@@ -32,6 +37,11 @@ struct halay_boot_ops {
     void (*secret)(struct halay_boot *boot, unsigned char *secret);
     void (*destroy)(struct halay_boot *boot); /* boot is freed */
 };
+
+struct halay_store_client;
+/* For bootstraps over a store: halay_store_get, with what is to be done meanwhile. */
+enum halay_status halay_boot_store_get(struct halay_boot *boot, struct halay_store_client *client, const char *key,
+                                       void *value, size_t bytes, int timeout_ms);
 
 /* log is borrowed until destroy, config for the call. */
 enum halay_status halay_boot_self_create(struct halay_log *log, struct halay_boot **out);

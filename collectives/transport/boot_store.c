@@ -27,6 +27,26 @@ static void key_set(char key[HALAY_STORE_KEY_MAX], const struct boot_store *self
     snprintf(key, HALAY_STORE_KEY_MAX, "boot/%u/%u/%d", self->generation, self->round, rank);
 }
 
+enum halay_status halay_boot_store_get(struct halay_boot *boot, struct halay_store_client *client, const char *key,
+                                       void *value, size_t bytes, int timeout_ms)
+{
+    int64_t deadline_us = halay_deadline_us(timeout_ms);
+
+    if (!boot->meanwhile)
+        return halay_store_get(client, key, value, bytes, timeout_ms);
+    enum halay_status status = halay_store_ask(client, key);
+    if (status != HALAY_OK)
+        return status;
+    for (;;) {
+        int left_ms = halay_deadline_left_ms(deadline_us);
+        int slice_ms = left_ms < 0 || left_ms > HALAY_BOOT_SLICE_MS ? HALAY_BOOT_SLICE_MS : left_ms;
+        status = halay_store_answer(client, key, value, bytes, slice_ms);
+        if (status != HALAY_ERR_TIMEOUT || halay_deadline_passed(deadline_us))
+            return status;
+        boot->meanwhile(boot->meanwhile_arg);
+    }
+}
+
 static enum halay_status store_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
                                          int timeout_ms)
 {
@@ -38,8 +58,8 @@ static enum halay_status store_allgather(struct halay_boot *boot, const void *mi
     enum halay_status status = halay_store_set(self->client, key, mine, bytes);
     for (int r = 0; r < boot->size && status == HALAY_OK; r++) {
         key_set(key, self, r);
-        status = halay_store_get(self->client, key, (unsigned char *)all + (size_t)r * bytes, bytes,
-                                 halay_deadline_left_ms(deadline_us));
+        status = halay_boot_store_get(boot, self->client, key, (unsigned char *)all + (size_t)r * bytes, bytes,
+                                      halay_deadline_left_ms(deadline_us));
         if (status == HALAY_ERR_TIMEOUT)
             halay_error(boot->log, "rank %d has not come within %d s (HALAY_START_TIMEOUT)", r, timeout_ms / 1000);
     }

@@ -161,7 +161,8 @@ static enum halay_status get(struct boot_member *self, int rank, void *value, si
     for (;;) {
         int left_ms = halay_deadline_left_ms(deadline_us);
         int slice_ms = left_ms < 0 || left_ms > SLICE_MS ? SLICE_MS : left_ms;
-        enum halay_status status = halay_store_get(self->member->client, key, value, bytes, slice_ms);
+        enum halay_status status =
+            halay_boot_store_get(&self->base, self->member->client, key, value, bytes, slice_ms);
         if (status != HALAY_ERR_TIMEOUT)
             return status;
         if (is_over(self)) {

@@ -78,10 +78,13 @@ static enum halay_status exchange_wait(const struct mpi_boot *self, const struct
             return status;
         if (halay_deadline_passed(deadline))
             break;
-        if (looks < SPIN_LOOKS)
+        if (looks < SPIN_LOOKS) {
             sched_yield();
-        else
-            nanosleep(&nap, NULL);
+            continue;
+        }
+        nanosleep(&nap, NULL);
+        if (self->base.meanwhile)
+            self->base.meanwhile(self->base.meanwhile_arg);
     }
     log_missing(self, ex, timeout_ms);
     return HALAY_ERR_TIMEOUT;

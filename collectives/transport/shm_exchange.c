@@ -11,10 +11,11 @@
  * Two ranks are on one host if, and only if, this works: what was mapped must carry the nonce that the peer announced.
  * Names, host names and environment prove nothing.
  *
- * A stranger who connects (any process of this network namespace can) is told from a peer by the token, which only those
- * in the bootstrap know, and by the credentials that the kernel attaches: the same user, and the process that the peer
- * said it is. He is dropped, and cannot hold anybody up: nothing here waits for what he sends. A full queue is the one
- * thing that makes a rank wait, and it then empties its own queue meanwhile, so that ranks cannot wait in a circle.
+ * A stranger who connects (any process of this network namespace can) is told from a peer by the credentials that the
+ * kernel attaches: the same user, and the process that a peer said it is; and by the token, which only those in the
+ * bootstrap know. He is dropped as he comes, before he has said anything, and holds nobody up: a rank empties its queue
+ * whenever it waits, for room in another's or, in step 2, for the others' word. So neither do more ranks than a queue has
+ * room for (somaxconn).
  *
  * Where there are several hosts each host does this by itself, but all say how it went to all: either every host shares
  * memory or none does.
@@ -37,7 +38,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { NAME_BYTES = 24, TOKEN_BYTES = 16, QUEUE = 4096, SILENT_MAX = 64 };
+enum { NAME_BYTES = 24, TOKEN_BYTES = 16, QUEUE = 4096 };
 
 /* What a rank announces in step 1. */
 struct announcement {
@@ -67,8 +68,8 @@ struct exchange {
     int listener; /* owned, -1 if none */
     struct announcement me;
     struct announcement *all; /* owned: [size] */
-    int silent[SILENT_MAX];   /* owned: connected and said nothing yet; a circle, -1 where there is none */
-    unsigned silent_next;
+    /* Owned: [size] for peers that have connected and said nothing yet, -1 where there is none. */
+    int *silent;
 };
 
 static enum halay_status random_fill(struct halay_log *log, void *bytes, size_t count)
@@ -93,7 +94,6 @@ static enum halay_status listen_somewhere(struct exchange *x)
     static const char digits[] = "0123456789abcdef";
     unsigned char random[NAME_BYTES];
     struct sockaddr_un address;
-    int one = 1;
 
     enum halay_status status = random_fill(x->log, random, sizeof random);
     if (status != HALAY_OK)
@@ -103,9 +103,8 @@ static enum halay_status listen_somewhere(struct exchange *x)
         x->me.name[i] = digits[random[i] % 16];
     x->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     socklen_t length = address_of(x->me.name, &address);
-    /* Credentials must be asked for before anybody connects: accepted sockets inherit the option. */
-    if (x->listener < 0 || setsockopt(x->listener, SOL_SOCKET, SO_PASSCRED, &one, sizeof one) < 0 ||
-        bind(x->listener, (struct sockaddr *)&address, length) < 0 || listen(x->listener, QUEUE) < 0) {
+    if (x->listener < 0 || bind(x->listener, (struct sockaddr *)&address, length) < 0 ||
+        listen(x->listener, QUEUE) < 0) {
         halay_error(x->log, "cannot open a local socket to pass shared memory: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
@@ -253,40 +252,52 @@ static void deliver(struct exchange *x, int peer)
 
 /* ---- 3: take and map ---- */
 
-/* Descriptor and credentials that came with a message; nonzero if both are there. Other descriptors are closed. */
-static int take_control(struct msghdr *message, int *fd, struct ucred *who)
+/* The descriptor that came with a message, -1 if none did. Others are closed. */
+static int take_descriptor(struct msghdr *message)
 {
-    int has_who = 0;
+    int fd = -1;
 
-    *fd = -1;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-        if (c->cmsg_level != SOL_SOCKET)
-            continue;
-        if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof *who)) {
-            memcpy(who, CMSG_DATA(c), sizeof *who);
-            has_who = 1;
-        }
-        if (c->cmsg_type != SCM_RIGHTS)
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
         size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (size_t i = 0; i < count; i++) {
             int each;
             memcpy(&each, CMSG_DATA(c) + i * sizeof(int), sizeof each);
-            if (*fd < 0)
-                *fd = each;
+            if (fd < 0)
+                fd = each;
             else
                 close(each);
         }
     }
-    return has_who && *fd >= 0;
+    return fd;
 }
 
-static int is_peer(const struct exchange *x, const struct delivery *d, const struct ucred *who)
+/* The process at the other end when it connected; 0 if it is another user's. */
+static pid_t who_connected(int socket_fd)
 {
-    if (d->magic != HALAY_SHM_MAGIC || d->version != HALAY_SHM_VERSION || d->rank >= (uint32_t)x->size ||
-        (int)d->rank == x->rank || memcmp(d->token, x->me.token, sizeof d->token) != 0)
+    struct ucred who;
+    socklen_t length = sizeof who;
+
+    if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0 || who.uid != geteuid())
         return 0;
-    return who->uid == geteuid() && who->pid == halay_peers_pid(x->peers, (int)d->rank);
+    return who.pid;
+}
+
+/* Is it the process of any other rank of this host? */
+static int is_any_peer(const struct exchange *x, pid_t pid)
+{
+    for (int r = 0; r < x->size && pid; r++)
+        if (r != x->rank && pid == halay_peers_pid(x->peers, r) && halay_peers_is_local(x->peers, r))
+            return 1;
+    return 0;
+}
+
+static int is_peer(const struct exchange *x, const struct delivery *d, pid_t pid)
+{
+    return d->magic == HALAY_SHM_MAGIC && d->version == HALAY_SHM_VERSION && d->rank < (uint32_t)x->size &&
+           (int)d->rank != x->rank && !memcmp(d->token, x->me.token, sizeof d->token) &&
+           pid == halay_peers_pid(x->peers, (int)d->rank);
 }
 
 /* The number of a rank among the members; -1 if it is none. */
@@ -305,7 +316,7 @@ static void map_segment(struct exchange *x, int peer, int fd)
     int member = member_of(x, peer);
     void *base;
 
-    if (member < 0 || map->base[member] || halay_segment_map(x->log, fd, map->layout.bytes, &base) != HALAY_OK)
+    if (member < 0 || !map->layout.bytes || map->base[member] || halay_segment_map(x->log, fd, map->layout.bytes, &base) != HALAY_OK)
         return;
     const struct halay_shm_header *header = base;
     if (header->magic != HALAY_SHM_MAGIC || header->rank != (uint32_t)peer || header->bytes != map->layout.bytes ||
@@ -323,56 +334,66 @@ static int take_delivery(struct exchange *x, int socket_fd)
 {
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(4 * sizeof(int))];
+        char bytes[CMSG_SPACE(4 * sizeof(int))];
     } control;
     struct delivery delivery;
     struct iovec data = { .iov_base = &delivery, .iov_len = sizeof delivery };
     struct msghdr message = {
         .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
     };
-    struct ucred who;
-    int fd;
 
     ssize_t n = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0)
         return errno != EAGAIN;
-    int complete = take_control(&message, &fd, &who) && n == (ssize_t)sizeof delivery;
-    if (complete && is_peer(x, &delivery, &who))
+    int fd = take_descriptor(&message);
+    if (fd >= 0 && n == (ssize_t)sizeof delivery && is_peer(x, &delivery, who_connected(socket_fd)))
         map_segment(x, (int)delivery.rank, fd);
     else
-        halay_warning(x->log, "a stranger connected to the local socket and was dropped");
+        halay_warning(x->log, "what came over the local socket is no rank's shared memory and was dropped");
     if (fd >= 0)
         close(fd);
     return 1;
 }
 
-/* Remember one who has not said anything yet; the oldest such is dropped when there are too many. */
+/* Remember a peer that has not said anything yet. There is a place for each. */
 static void keep_silent(struct exchange *x, int socket_fd)
 {
-    int *place = &x->silent[x->silent_next++ % SILENT_MAX];
+    int i = 0;
 
-    if (*place >= 0)
-        close(*place);
-    *place = socket_fd;
+    while (i < x->size && x->silent[i] >= 0)
+        i++;
+    if (i < x->size)
+        x->silent[i] = socket_fd;
+    else
+        close(socket_fd);
+}
+
+static void welcome(struct exchange *x, int socket_fd)
+{
+    if (!is_any_peer(x, who_connected(socket_fd))) {
+        halay_debug(x->log, "a stranger connected to the local socket and was dropped");
+        close(socket_fd);
+    } else if (take_delivery(x, socket_fd)) {
+        close(socket_fd);
+    } else {
+        keep_silent(x, socket_fd);
+    }
 }
 
 static void take_deliveries(struct exchange *x)
 {
-    for (int i = 0; i < SILENT_MAX; i++)
+    for (int i = 0; i < x->size; i++)
         if (x->silent[i] >= 0 && take_delivery(x, x->silent[i])) {
             close(x->silent[i]);
             x->silent[i] = -1;
         }
-    for (;;) {
+    for (int i = 0; i <= QUEUE; i++) { /* all that can have been there, not all that go on coming */
         int fd = accept4(x->listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
         if (fd < 0)
             return;
-        if (take_delivery(x, fd))
-            close(fd);
-        else
-            keep_silent(x, fd);
+        welcome(x, fd);
     }
 }
 
@@ -397,9 +418,11 @@ static enum halay_status allocate(struct exchange *x, int its_host_only)
     size_t n = (size_t)x->size;
 
     x->all = calloc(n, sizeof *x->all);
+    x->silent = malloc(n * sizeof *x->silent);
     map->ranks = calloc(n, sizeof *map->ranks);
-    if (!x->all || !map->ranks)
+    if (!x->all || !x->silent || !map->ranks)
         return HALAY_ERR_NO_MEMORY;
+    memset(x->silent, -1, n * sizeof *x->silent);
     for (int r = 0; r < x->size; r++) {
         if (its_host_only && !halay_peers_is_local(x->peers, r))
             continue;
@@ -427,6 +450,11 @@ static enum halay_status agree(struct exchange *x, struct halay_boot *boot, enum
     return status;
 }
 
+static void empty_queue(void *arg)
+{
+    take_deliveries(arg);
+}
+
 static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boot)
 {
     enum halay_status status = agree(x, boot, prepare(x));
@@ -436,7 +464,10 @@ static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boo
     for (int m = 0; m < x->map->size && status == HALAY_OK; m++)
         if (m != x->map->rank)
             deliver(x, x->map->ranks[m]);
+    boot->meanwhile = empty_queue;
+    boot->meanwhile_arg = x;
     status = agree(x, boot, status);
+    boot->meanwhile = NULL;
     if (status != HALAY_OK)
         return status;
     take_deliveries(x);
@@ -457,16 +488,16 @@ enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *b
         .listener = -1,
     };
 
-    memset(x.silent, -1, sizeof x.silent);
     *map = (struct halay_shm_map){ 0 };
     enum halay_status status = allocate(&x, options->its_host_only);
     if (status == HALAY_OK)
         status = exchange_all(&x, boot);
     if (x.listener >= 0)
         close(x.listener);
-    for (int i = 0; i < SILENT_MAX; i++)
+    for (int i = 0; x.silent && i < x.size; i++)
         if (x.silent[i] >= 0)
             close(x.silent[i]);
+    free(x.silent);
     free(x.all);
     return status;
 }

@@ -23,6 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+struct flood;
+
 typedef void job_function(struct conformance *c, struct halay_log *log);
 
 struct job {
@@ -33,7 +35,10 @@ struct job {
     size_t address_space; /* limit; 0: none */
     int is_quiet;         /* error lines are what is wanted */
     int without_barrier;
+    struct flood *flood; /* of strangers, at rank 0; NULL: none */
 };
+
+static struct halay_boot *flooded_boot(struct flood *flood, struct halay_boot *under);
 
 static void drop_line(void *arg, enum halay_log_level level, const char *line)
 {
@@ -65,6 +70,8 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     log.rank = rank;
     log.write = job->is_quiet ? drop_line : NULL;
     c.boot = shared_boot_create(board, rank, &log);
+    if (job->flood)
+        c.boot = flooded_boot(job->flood, c.boot);
     if (!CHECK(halay_peers_create(&log, c.boot, NULL, 60000, &peers) == HALAY_OK))
         return 1;
     if (CHECK(halay_shm_open(&log, &options, c.boot, peers, &c.t) == HALAY_OK)) {
@@ -296,7 +303,136 @@ static void check_strangers(void)
     munmap((void *)stop, sizeof *stop);
 }
 
-int main(void)
+/* ---- a flood of strangers ---- */
+
+enum { FLOOD = 10000, FLOODERS_MAX = 64, NAME_BYTES = 24 };
+
+struct flood {
+    char name[NAME_BYTES]; /* of rank 0's socket */
+    int flooders;
+    _Atomic int is_named; /* release, acquire: name */
+    _Atomic int is_full;  /* a stranger has found no room, or all have found some */
+    _Atomic int ready, stop;
+};
+
+/* The test's bootstrap, but for this: when rank 0 has said where its socket is, the other ranks wait until the strangers are
+ * there. */
+struct flooded_boot {
+    struct halay_boot base;
+    struct halay_boot *under; /* owned */
+    struct flood *flood;      /* borrowed */
+    int has_waited;
+};
+
+static const char *find_name(const char *mine, size_t bytes)
+{
+    for (size_t i = 0; i + NAME_BYTES <= bytes; i++)
+        if (!memcmp(mine + i, "halay-", 6) && strspn(mine + i + 6, "0123456789abcdef") >= NAME_BYTES - 6)
+            return mine + i;
+    return NULL;
+}
+
+static enum halay_status flooded_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
+                                           int timeout_ms)
+{
+    struct flooded_boot *self = (struct flooded_boot *)boot;
+    const char *name = find_name(mine, bytes);
+
+    if (name && boot->rank == 0 && !self->has_waited) {
+        memcpy(self->flood->name, name, NAME_BYTES);
+        atomic_store_explicit(&self->flood->is_named, 1, memory_order_release);
+    }
+    self->under->meanwhile = boot->meanwhile;
+    self->under->meanwhile_arg = boot->meanwhile_arg;
+    enum halay_status status = self->under->ops->allgather(self->under, mine, bytes, all, timeout_ms);
+    while (name && boot->rank != 0 && !self->has_waited && !atomic_load(&self->flood->is_full))
+        sched_yield();
+    self->has_waited |= name != NULL;
+    return status;
+}
+
+static void flooded_destroy(struct halay_boot *boot)
+{
+    struct flooded_boot *self = (struct flooded_boot *)boot;
+
+    self->under->ops->destroy(self->under);
+    free(self);
+}
+
+static const struct halay_boot_ops flooded_ops = {
+    .name = "flooded",
+    .allgather = flooded_allgather,
+    .destroy = flooded_destroy,
+};
+
+static struct halay_boot *flooded_boot(struct flood *flood, struct halay_boot *under)
+{
+    struct flooded_boot *self = calloc(1, sizeof *self);
+
+    REQUIRE(self);
+    self->base = *under;
+    self->base.ops = &flooded_ops;
+    self->under = under;
+    self->flood = flood;
+    return &self->base;
+}
+
+/* Connects, and again where there was no room; holds on. */
+static void knock(struct flood *flood)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + NAME_BYTES);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    REQUIRE(fd >= 0);
+    memcpy(address.sun_path + 1, flood->name, NAME_BYTES);
+    while (connect(fd, (struct sockaddr *)&address, length) < 0 && errno == EAGAIN && !atomic_load(&flood->stop)) {
+        atomic_store(&flood->is_full, 1);
+        sched_yield();
+    }
+}
+
+static void be_flooder(struct flood *flood, int count)
+{
+    while (!atomic_load_explicit(&flood->is_named, memory_order_acquire) && !atomic_load(&flood->stop))
+        sched_yield();
+    for (int i = 0; i < count; i++)
+        knock(flood);
+    if (atomic_fetch_add(&flood->ready, 1) + 1 == flood->flooders)
+        atomic_store(&flood->is_full, 1);
+    while (!atomic_load(&flood->stop))
+        sched_yield();
+    _exit(0);
+}
+
+/* As many strangers as it takes are in the queue of rank 0, and say nothing, while the others want to connect. */
+static void check_flood(void)
+{
+    struct flood *flood = mmap(NULL, sizeof *flood, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pids[FLOODERS_MAX];
+    struct rlimit usual, most;
+    int status;
+
+    REQUIRE(flood != MAP_FAILED && !getrlimit(RLIMIT_NOFILE, &usual));
+    most = (struct rlimit){ usual.rlim_max, usual.rlim_max };
+    int each = most.rlim_max > 3000 ? 2500 : (int)most.rlim_max - 100;
+    flood->flooders = (FLOOD + each - 1) / each;
+    REQUIRE(flood->flooders <= FLOODERS_MAX && !setrlimit(RLIMIT_NOFILE, &most));
+    for (int i = 0; i < flood->flooders; i++) {
+        REQUIRE((pids[i] = fork()) >= 0);
+        if (!pids[i])
+            be_flooder(flood, each);
+    }
+    REQUIRE(!setrlimit(RLIMIT_NOFILE, &usual));
+    run(&(struct job){ .run = job_open_only, .size = 4, .killed = -1, .is_quiet = 1, .flood = flood });
+    CHECK(atomic_load(&flood->is_full), "the strangers were there");
+    atomic_store(&flood->stop, 1);
+    for (int i = 0; i < flood->flooders; i++)
+        REQUIRE(waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    munmap(flood, sizeof *flood);
+}
+
+static void check_jobs(void)
 {
     static const int sizes[] = { 1, 2, 3, 4, 5, 7, 8 };
 
@@ -319,6 +455,13 @@ int main(void)
                        .segment_bytes = (size_t)64 << 30,
                        .address_space = (size_t)6 << 30 });
 #endif
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--strangers") != 0)
+        check_jobs();
     check_strangers();
+    check_flood();
     return test_end();
 }
