@@ -99,7 +99,7 @@ static void start(struct halay_coll *c)
     struct state *s = c->state;
 
     s->place = shared_place_bytes(c);
-    s->chunk = s->place / c->element;
+    s->chunk = coll_elements(c, s->place);
     s->fills = halay_segment_count(longest(c, c->in_starts), s->chunk);
     s->takes = halay_segment_count(longest(c, c->starts), s->chunk);
     s->chunks = s->fills > 1 ? s->fills : 1;
@@ -200,7 +200,7 @@ static int take_from(struct halay_coll *c, int rank, struct halay_span span)
 static void take(struct halay_coll *c)
 {
     struct state *s = c->state;
-    int rank = (c->t->rank + s->distance) % c->t->size;
+    int next = c->t->rank + s->distance, rank = next < c->t->size ? next : next - c->t->size;
     struct halay_span span = halay_segment_span(part_of(c->starts, rank), s->chunk, s->taken);
 
     if (span.length && !take_from(c, rank, span))

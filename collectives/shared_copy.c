@@ -80,7 +80,7 @@ void shared_copy_start(struct halay_coll *c)
     struct shared_copy *s = c->state;
 
     s->slot = shared_slot_bytes(c, 1);
-    s->chunk = s->slot / c->element;
+    s->chunk = coll_elements(c, s->slot);
     for (int r = 0; r < c->t->size; r++) {
         size_t chunks = halay_segment_count(s->giver[r].length, s->chunk);
         s->chunks = chunks > s->chunks ? chunks : s->chunks;

@@ -53,6 +53,7 @@ struct peer {
 
 struct state {
     uint64_t base;                   /* chunks of this channel before this collective */
+    struct halay_span slice;         /* this rank's */
     size_t chunks;                   /* of the longest slice; the same on all ranks */
     size_t chunk;                    /* elements */
     size_t place;                    /* bytes of one owner's place in a slot */
@@ -74,14 +75,24 @@ static struct halay_span slice_of(const struct halay_coll *c, int owner)
 {
     if (c->operation == HALAY_REDUCE_SCATTER)
         return (struct halay_span){ .start = c->starts[owner], .length = c->starts[owner + 1] - c->starts[owner] };
-    return halay_aligned_span(c->in.count, c->t->size, owner, HALAY_CACHE_LINE / c->element);
+    return halay_aligned_span(c->in.count, c->t->size, owner, coll_elements(c, HALAY_CACHE_LINE));
 }
 
 static struct halay_span slice_chunk(const struct halay_coll *c, int owner, size_t k)
 {
     const struct state *s = c->state;
 
-    return halay_segment_span(slice_of(c, owner), s->chunk, k);
+    return halay_segment_span(owner == c->t->rank ? s->slice : slice_of(c, owner), s->chunk, k);
+}
+
+static size_t longest_slice(const struct halay_coll *c)
+{
+    size_t longest = slice_of(c, 0).length; /* of slices of an N-th it is the longest */
+
+    for (int r = 1; r < c->t->size && c->operation == HALAY_REDUCE_SCATTER; r++)
+        if (slice_of(c, r).length > longest)
+            longest = slice_of(c, r).length;
+    return longest;
 }
 
 /* Where in a private rank's slots chunk k of the owner's slice lies. */
@@ -147,11 +158,9 @@ void shared_reduce_start(struct halay_coll *c)
     struct state *s = c->state;
 
     s->place = shared_place_bytes(c);
-    s->chunk = s->place / c->element;
-    for (int r = 0; r < c->t->size; r++) {
-        size_t chunks = halay_segment_count(slice_of(c, r).length, s->chunk);
-        s->chunks = chunks > s->chunks ? chunks : s->chunks;
-    }
+    s->chunk = coll_elements(c, s->place);
+    s->slice = slice_of(c, c->t->rank);
+    s->chunks = halay_segment_count(longest_slice(c), s->chunk);
     s->base = c->channel->numbers.chunks;
     c->channel->numbers.chunks += s->chunks;
     s->src = (const void **)(void *)&s->peer[c->t->size];
@@ -229,7 +238,7 @@ static void drain_span(struct halay_coll *c, struct halay_span span, const unsig
         for (size_t line = at ? at + STEP_BYTES : 0; line < bytes && line < at + 2 * STEP_BYTES;
              line += HALAY_CACHE_LINE)
             halay_prefetch_write(from + line);
-        halay_vector_unpack(&c->out, &s->draining, span.start + at / c->element, length / c->element, from + at);
+        halay_vector_unpack(&c->out, &s->draining, span.start + coll_elements(c, at), coll_elements(c, length), from + at);
     }
 }
 
@@ -328,8 +337,8 @@ static enum halay_status reduce_run(struct halay_coll *c, size_t at, size_t most
     int me = c->t->rank, sinks = 0;
 
     *length = most;
-    if (has_block(c) && *length > sizeof block / c->element)
-        *length = sizeof block / c->element;
+    if (has_block(c) && *length > coll_elements(c, sizeof block))
+        *length = coll_elements(c, sizeof block);
     s->src[me] = block;
     if (!c->in.is_converted)
         s->src[me] = halay_vector_run(&c->in, &s->reducing_in, at, *length, length);
@@ -350,8 +359,9 @@ static enum halay_status reduce_run(struct halay_coll *c, size_t at, size_t most
 static enum halay_status reduce_chunks(struct halay_coll *c)
 {
     struct state *s = c->state;
-    size_t left = s->chunks - s->reduced, some = s->place < AT_ONCE_BYTES ? AT_ONCE_BYTES / s->place : 1;
-    size_t chunks = s->slotted ? 1 : left < some ? left : some;
+    size_t left = s->chunks - s->reduced;
+    size_t chunks = s->slotted || left == 1 ? 1 : s->place < AT_ONCE_BYTES ? AT_ONCE_BYTES / s->place : 1;
+    chunks = left < chunks ? left : chunks;
     struct halay_span last = slice_chunk(c, c->t->rank, s->reduced + chunks - 1);
     size_t at = slice_chunk(c, c->t->rank, s->reduced).start, end = last.start + last.length;
     enum halay_status status = HALAY_OK;

@@ -45,8 +45,18 @@ static size_t packed_element(const struct halay_vector *v)
     return v->is_converted ? halay_dtype_size(v->packed) : v->element;
 }
 
+/* Most are one array as it is. */
+static unsigned char *array_at(const struct halay_vector *v, size_t at)
+{
+    return v->piece_count == 1 && !v->is_converted ? (unsigned char *)v->pieces[0].data + at * v->element : NULL;
+}
+
 void halay_vector_pack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count, void *array)
 {
+    if (array_at(v, at)) {
+        memcpy(array, array_at(v, at), count * v->element);
+        return;
+    }
     unsigned char *to = array;
     size_t packed = packed_element(v);
 
@@ -69,6 +79,10 @@ void halay_vector_unpack(const struct halay_vector *v, struct halay_cursor *curs
     const unsigned char *from = array;
     size_t packed = packed_element(v);
 
+    if (array_at(v, at)) {
+        memcpy(array_at(v, at), array, count * v->element);
+        return;
+    }
     while (count) {
         size_t n;
         void *run = halay_vector_run(v, cursor, at, count, &n);
