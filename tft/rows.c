@@ -257,14 +257,14 @@ static int same_day(const struct source *source, const char *text, int64_t *time
     return 1;
 }
 
-/* Keep the day of such a text, which was read in full. */
+/* Keep the day of such a text, which was read in full. One of the same length may have an offset, which moves it: 01:00+02. */
 static void keep_day(const struct tft_schema *s, struct source *source, const char *text, int64_t time)
 {
     const char *format = s->time_format;
 
     *source->day_text = 0;
     if ((format && strcmp(format, "%Y-%m-%d %H:%M:%S")) || strlen(text) != 19 || text[10] != ' ' || text[13] != ':' ||
-        two_digits(text + 11, 24) < 0)
+        text[16] != ':' || two_digits(text + 11, 24) < 0)
         return;
     memcpy(source->day_text, text, 11);
     source->day = tft_time_day(time) * 86400;

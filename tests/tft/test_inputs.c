@@ -180,6 +180,19 @@ static void resampled(void)
     tft_data_fini(&d);
 }
 
+/* A time with an offset says nothing of the day of the next row, which may have none. */
+static void offsets(void)
+{
+    static const char schema[] = "id: {column: id}\ntime: {column: t}\nevery: 1h\n"
+                                 "inputs:\n  y: {column: y, role: target, scale: none}\n" STEPS WINDOW "split: {train: \"< 2021-01-01\"}\n";
+    struct tft_data d;
+
+    REQUIRE(!prepare(schema, "id,t,y\na,2020-05-01 01:00+02,1\na,2020-05-01 00:00:00,2\na,2020-05-01 01:00:00,3\na,2020-05-01 02:00:00,4\n", &d));
+    CHECK(d.entities[0].start == tft_time_from_date(2020, 4, 30, 23, 0, 0));
+    SAME(targets(&d, 0), "1 2 3 4");
+    tft_data_fini(&d);
+}
+
 static void trimmed(void)
 {
     static const char schema[] = "id: {column: id}\ntime: {column: t, integer: true}\nspan: [2, 6]\nactive: trim\n"
@@ -515,6 +528,7 @@ int main(void)
     wide();
     times();
     resampled();
+    offsets();
     trimmed();
     categories();
     derived();
