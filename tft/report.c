@@ -60,6 +60,15 @@ static const char *text_at(const json_t *object, const char *key)
     return text ? text : "";
 }
 
+/* A table's cell; a dash where there is no number. */
+static void cell(FILE *f, double value, int digits)
+{
+    if (isnan(value))
+        fprintf(f, "<td>-</td>");
+    else
+        fprintf(f, "<td>%.*f</td>", digits, value);
+}
+
 static void card(FILE *f, const char *value, const char *label)
 {
     fprintf(f, "<div class=\"card\"><b>");
@@ -94,14 +103,14 @@ static void write_cards(FILE *f, const struct tft_report *r)
     char value[64], title[64], label[96];
 
     fprintf(f, "<div class=\"cards\">\n");
-    if (q_risk) {
+    if (!isnan(number_at(q_risk, median))) {
         snprintf(value, sizeof value, "%.4f", number_at(q_risk, median));
         snprintf(label, sizeof label, "%.16s q-risk on the %.16s split", median, text_at(r->scores, "split"));
         card(f, value, label);
     }
     json_object_foreach((json_t *)naive, season, scores)
     {
-        if (!(number_at(scores, median) > 0))
+        if (isnan(number_at(q_risk, median)) || !(number_at(scores, median) > 0))
             continue; /* no value a season before, or nothing to compare with */
         double change = 100 * (number_at(q_risk, median) / number_at(scores, median) - 1);
         snprintf(value, sizeof value, "%+.1f %%", change);
@@ -171,7 +180,7 @@ static void write_risk_row(FILE *f, const char *name, const json_t *names, const
     fprintf(f, "<tr%s><td>", best ? " class=\"best\"" : "");
     tft_html_text(f, name);
     fprintf(f, "</td>");
-    json_object_foreach((json_t *)names, key, value) fprintf(f, "<td>%.4f</td>", number_at(q_risk, key));
+    json_object_foreach((json_t *)names, key, value) cell(f, number_at(q_risk, key), 4);
     fprintf(f, "</tr>\n");
 }
 
@@ -217,11 +226,11 @@ static void write_entities(FILE *f, const json_t *scores)
             json_number_value(number);
         fprintf(f, "<tr><td>");
         tft_html_text(f, key);
-        fprintf(f, "</td><td>%.0f</td><td>%.4f</td><td>%.5g</td><td>", number_at(value, "values"),
-                number_at(json_object_get(value, "q_risk"), median), number_at(value, "mae"));
-        if (json_is_number(json_object_get(value, "mase")))
-            fprintf(f, "%.3f", number_at(value, "mase"));
-        fprintf(f, "</td><td>%.1f %%</td></tr>\n", 100 * coverage);
+        fprintf(f, "</td><td>%.0f</td>", number_at(value, "values"));
+        cell(f, number_at(json_object_get(value, "q_risk"), median), 4);
+        fprintf(f, "<td>%.5g</td>", number_at(value, "mae"));
+        cell(f, number_at(value, "mase"), 3);
+        fprintf(f, "<td>%.1f %%</td></tr>\n", 100 * coverage);
     }
     fprintf(f, "</table></div>\n");
     if (json_object_size(entities) > 50)

@@ -98,6 +98,12 @@ grep -q "^mase  *-   no value of the training span has one 200 steps before; 'se
     wrong "no reason without MASE: $(cat "$scratch/said")"
 check "report with a long season" "$tft" report --run "$run" --data "$scratch/other.htd" -o "$scratch/page.html"
 
+# Where nothing can be said, as the q-risk of values that are all 0, no page says "nan".
+awk -F, -v OFS=, 'NR > 1 && $1 >= 250 { if ($3 != "") $3 = 0; if ($4 != "" && $2 == "b") $4 = 0 } { print }' "$scratch/table.csv" >"$scratch/zeros.csv"
+check "prepare zeros" "$tft" prepare --schema "$scratch/schema.yaml" "$scratch/zeros.csv" -o "$scratch/zeros.htd"
+check "report of zeros" "$tft" report --run "$run" --data "$scratch/zeros.htd" -o "$scratch/page.html"
+if grep -qi '[>(" ,-]nan\b' "$scratch/page.html"; then wrong "a page says nan: $(grep -oi '[^>]*>[^<]*\bnan\b[^<]*<' "$scratch/page.html" | head)"; fi
+
 # Behind the end of a shorter table, with what a file says of the price to come: the forecasts are the split's.
 # So they are where the table ends in a gap of both targets, which the split's rows close behind the origin.
 for end in 259 250; do
