@@ -10,6 +10,7 @@
 #include "tft/run_options.h"
 #include "tft/score_table.h"
 #include "tft/scoring.h"
+#include "tft/tft.h"
 #include <string.h>
 
 static const char help[] =
@@ -87,7 +88,7 @@ int tft_cmd_backtest(struct halay_log *log, int argc, char **argv)
     how.json = tft_forecast_file_is_json(format, how.forecasts ? how.forecasts : "");
     if (how.json < 0)
         halay_error(log, "'--format' must be csv or jsonl, not '%s'", format);
-    if (refit && halay_parse_long(refit, 0, TFT_WINDOW_MAX, &every)) {
+    if (refit && halay_parse_long(refit, 0, TFT_STEPS_MAX, &every)) {
         halay_error(log, "'--refit' must be a whole number of origins, not '%s'", refit);
         return TFT_EXIT_USAGE;
     }

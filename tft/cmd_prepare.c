@@ -8,6 +8,7 @@
 #include "tft/options.h"
 #include "tft/paths.h"
 #include "tft/prepare.h"
+#include "tft/tft.h"
 #include "tft/windows.h"
 #include <stdio.h>
 #include <string.h>
@@ -193,7 +194,7 @@ static int parse_steps(struct halay_log *log, const char *name, const char *text
 {
     long value = 0;
 
-    if (text && halay_parse_long(text, 1, TFT_WINDOW_MAX, &value)) {
+    if (text && halay_parse_long(text, 1, TFT_STEPS_MAX, &value)) {
         halay_error(log, "'--%s' must be a whole number of steps, 1 or more, not '%s'", name, text);
         return 0;
     }

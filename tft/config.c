@@ -6,8 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-/* With sizes below these no product of a few of them overflows a size_t, and every matrix fits the libraries' int. */
-enum { H_MAX = 4096, STEPS_MAX = 65536, CATEGORIES_MAX = 1 << 24 };
+/* With sizes below these and TFT_STEPS_MAX no product of a few of them overflows a size_t, and every matrix fits the libraries'
+ * int. */
+enum { H_MAX = 4096, CATEGORIES_MAX = 1 << 24 };
 
 void tft_config_defaults(struct tft_model_config *config)
 {
@@ -105,8 +106,8 @@ static enum halay_status check_sizes(struct halay_log *log, const struct tft_mod
         REFUSE("hidden size %zu is outside 1 to %d", config->H, H_MAX);
     if (config->heads < 1 || config->H % config->heads)
         REFUSE("%zu heads do not divide the hidden size %zu", config->heads, config->H);
-    if (config->E < 1 || config->E > STEPS_MAX || config->D < 1 || config->D > STEPS_MAX)
-        REFUSE("encoder %zu or horizon %zu is outside 1 to %d steps", config->E, config->D, STEPS_MAX);
+    if (config->E < 1 || config->E > TFT_STEPS_MAX || config->D < 1 || config->D > TFT_STEPS_MAX)
+        REFUSE("encoder %zu or horizon %zu is outside 1 to %d steps", config->E, config->D, TFT_STEPS_MAX);
     if (!(config->dropout >= 0 && config->dropout < 1))
         REFUSE("dropout %g is not in [0, 1)", config->dropout);
     if (config->granule < 1 || config->granule > TFT_GRANULE_MAX)

@@ -10,6 +10,7 @@
 #include "tft/document.h"
 #include "tft/place.h"
 #include "tft/schema_inputs.h"
+#include "tft/tft.h"
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
@@ -295,11 +296,11 @@ static enum halay_status read_window(const struct tft_place *outer, const json_t
         status = tft_document_check_keys(p.log, p.where, window,
                                          TFT_WORDS("encoder", "horizon", "stride", "min_encoder"), NULL);
     if (!status)
-        status = tft_place_steps(&p, window, "encoder", TFT_WINDOW_MAX, &s->encoder);
+        status = tft_place_steps(&p, window, "encoder", TFT_STEPS_MAX, &s->encoder);
     if (!status)
-        status = tft_place_steps(&p, window, "horizon", TFT_WINDOW_MAX, &s->horizon);
+        status = tft_place_steps(&p, window, "horizon", TFT_STEPS_MAX, &s->horizon);
     if (!status)
-        status = tft_place_steps(&p, window, "stride", TFT_WINDOW_MAX, &s->stride);
+        status = tft_place_steps(&p, window, "stride", TFT_STEPS_MAX, &s->stride);
     s->min_encoder = s->encoder;
     if (!status && s->encoder)
         status = tft_place_steps(&p, window, "min_encoder", s->encoder, &s->min_encoder);

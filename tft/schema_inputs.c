@@ -5,6 +5,7 @@
 #include "tft/schema_inputs.h"
 #include "tft/document.h"
 #include "tft/paths.h"
+#include "tft/tft.h"
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +139,7 @@ static enum halay_status check_lags(const struct tft_place *p, const json_t *lag
         (json_t *)lags, i,
         lag) if (!json_is_integer(lag) || json_integer_value(lag) < 1 ||
                  json_integer_value(lag) >
-                     TFT_WINDOW_MAX) return tft_place_wrong(p, "lags",
+                     TFT_STEPS_MAX) return tft_place_wrong(p, "lags",
                                                             "a list of steps like [24, 168], each from 1 to 100000");
     return HALAY_OK;
 }

@@ -7,6 +7,7 @@
 #include "base/topology.h"
 #include "tft/assessment.h"
 #include "tft/htd.h"
+#include "tft/tft.h"
 #include <string.h>
 
 static enum halay_status parse_split(struct halay_log *log, const char *name, enum tft_split *split)
@@ -27,7 +28,7 @@ enum halay_status tft_selection_parse(struct halay_log *log, const char *split, 
     long steps = 0;
     enum halay_status status = parse_split(log, split, &selection->split);
 
-    if (!status && stride && halay_parse_long(stride, 1, TFT_WINDOW_MAX, &steps)) {
+    if (!status && stride && halay_parse_long(stride, 1, TFT_STEPS_MAX, &steps)) {
         halay_error(log, "'--stride' must be a whole number of steps, 1 or more, not '%s'", stride);
         status = HALAY_ERR_CONFIG;
     }

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 enum { TFT_VARIABLES_MAX = 128, TFT_QUANTILES_MAX = 16, TFT_NAME_MAX = 63, TFT_GRANULE = 8, TFT_GRANULE_MAX = 64 };
+enum { TFT_STEPS_MAX = 100000 }; /* of an encoder, a horizon, a lag, a stride */
 
 /* What the model knows of a variable, in the model's order. A target's past is an input; its future is not. */
 enum tft_role { TFT_STATIC = 0, TFT_OBSERVED = 1, TFT_KNOWN = 2, TFT_TARGET = 3 };

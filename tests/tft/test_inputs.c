@@ -157,6 +157,25 @@ static void times(void)
     CHECK(prepare(cases[5].schema, "id,t,y\na,2020-05-01,1\na,2020-05-02,2\n", &d) && error_says("not a whole number of steps"));
 }
 
+/* The longest window that a schema may have is one that a model takes. */
+static void described(void)
+{
+    char schema[600];
+    struct tft_data d;
+    struct tft_run_config run;
+    struct tft_model_config config;
+    struct tft_model *model;
+
+    snprintf(schema, sizeof schema, "id: {column: id}\ntime: {column: t, integer: true}\ninputs:\n  y: {column: y, role: target, scale: none}\n" STEPS
+             "window: {encoder: %d, horizon: %d, min_encoder: 1}\nsplit: {train: \"< 4\"}\n", TFT_STEPS_MAX, TFT_STEPS_MAX);
+    REQUIRE(!prepare(schema, "id,t,y\na,1,1\na,2,1\n", &d));
+    tft_run_config_defaults(&run);
+    tft_batches_describe(&d.schema, &d.encoding, &run, &config);
+    REQUIRE(!tft_model_create(&test_log, &config, &model));
+    tft_model_destroy(model);
+    tft_data_fini(&d);
+}
+
 static void resampled(void)
 {
 #define RESAMPLED(how) \
@@ -527,6 +546,7 @@ int main(void)
     begin_scratch();
     wide();
     times();
+    described();
     resampled();
     offsets();
     trimmed();
