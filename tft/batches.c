@@ -33,15 +33,14 @@ void tft_batches_describe(const struct tft_schema *schema, const struct tft_enco
     m->heads = (size_t)run->heads;
     m->E = schema->encoder;
     m->D = schema->horizon;
-    m->dropout = (float)run->dropout;
+    m->dropout = run->dropout;
     m->granule = (size_t)run->granule;
     m->dtype = (enum tft_dtype)run->dtype;
     m->conformance = (enum tft_conformance)run->conformance;
     m->hidden_continuous = (size_t)run->hidden_continuous_size;
     m->ascending = run->crossing != 0;
     m->quantile_count = run->quantiles.count;
-    for (size_t q = 0; q < run->quantiles.count; q++)
-        m->quantiles[q] = (float)run->quantiles.values[q];
+    memcpy(m->quantiles, run->quantiles.values, run->quantiles.count * sizeof *m->quantiles);
     m->variable_count = 0;
     for (size_t i = 0; i < schema->input_count; i++)
         if (schema->inputs[i].role != TFT_INPUT_WEIGHT)

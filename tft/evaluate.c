@@ -87,11 +87,9 @@ enum halay_status tft_evaluate(struct tft_forecaster *f, size_t count, struct tf
 {
     const struct tft_model_config *m = tft_model_config(f->model);
     struct tft_evaluation_result r = { 0 };
-    double quantiles[TFT_SCORE_QUANTILES_MAX];
+    enum halay_status status =
+        tft_evaluation_init(f->log, m->quantiles, m->quantile_count, f->gather.windows->data, &r);
 
-    for (size_t q = 0; q < m->quantile_count; q++) /* 0.1f is not 0.1: take the six decimals that were meant */
-        quantiles[q] = (double)(int64_t)((double)m->quantiles[q] * 1e6 + 0.5) / 1e6;
-    enum halay_status status = tft_evaluation_init(f->log, quantiles, m->quantile_count, f->gather.windows->data, &r);
     if (!status)
         status = tft_evaluation_add(f, count, NULL, NULL, NULL, &r);
     if (status)

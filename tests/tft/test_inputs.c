@@ -157,7 +157,7 @@ static void times(void)
     CHECK(prepare(cases[5].schema, "id,t,y\na,2020-05-01,1\na,2020-05-02,2\n", &d) && error_says("not a whole number of steps"));
 }
 
-/* The longest window that a schema may have is one that a model takes. */
+/* The longest window that a schema may have is one that a model takes, and its quantiles are those of the run. */
 static void described(void)
 {
     char schema[600];
@@ -170,7 +170,9 @@ static void described(void)
              "window: {encoder: %d, horizon: %d, min_encoder: 1}\nsplit: {train: \"< 4\"}\n", TFT_STEPS_MAX, TFT_STEPS_MAX);
     REQUIRE(!prepare(schema, "id,t,y\na,1,1\na,2,1\n", &d));
     tft_run_config_defaults(&run);
+    run.quantiles = (struct tft_list){ .values = { 1e-7, 0.3, 0.9 }, .count = 3 };
     tft_batches_describe(&d.schema, &d.encoding, &run, &config);
+    CHECK(!memcmp(config.quantiles, run.quantiles.values, 3 * sizeof *config.quantiles), "%.17g", config.quantiles[1]);
     REQUIRE(!tft_model_create(&test_log, &config, &model));
     tft_model_destroy(model);
     tft_data_fini(&d);
