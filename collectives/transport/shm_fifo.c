@@ -47,25 +47,37 @@ void halay_shm_put(struct halay_shm_end *end, const struct halay_shm_record *rec
     publish(end, record_bytes(record->bytes));
 }
 
-void halay_shm_take(struct halay_shm_end *end, const struct halay_shm_record *record)
+void halay_shm_take(struct halay_shm_end *end, const struct halay_shm_seen *record)
 {
     end->mine += record_bytes(record->bytes);
     atomic_store_explicit(&end->fifo->tail, end->mine, memory_order_release);
 }
 
-enum halay_status halay_shm_peek(struct halay_shm_end *end, const struct halay_shm_record **record)
+/* Volatile: the compiler may not read any of it again. */
+static struct halay_shm_seen read_header(const volatile struct halay_shm_record *r)
+{
+    return (struct halay_shm_seen){ .kind = r->kind,
+                                    .tag = r->tag,
+                                    .serial = r->serial,
+                                    .bytes = r->bytes,
+                                    .total = r->total,
+                                    .at = r->at,
+                                    .payload = (const unsigned char *)r->payload };
+}
+
+enum halay_status halay_shm_peek(struct halay_shm_end *end, struct halay_shm_seen *record)
 {
     while (halay_shm_has_record(end)) {
-        const struct halay_shm_record *r = record_at(end, end->mine);
+        struct halay_shm_seen r = read_header(record_at(end, end->mine));
         size_t left = end->bytes - (end->mine & (end->bytes - 1));
-        if (r->bytes > left || record_bytes(r->bytes) > left || end->theirs - end->mine > end->bytes)
+        if (!r.kind || r.bytes > left || record_bytes(r.bytes) > left || end->theirs - end->mine > end->bytes)
             return HALAY_ERR_FORMAT;
-        if (r->kind != HALAY_SHM_PAD) {
+        if (r.kind != HALAY_SHM_PAD) {
             *record = r;
             return HALAY_OK;
         }
-        halay_shm_take(end, r);
+        halay_shm_take(end, &r);
     }
-    *record = NULL;
+    *record = (struct halay_shm_seen){ 0 };
     return HALAY_OK;
 }

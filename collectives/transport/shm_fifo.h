@@ -21,7 +21,7 @@
  *
  * Pairing of atomics: put stores head (release) after the record is written, peek loads it (acquire) before it reads the
  * record; take stores tail (release) after the record was read, put loads it (acquire) before it overwrites the record.
- * Nothing in a ring is trusted: lengths are checked against the ring and the message.
+ * Nothing in a ring is trusted: a record's header is read once, and its lengths are checked against the ring and the message.
  */
 #ifndef HALAY_SHM_FIFO_H
 #define HALAY_SHM_FIFO_H
@@ -58,6 +58,13 @@ struct halay_shm_record {
     unsigned char payload[];
 };
 
+/* A record as it was when it was looked at: its sender can change what lies in the ring, and what has been checked must hold. */
+struct halay_shm_seen {
+    uint32_t kind, tag, serial, bytes;
+    uint64_t total, at;
+    const unsigned char *payload; /* in the ring, bytes of it: may change at any time */
+};
+
 /* One end of a fifo, kept in the memory of the process that has it. */
 struct halay_shm_end {
     struct halay_shm_fifo *fifo; /* borrowed: in a segment */
@@ -70,9 +77,9 @@ struct halay_shm_end {
 struct halay_shm_record *halay_shm_reserve(struct halay_shm_end *end, size_t payload);
 void halay_shm_put(struct halay_shm_end *end, const struct halay_shm_record *record);
 
-/* The oldest record, or NULL if there is none. A record that cannot be right gives HALAY_ERR_FORMAT. */
-enum halay_status halay_shm_peek(struct halay_shm_end *end, const struct halay_shm_record **record);
-void halay_shm_take(struct halay_shm_end *end, const struct halay_shm_record *record);
+/* The oldest record; its kind is 0 if there is none. A record that cannot be right gives HALAY_ERR_FORMAT. */
+enum halay_status halay_shm_peek(struct halay_shm_end *end, struct halay_shm_seen *record);
+void halay_shm_take(struct halay_shm_end *end, const struct halay_shm_seen *record);
 
 /* Is there a record? The one load that every progress makes for every peer. */
 static inline int halay_shm_has_record(struct halay_shm_end *end)

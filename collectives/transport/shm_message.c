@@ -216,7 +216,7 @@ static void pump_sends(struct halay_shm_context *c, struct halay_shm_peer *p)
 }
 
 /* GO or DONE for one of our sends; one that was taken back is not found any more. */
-static void take_answer(struct halay_shm_peer *p, const struct halay_shm_record *r)
+static void take_answer(struct halay_shm_peer *p, const struct halay_shm_seen *r)
 {
     struct halay_transfer *x = p->begun.first;
 
@@ -235,7 +235,7 @@ static void take_answer(struct halay_shm_peer *p, const struct halay_shm_record 
 /* ---- receiving ---- */
 
 static struct halay_shm_incoming *incoming_create(struct halay_shm_context *c, struct halay_shm_peer *p,
-                                                  const struct halay_shm_record *r)
+                                                  const struct halay_shm_seen *r)
 {
     struct halay_shm_incoming *m = c->spare, **end = &p->incoming;
 
@@ -364,7 +364,7 @@ static struct halay_transfer *take_posted(struct halay_shm_peer *p, uint32_t tag
     return x;
 }
 
-static enum halay_status put_aside(struct halay_shm_incoming *m, const struct halay_shm_record *r)
+static enum halay_status put_aside(struct halay_shm_incoming *m, const struct halay_shm_seen *r)
 {
     if (m->aside_capacity < r->bytes) {
         size_t capacity = halay_round_up(r->bytes, HALAY_PAGE);
@@ -388,7 +388,7 @@ static enum halay_status malformed(struct halay_shm_context *c, const struct hal
 
 /* FIRST or LOOK: a new message. */
 static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_peer *p,
-                                  const struct halay_shm_record *r)
+                                  const struct halay_shm_seen *r)
 {
     const void *source = NULL;
 
@@ -432,7 +432,7 @@ static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_
 }
 
 static enum halay_status take_more(struct halay_shm_context *c, struct halay_shm_peer *p,
-                                   const struct halay_shm_record *r)
+                                   const struct halay_shm_seen *r)
 {
     struct halay_shm_incoming *m = p->incoming;
 
@@ -448,7 +448,7 @@ static enum halay_status take_more(struct halay_shm_context *c, struct halay_shm
     return HALAY_OK;
 }
 
-static enum halay_status take(struct halay_shm_context *c, struct halay_shm_peer *p, const struct halay_shm_record *r)
+static enum halay_status take(struct halay_shm_context *c, struct halay_shm_peer *p, const struct halay_shm_seen *r)
 {
     switch (r->kind) {
     case HALAY_SHM_FIRST:
@@ -468,20 +468,20 @@ static enum halay_status take(struct halay_shm_context *c, struct halay_shm_peer
 /* *budget: bytes that may still be copied in this pump. */
 static enum halay_status pump_records(struct halay_shm_context *c, struct halay_shm_peer *p, size_t *budget)
 {
-    const struct halay_shm_record *r;
+    struct halay_shm_seen r;
     enum halay_status status = HALAY_OK;
 
     for (int i = 0; i < PUMP_RECORDS && *budget; i++) {
         status = halay_shm_peek(&p->in, &r);
         if (status != HALAY_OK)
             return malformed(c, p);
-        if (!r)
+        if (!r.kind)
             break;
-        *budget -= r->bytes < *budget ? r->bytes : *budget;
-        status = take(c, p, r);
+        *budget -= r.bytes < *budget ? r.bytes : *budget;
+        status = take(c, p, &r);
         if (status != HALAY_OK)
             return status;
-        halay_shm_take(&p->in, r);
+        halay_shm_take(&p->in, &r);
     }
     halay_shm_light_barrier(c->has_barrier);
     if (atomic_load_explicit(&p->in.fifo->wants, memory_order_relaxed))
