@@ -251,6 +251,24 @@ static void shm_disarm(struct halay_transport *t)
     self->looks = LOOK_EVERY; /* time may have passed: the next progress looks at the peers */
 }
 
+/* The last look before a sleep may have been the first to find a ring full. Its receiver has seen that we want room, or we see
+ * that it has made some: the barrier stands between our store and this look, as the doorbell's does between its two. */
+static int has_room_again(struct shm_transport *self)
+{
+    int wanted = 0;
+
+    for (int i = 0; i < self->base.size - 1; i++)
+        wanted |= !self->base.lost[self->peer[i].rank] && halay_shm_wants_room(&self->peer[i]);
+    if (!wanted)
+        return 0;
+    if (!halay_shm_heavy_barrier(self->context.has_barrier))
+        return 1;
+    for (int i = 0; i < self->base.size - 1; i++)
+        if (!self->base.lost[self->peer[i].rank] && halay_shm_has_room_again(&self->peer[i]))
+            return 1;
+    return 0;
+}
+
 /* One progress does a bounded piece of work, so its caller cannot know that there is more. */
 static int shm_is_busy(struct halay_transport *t)
 {
@@ -259,7 +277,7 @@ static int shm_is_busy(struct halay_transport *t)
     for (int i = 0; i < t->size - 1; i++)
         if (!t->lost[self->peer[i].rank] && halay_shm_has_work(&self->peer[i]))
             return 1;
-    return 0;
+    return has_room_again(self);
 }
 
 static void shm_doze(struct halay_transport *t, uint32_t token, long timeout_us)

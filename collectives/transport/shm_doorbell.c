@@ -30,16 +30,22 @@ void halay_shm_ring(struct halay_shm_header *header)
     halay_futex_wake(&header->rings, INT_MAX);
 }
 
+int halay_shm_heavy_barrier(int has_barrier)
+{
+    if (has_barrier) /* once registered it fails only for want of memory */
+        return barrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+    halay_full_fence();
+    return 1;
+}
+
 uint32_t halay_shm_arm(struct halay_shm_header *own, int has_barrier)
 {
     /* S3 may be read before S1: rings is added to only by one who saw sleeping set. */
     uint32_t token = atomic_load_explicit(&own->rings, memory_order_acquire);
 
     atomic_store_explicit(&own->sleeping, 1, memory_order_seq_cst);
-    /* Once registered it fails only for want of memory. A waker may then miss us: sleeping 0 keeps sleep short. */
-    if (!has_barrier)
-        halay_full_fence();
-    else if (!barrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED))
+    /* A waker may miss us where the barrier could not be made: sleeping 0 keeps sleep short. */
+    if (!halay_shm_heavy_barrier(has_barrier))
         halay_shm_disarm(own);
     return token;
 }

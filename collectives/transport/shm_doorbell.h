@@ -39,6 +39,9 @@ static inline void halay_shm_light_barrier(int has_barrier)
         halay_full_fence();
 }
 
+/* The other half: pairs with the light ones of all ranks. 0: it could not be made, once in a long while. */
+int halay_shm_heavy_barrier(int has_barrier);
+
 /* W3 when sleeping was seen. */
 void halay_shm_ring(struct halay_shm_header *header);
 

@@ -89,8 +89,8 @@ static struct halay_shm_record *reserve(struct halay_shm_peer *p, size_t payload
 {
     struct halay_shm_record *r = halay_shm_reserve(&p->out, payload);
 
-    /* When there is no room: the receiver rings once there is more. It sees wants, or we see the new tail: the barriers
-     * of the doorbell stand between this store and our next look before we sleep, and between its two. */
+    /* When there is no room: the receiver rings once there is more, if it sees wants. Before we sleep we look once more
+     * (halay_shm_has_room_again), since the last look may have stored this. */
     if (atomic_load_explicit(&p->out.fifo->wants, memory_order_relaxed) != !r)
         atomic_store_explicit(&p->out.fifo->wants, !r, memory_order_relaxed);
     return r;
@@ -522,6 +522,22 @@ enum halay_status halay_shm_pump(struct halay_shm_context *c, struct halay_shm_p
     if (p->fresh.first || p->begun.first)
         pump_sends(c, p);
     return status;
+}
+
+int halay_shm_wants_room(const struct halay_shm_peer *p)
+{
+    const struct halay_transfer *x = p->begun.first;
+
+    if (!atomic_load_explicit(&p->out.fifo->wants, memory_order_relaxed))
+        return 0;
+    while (x && !has_flag(x, SEND_GO))
+        x = x->next;
+    return x || p->fresh.first || p->owing; /* else who wanted it has been taken back */
+}
+
+int halay_shm_has_room_again(const struct halay_shm_peer *p)
+{
+    return halay_shm_wants_room(p) && atomic_load_explicit(&p->out.fifo->tail, memory_order_acquire) != p->out.theirs;
 }
 
 static int is_needed(const struct halay_shm_queue *q)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ring between two ranks, with both ends in this process: a record that its sender changes after it has been looked at.
+ * The ring between two ranks, with both ends in this process: a record that its sender changes after it has been looked
+ * at, and room that is made between a sender's look and its word that it wants some.
  */
 #include "collectives/transport/shm_message.h"
 #include "tests/test.h"
@@ -50,8 +51,93 @@ static void check_changed_record(void)
     free(fifo);
 }
 
+/* ---- room ---- */
+
+static uint64_t nothing_shared(struct halay_transport *t, const void *ptr, size_t bytes)
+{
+    (void)t, (void)ptr, (void)bytes;
+    return HALAY_PRIVATE;
+}
+
+struct pair {
+    struct halay_transport t;
+    struct halay_shm_header header; /* of the peer, who is awake */
+    struct halay_shm_context context;
+    struct halay_shm_peer peer;
+    struct halay_shm_end its_in, its_out; /* the peer's ends */
+    struct halay_transfer transfer;
+    unsigned char data[LARGE];
+};
+
+/* The peer takes all that there is, and does not ring: it looked at wants before that was stored. */
+static void drain(struct pair *p)
+{
+    struct halay_shm_seen seen;
+
+    while (halay_shm_peek(&p->its_in, &seen) == HALAY_OK && seen.kind)
+        halay_shm_take(&p->its_in, &seen);
+}
+
+/* A large send, until the ring is full. */
+static void fill(struct pair *p)
+{
+    static const struct halay_transport_ops ops = { .locate = nothing_shared };
+
+    memset(p, 0, sizeof *p);
+    p->t.ops = &ops;
+    p->context = (struct halay_shm_context){ .t = &p->t, .fragment = FRAGMENT };
+    p->peer = (struct halay_shm_peer){ .rank = 1,
+                                       .header = &p->header,
+                                       .in = { .fifo = fifo_create(), .bytes = RING },
+                                       .out = { .fifo = fifo_create(), .bytes = RING } };
+    p->its_in = p->peer.out;
+    p->its_out = p->peer.in;
+    halay_transfer_post(&p->transfer, 1, 7, p->data, sizeof p->data);
+    halay_shm_send(&p->context, &p->peer, &p->transfer);
+    CHECK(!halay_shm_wants_room(&p->peer), "it waits for the receive");
+    put(&p->its_out, HALAY_SHM_GO, 1, 0);
+    CHECK(halay_shm_pump(&p->context, &p->peer) == HALAY_OK && halay_shm_wants_room(&p->peer));
+    CHECK(!halay_shm_has_room_again(&p->peer), "there is none");
+}
+
+static void finish(struct pair *p)
+{
+    free(p->peer.in.fifo);
+    free(p->peer.out.fifo);
+    halay_shm_peer_fini(&p->peer);
+    halay_shm_context_fini(&p->context);
+}
+
+static void check_room(struct pair *p)
+{
+    fill(p);
+    drain(p);
+    CHECK(halay_shm_has_room_again(&p->peer), "a sleep here would not be ended");
+    CHECK(halay_shm_pump(&p->context, &p->peer) == HALAY_OK && !halay_shm_has_room_again(&p->peer), "full again");
+    for (int i = 0; i < LARGE / FRAGMENT; i++) {
+        drain(p);
+        CHECK(halay_shm_pump(&p->context, &p->peer) == HALAY_OK);
+    }
+    CHECK(halay_transfer_is_done(&p->transfer) && !halay_shm_wants_room(&p->peer));
+    finish(p);
+}
+
+/* One that is taken back wants nothing, or its rank would never sleep again. */
+static void check_taken_back(struct pair *p)
+{
+    fill(p);
+    halay_shm_cancel(&p->context, &p->peer, &p->transfer);
+    drain(p);
+    CHECK(!halay_shm_wants_room(&p->peer) && !halay_shm_has_room_again(&p->peer));
+    finish(p);
+}
+
 int main(void)
 {
+    static struct pair pair;
+
     check_changed_record();
+    check_room(&pair);
+    check_taken_back(&pair);
     return test_end();
 }
