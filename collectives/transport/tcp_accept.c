@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STRANGERS = 128, HELLO_MS = 5000 };
+enum { STRANGERS = 128, HELLO_MS = 5000, RETRY_MS = 50 };
 
 struct stranger {
     int fd;              /* owned */
@@ -33,6 +33,8 @@ struct reception {
     struct halay_tcp_stream *streams;
     int missing;
     int64_t deadline_us; /* of the start */
+    int is_out;          /* of descriptors, with nobody to drop: the port is looked at again after RETRY_MS */
+    int has_said;        /* that it is out */
     int count;           /* of strangers, oldest first */
     struct stranger strangers[STRANGERS];
 };
@@ -99,13 +101,25 @@ static int least_known(const struct reception *r)
     return 0;
 }
 
+static void run_out(struct reception *r)
+{
+    if (r->count) {
+        drop(r, least_known(r), "out of descriptors");
+        return;
+    }
+    if (!r->has_said)
+        halay_warning(r->log, "out of descriptors: rank 0 cannot accept the other hosts' ranks before some are closed "
+                              "(ulimit -n)");
+    r->is_out = r->has_said = 1;
+}
+
 static void take_in(struct reception *r)
 {
     int fd = accept4(r->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
     if (fd < 0) {
-        if ((errno == EMFILE || errno == ENFILE) && r->count)
-            drop(r, least_known(r), "out of descriptors");
+        if (errno == EMFILE || errno == ENFILE)
+            run_out(r);
         return; /* anything else is that connection's trouble, or comes again */
     }
     if (r->count == STRANGERS)
@@ -215,10 +229,14 @@ static enum halay_status receive(struct reception *r)
     struct pollfd fds[STRANGERS + 1];
     int count = r->count;
 
-    fds[count] = (struct pollfd){ .fd = r->listener, .events = POLLIN };
+    fds[count] = (struct pollfd){ .fd = r->is_out ? -1 : r->listener, .events = POLLIN };
     for (int i = 0; i < count; i++)
         fds[i] = (struct pollfd){ .fd = r->strangers[i].fd, .events = POLLIN };
-    if (poll(fds, (nfds_t)count + 1, halay_deadline_left_ms(next_deadline(r))) < 0 && errno != EINTR) {
+    int most_ms = halay_deadline_left_ms(next_deadline(r));
+    if (r->is_out && most_ms > RETRY_MS)
+        most_ms = RETRY_MS;
+    r->is_out = 0;
+    if (poll(fds, (nfds_t)count + 1, most_ms) < 0 && errno != EINTR) {
         halay_error(r->log, "cannot wait for the other hosts' ranks: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
     }

@@ -319,29 +319,92 @@ static void serve_one(int listener, const unsigned char *key, int is_taken)
     close(fd);
 }
 
-static void check_dropped(void)
+/* A child that connects as rank 1. */
+static pid_t connect_child(const unsigned char *key, int port, struct halay_log *log)
 {
-    const unsigned char key[HALAY_SECRET_BYTES] = { 5 };
     struct halay_tcp_place place = { .addresses = { { .family = AF_INET, .bytes = { 127, 0, 0, 1 } } } };
     struct halay_tcp_stream stream = { .fd = -1 };
-    struct halay_log log;
-    int listener, port, status;
 
-    halay_log_init(&log, HALAY_LOG_ERROR);
-    REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_listen(&log, &listener, &port) == HALAY_OK);
     place.addresses[0].port = (uint16_t)port;
     fflush(stdout);
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (!pid) {
         int64_t deadline = halay_deadline_us(TIMEOUT_MS);
-        CHECK(halay_tcp_connect(&log, &place, key, 1, "here", deadline, &stream) == HALAY_OK && stream.fd >= 0);
+        CHECK(halay_tcp_connect(log, &place, key, 1, "here", deadline, &stream) == HALAY_OK && stream.fd >= 0);
         _exit(test_failed != 0);
     }
-    serve_one(listener, key, 0);
-    serve_one(listener, key, 1);
+    return pid;
+}
+
+static void check_child(pid_t pid)
+{
+    int status;
+
     REQUIRE(waitpid(pid, &status, 0) == pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%#x", status);
+}
+
+static void check_dropped(void)
+{
+    const unsigned char key[HALAY_SECRET_BYTES] = { 5 };
+    struct halay_log log;
+    int listener, port;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_listen(&log, &listener, &port) == HALAY_OK);
+    pid_t pid = connect_child(key, port, &log);
+    serve_one(listener, key, 0);
+    serve_one(listener, key, 1);
+    check_child(pid);
+    close(listener);
+    halay_log_fini(&log);
+}
+
+/* ---- a rank 0 that is out of descriptors for a while (the linker has these called) ---- */
+
+static int refusals;         /* accept4 refuses that often */
+static int refused_listener = -1; /* by which the last one was refused, -1: none since the last poll */
+static int spins;            /* polls of it right after */
+
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+    if (!refusals)
+        return __real_accept4(fd, address, length, flags);
+    refusals--;
+    refused_listener = fd;
+    errno = EMFILE;
+    return -1;
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+    for (nfds_t i = 0; i < count && refused_listener >= 0; i++)
+        spins += fds[i].fd == refused_listener && timeout != 0;
+    refused_listener = -1;
+    return __real_poll(fds, count, timeout);
+}
+
+static void check_out_of_descriptors(void)
+{
+    const unsigned char key[HALAY_SECRET_BYTES] = { 5 };
+    struct halay_tcp_stream streams[2] = { { .fd = -1 }, { .fd = -1 } };
+    struct halay_log log;
+    int listener, port;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_listen(&log, &listener, &port) == HALAY_OK);
+    pid_t pid = connect_child(key, port, &log);
+    refusals = 3;
+    CHECK(halay_tcp_accept_all(&log, listener, key, 2, halay_deadline_us(TIMEOUT_MS), streams) == HALAY_OK);
+    CHECK(!refusals && !spins, "%d polls that return at once", spins);
+    check_child(pid);
+    halay_tcp_stream_fini(&streams[1]);
     close(listener);
     halay_log_fini(&log);
 }
@@ -350,6 +413,7 @@ int main(void)
 {
     check_stream();
     check_dropped();
+    check_out_of_descriptors();
     run(&(struct job){ .run = conformance_run, .size = 2, .killed = -1 });
     run(&(struct job){ .run = job_star, .size = 5, .killed = -1 });
     for (int i = 0; i < 2; i++)
