@@ -37,7 +37,8 @@
  * content of the state is undefined. HALAY_ERR_MISMATCH: the ranks' states differ in size. Otherwise as halay_init.
  *
  * Threads. While begin, commit or restore runs no other call is made on the context, nor on what belongs to it, and no request is in
- * flight in commit. All ranks call begin and commit alike, like a collective; restore is called by those that had an error.
+ * flight in commit. Callbacks may run in begin, commit and restore, which are refused in one (HALAY_ERR_UNSUPPORTED). All ranks call
+ * begin and commit alike, like a collective; restore is called by those that had an error.
  */
 #ifndef HALAY_ELASTIC_H
 #define HALAY_ELASTIC_H

@@ -97,6 +97,10 @@ check "tasks that cannot meet are refused" test "$(grep -c 'one of 2 (SLURM_STEP
 check "and compute nothing" test ! -s "$dir/out"
 on_1 srun -n 1 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
 check "one task is a job of one rank" test "$(grep -c 'rank 0 of 1' "$dir/out")" = 1
+on_1 salloc --quiet -n 4 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
+check "and so is what an allocation of four tasks starts itself" test "$(grep -c 'rank 0 of 1' "$dir/out")" = 1
+on_1 sbatch --quiet --wait -n 4 -o batch.log --wrap "$build/tests/launcher/world_probe; env | grep ^SLURM_" >"$dir/out" 2>"$dir/err"
+check "or its batch script" test "$(grep -c 'rank 0 of 1' "$scratch/job/batch.log")" = 1
 on_1 srun -n 2 halayrun true >"$dir/out" 2>"$dir/err"
 check "srun halayrun is refused" err_has 'start it once'
 
