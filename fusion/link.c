@@ -47,7 +47,7 @@ struct halay_link {
     int rank, size;
     struct link_peer *peers; /* owned: count of them; rank 0 speaks to all, the others to rank 0 alone */
     int count;
-    enum halay_status status; /* no memory, or the transport's; kept. A lost peer is none: the others are still reached */
+    enum halay_status status; /* no memory, or the transport's; kept. A lost peer is none: others are reached */
     int is_deaf;              /* nothing is received any more */
     int is_behind;            /* a receive was posted that no progress has looked at */
     _Atomic uint64_t sent; /* a counter; relaxed */
