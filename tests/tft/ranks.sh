@@ -40,6 +40,11 @@ check "2 ranks of 1 and of 2 threads" cmp "$scratch/r1/model.safetensors" "$scra
 check "global clipping, 1 and 4 ranks" cmp "$scratch/g1/model.safetensors" "$scratch/g4/model.safetensors"
 if cmp -s "$scratch/r1/model.safetensors" "$scratch/g1/model.safetensors"; then wrong "clipping made no difference"; fi
 
+# A limit of time, which only rank 0's clock says: all ranks take the same steps at the same rates, or their parameters differ and training fails.
+check "a limit of time" train 2 --out "$scratch/time" --threads 1 --schedule cosine --max-time 2 --train-samples 0 --epochs 1000 --patience 1000 \
+    --eval-every 10
+grep -q "steps are planned for the 2 s of 'max_time'" "$scratch/said" || wrong "no steps are planned: $(cat "$scratch/said")"
+
 # The validation losses, too.
 for ranks in 1 2 4; do
     sed 's/.*\("train_loss.*\),"learning_rate.*/\1/' "$scratch/r$ranks/metrics.jsonl" >"$scratch/losses$ranks"
