@@ -8,7 +8,7 @@
  *
  *     row           0  1  2  3  4  5  6  7
  *     measured      -  -  3  -  -  -  -  8
- *     interpolate   -  -  3  4  5  6  7  8     but rows 3 to 6 are 3 to windows whose origin is one of rows 4 to 7
+ *     interpolate   -  -  3  4  5  6  7  8     3 in rows 3 to 6, if one of them is the last that a window has seen
  */
 #ifndef HALAY_TFT_FILL_H
 #define HALAY_TFT_FILL_H

@@ -409,6 +409,53 @@ static void check_training(void)
     trainer_fini(&t);
 }
 
+/* What is not known ahead differs in the decoder's part: no number, another code. */
+static enum halay_status other_future(void *arg, int thread, struct tft_batch *batch)
+{
+    enum halay_status status = tft_synthetic_fill(arg, thread, batch);
+    size_t E = 5, T = 8, wind = 0, load = 2;
+
+    for (size_t b = 0; b < batch->B; b++)
+        for (size_t t = E; t < T; t++) {
+            batch->reals[(b * T + t) * 3 + wind] = batch->reals[(b * T + t) * 3 + load] = NAN;
+            batch->cats[(b * T + t) * 2] = (batch->cats[(b * T + t) * 2] + 1) % 3;
+        }
+    return status;
+}
+
+/* The past reads it: a code that changes there changes forecasts. */
+static enum halay_status other_past(void *arg, int thread, struct tft_batch *batch)
+{
+    enum halay_status status = other_future(arg, thread, batch);
+
+    for (size_t b = 0; b < batch->B; b++)
+        batch->cats[(b * 8 + 4) * 2] = (batch->cats[(b * 8 + 4) * 2] + 1) % 3;
+    return status;
+}
+
+/* Nothing behind the origin is read but what is known ahead. */
+static void check_future(enum tft_conformance conformance)
+{
+    static const tft_fill fills[] = { tft_synthetic_fill, other_future, other_past };
+    struct tft_model_config config;
+    struct trainer t;
+    struct taken taken[3] = { { .loss = 0 } };
+
+    step_config(&config);
+    config.conformance = conformance;
+    trainer_init(&t, &config, 1, 8);
+    for (int i = 0; i < 3; i++) {
+        struct tft_evaluation evaluation = {
+            .params = t.params, .samples = 16, .fill = fills[i], .fill_arg = t.model, .take = take, .take_arg = &taken[i]
+        };
+        pthread_mutex_init(&taken[i].lock, NULL);
+        REQUIRE(tft_evaluate_run(t.workers, &evaluation) == HALAY_OK);
+    }
+    CHECK(!memcmp(taken[0].forecasts, taken[1].forecasts, 16 * 9 * sizeof(real)), "the future is read, conformance %d", conformance);
+    CHECK(memcmp(taken[0].forecasts, taken[2].forecasts, 16 * 9 * sizeof(real)), "the past is not, conformance %d", conformance);
+    trainer_fini(&t);
+}
+
 static void refused(const struct tft_model_config *config, const char *what)
 {
     struct tft_model *model = NULL;
@@ -464,6 +511,9 @@ int main(void)
     check_bits();
     check_bf16();
     check_training();
+    check_future(TFT_PUBLISHED);
+    check_future(TFT_NVIDIA);
+    check_future(TFT_PYTORCH_FORECASTING);
     check_refusals();
     return test_end();
 }
