@@ -23,11 +23,6 @@ static void add_variable(struct tft_model_config *m, const char *name, enum tft_
 void tft_batches_describe(const struct tft_schema *schema, const struct tft_encoding *encoding,
                           const struct tft_run_config *run, struct tft_model_config *m)
 {
-    static const enum tft_role roles[] = { [TFT_INPUT_TARGET] = TFT_TARGET,
-                                           [TFT_INPUT_KNOWN] = TFT_KNOWN,
-                                           [TFT_INPUT_OBSERVED] = TFT_OBSERVED,
-                                           [TFT_INPUT_STATIC] = TFT_STATIC };
-
     tft_config_defaults(m);
     m->H = (size_t)run->hidden_size;
     m->heads = (size_t)run->heads;
@@ -42,10 +37,12 @@ void tft_batches_describe(const struct tft_schema *schema, const struct tft_enco
     m->quantile_count = run->quantiles.count;
     memcpy(m->quantiles, run->quantiles.values, run->quantiles.count * sizeof *m->quantiles);
     m->variable_count = 0;
-    for (size_t i = 0; i < schema->input_count; i++)
-        if (schema->inputs[i].role != TFT_INPUT_WEIGHT)
-            add_variable(m, schema->inputs[i].name, roles[schema->inputs[i].role], schema->inputs[i].is_category,
+    for (size_t i = 0; i < schema->input_count; i++) {
+        const struct tft_role_traits *role = &tft_roles[schema->inputs[i].role];
+        if (role->is_variable)
+            add_variable(m, schema->inputs[i].name, role->model, schema->inputs[i].is_category,
                          tft_encoding_categories(schema, encoding, i));
+    }
     tft_config_sort(m, NULL);
 }
 

@@ -72,7 +72,7 @@ static void print_inputs(const struct tft_data *d, const struct tft_table *table
         char categories[24] = "";
         if (input->is_category)
             snprintf(categories, sizeof categories, "%zu", tft_encoding_categories(&d->schema, &d->encoding, i));
-        printf("%-18s %-14s %-9s %-10s %-15s", input->name, source_of(input), tft_role_names[input->role], categories,
+        printf("%-18s %-14s %-9s %-10s %-15s", input->name, source_of(input), tft_roles[input->role].name, categories,
                input->is_category ? "" : scales[input->scale]);
         if (input->source == TFT_FROM_COLUMN && input->derivation == TFT_PLAIN)
             printf(" %10zu", table->filled[table->column_of[i]]);

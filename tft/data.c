@@ -9,34 +9,41 @@
 #include "base/memory.h"
 #include "tft/htd.h"
 #include "tft/view.h"
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- what lies where ---- */
 
-static void add_inputs(const struct tft_schema *s, enum tft_input_role role, int is_category, size_t *list,
-                       size_t *count)
+static void add_inputs(const struct tft_schema *s, enum tft_role role, int is_category, size_t *list, size_t *count)
 {
-    for (size_t i = 0; i < s->input_count; i++)
-        if (s->inputs[i].role == role && !s->inputs[i].is_category == !is_category)
+    for (size_t i = 0; i < s->input_count; i++) {
+        const struct tft_role_traits *of = &tft_roles[s->inputs[i].role];
+        if (of->is_variable && of->model == role && !s->inputs[i].is_category == !is_category)
             list[(*count)++] = i;
+    }
 }
 
 void tft_data_order_inputs(struct tft_data *d)
 {
     const struct tft_schema *s = &d->schema;
+    size_t apart = 0; /* inputs that are no variables */
 
     d->real_count = d->known_count = d->cat_count = d->static_count = d->static_cat_count = 0;
-    add_inputs(s, TFT_INPUT_OBSERVED, 0, d->reals, &d->real_count);
+    add_inputs(s, TFT_OBSERVED, 0, d->reals, &d->real_count);
     d->known_count = d->real_count;
-    add_inputs(s, TFT_INPUT_KNOWN, 0, d->reals, &d->real_count);
+    add_inputs(s, TFT_KNOWN, 0, d->reals, &d->real_count);
     d->known_count = d->real_count - d->known_count;
-    add_inputs(s, TFT_INPUT_TARGET, 0, d->reals, &d->real_count);
-    add_inputs(s, TFT_INPUT_OBSERVED, 1, d->cats, &d->cat_count);
-    add_inputs(s, TFT_INPUT_KNOWN, 1, d->cats, &d->cat_count);
-    add_inputs(s, TFT_INPUT_STATIC, 0, d->statics, &d->static_count);
-    add_inputs(s, TFT_INPUT_STATIC, 1, d->static_cats, &d->static_cat_count);
+    add_inputs(s, TFT_TARGET, 0, d->reals, &d->real_count);
+    add_inputs(s, TFT_OBSERVED, 1, d->cats, &d->cat_count);
+    add_inputs(s, TFT_KNOWN, 1, d->cats, &d->cat_count);
+    add_inputs(s, TFT_STATIC, 0, d->statics, &d->static_count);
+    add_inputs(s, TFT_STATIC, 1, d->static_cats, &d->static_cat_count);
+    for (size_t i = 0; i < s->input_count; i++)
+        apart += !tft_roles[s->inputs[i].role].is_variable;
+    assert(d->real_count + d->cat_count + d->static_count + d->static_cat_count + apart == s->input_count);
+    (void)apart;
 }
 
 size_t tft_data_row_bytes(const struct tft_data *d, enum tft_array array)

@@ -14,12 +14,20 @@
 #include "base/log.h"
 #include "tft/calendar.h"
 #include "tft/holidays.h"
+#include "tft/tft.h"
 #include <jansson.h>
 
 enum { TFT_INPUTS_MAX = 128, TFT_INPUT_NAME_MAX = 63, TFT_MISSING_MAX = 16 };
 enum { TFT_TIME_COLUMNS_MAX = 8, TFT_SEASONS_MAX = 4, TFT_SEASON_LONGEST = 1000000 };
 
-enum tft_input_role { TFT_INPUT_TARGET, TFT_INPUT_KNOWN, TFT_INPUT_OBSERVED, TFT_INPUT_STATIC, TFT_INPUT_WEIGHT };
+enum tft_input_role {
+    TFT_INPUT_TARGET,
+    TFT_INPUT_KNOWN,
+    TFT_INPUT_OBSERVED,
+    TFT_INPUT_STATIC,
+    TFT_INPUT_WEIGHT,
+    TFT_INPUT_ROLES
+};
 enum tft_input_source { TFT_FROM_COLUMN, TFT_FROM_CALENDAR, TFT_FROM_HOLIDAYS, TFT_FROM_ID };
 /* What an input is of its source's values. */
 enum tft_derivation { TFT_PLAIN, TFT_LAG, TFT_WAS_MISSING, TFT_SINE, TFT_COSINE };
@@ -45,8 +53,14 @@ enum tft_time_kind {
     TFT_TIME_NONE,    /* the row's number in its entity */
 };
 
-extern const char *const tft_role_names[];  /* by enum tft_input_role */
-extern const char *const tft_split_names[]; /* "train", "valid", "test", NULL */
+/* Each role: what documents call it, and which the model's variables of such inputs have. */
+struct tft_role_traits {
+    const char *name;
+    int is_variable; /* 0: the model has none */
+    enum tft_role model;
+};
+extern const struct tft_role_traits tft_roles[]; /* by enum tft_input_role */
+extern const char *const tft_split_names[];      /* "train", "valid", "test", NULL */
 
 struct tft_input {
     char name[TFT_INPUT_NAME_MAX + 1];

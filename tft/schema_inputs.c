@@ -5,13 +5,17 @@
 #include "tft/schema_inputs.h"
 #include "tft/document.h"
 #include "tft/paths.h"
-#include "tft/tft.h"
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tft_role_names[] = { "target", "known", "observed", "static", "weight", NULL };
+const struct tft_role_traits tft_roles[] = { { "target", 1, TFT_TARGET },
+                                             { "known", 1, TFT_KNOWN },
+                                             { "observed", 1, TFT_OBSERVED },
+                                             { "static", 1, TFT_STATIC },
+                                             { "weight", 0, TFT_STATIC } };
+_Static_assert(sizeof tft_roles / sizeof *tft_roles == TFT_INPUT_ROLES, "each role has a row");
 
 /* What is said of an input beside what a struct tft_input keeps. */
 struct extras {
@@ -203,10 +207,24 @@ static enum halay_status check_input(const struct tft_place *p, const struct tft
     return HALAY_OK;
 }
 
+static enum halay_status read_role(const struct tft_place *p, const json_t *object, struct tft_input *input)
+{
+    const char *words[TFT_INPUT_ROLES + 1] = { NULL };
+    int role = -1;
+
+    for (int i = 0; i < TFT_INPUT_ROLES; i++)
+        words[i] = tft_roles[i].name;
+    enum halay_status status = tft_place_word(p, object, "role", words, &role);
+    if (!status && role < 0)
+        status = tft_place_wrong(p, "role", "given: target, known, observed, static or weight");
+    if (!status)
+        input->role = (enum tft_input_role)role;
+    return status;
+}
+
 static enum halay_status read_input(const struct tft_place *p, const struct tft_schema *s, const char *name,
                                     const json_t *object, struct tft_input *input, struct extras *x)
 {
-    int role = -1;
     enum halay_status status;
 
     if (!*name || strlen(name) > TFT_INPUT_NAME_MAX || !json_is_object(object)) {
@@ -223,10 +241,7 @@ static enum halay_status read_input(const struct tft_place *p, const struct tft_
     if (!status)
         status = read_source(p, object, input);
     if (!status)
-        status = tft_place_word(p, object, "role", tft_role_names, &role);
-    if (!status && role < 0)
-        status = tft_place_wrong(p, "role", "given: target, known, observed, static or weight");
-    input->role = (enum tft_input_role)role;
+        status = read_role(p, object, input);
     if (!status)
         status = tft_place_word(p, object, "type", TFT_WORDS("real", "category"), &input->is_category);
     if (!status)
