@@ -4,7 +4,8 @@
  *
  * The secret of the connections between hosts is derived from what the job's hosts know: the job's name and ARN, its hyperparameters, its
  * hosts. That keeps out other jobs, scanners and whoever is lost; it does not keep out who may read the job's description. A
- * file with something better (--secret-file, from a channel that only the job's role can read) goes into it too.
+ * file with something better (--secret-file, or channel "secret", which only the job's role can read) goes into it too; without
+ * one each host says what that means.
  */
 #include "launcher/sagemaker.h"
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 #include "launcher/failure.h"
 #include "launcher/listen.h"
 #include "launcher/say.h"
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -23,13 +25,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-    EXIT_USAGE = 2,
-    EXIT_SIGNAL = 128,
-    START_MS = 15 * 60 * 1000,
-    STOP_GRACE_MS = 80000
-};
-enum { SECRET_FILE_MAX = 1 << 16 };
+enum { EXIT_USAGE = 2, EXIT_SIGNAL = 128, START_MS = 15 * 60 * 1000, STOP_GRACE_MS = 80000 };
+enum { SECRET_FILE_LEAST = 16, SECRET_FILE_MAX = 1 << 16 };
 
 struct party {
     struct halay_log *log;
@@ -39,7 +36,8 @@ struct party {
     size_t count;
     int port;
     unsigned char secret[HALAY_SECRET_BYTES];
-    char reason[1024]; /* why it cannot begin, where more is known than that */
+    char secret_file[PATH_MAX]; /* "": there is none */
+    char reason[1024];          /* why it cannot begin, where more is known than that */
 };
 
 /* ---- who is who -------------------------------------------------------------------------------------------------- */
@@ -95,17 +93,48 @@ static int find_party(const struct surroundings *from, struct party *p)
     return 0;
 }
 
+/* --secret-file, or the one file of channel "secret"; "" if there is neither. */
+static enum halay_status find_secret_file(const struct options *options, char path[PATH_MAX])
+{
+    char folder[PATH_MAX - NAME_MAX - 1];
+    const char *name = NULL;
+    int count = 0;
+
+    *path = 0;
+    if (options->secret_file) {
+        snprintf(path, PATH_MAX, "%s", options->secret_file);
+        return HALAY_OK;
+    }
+    snprintf(folder, sizeof folder, "%s/input/data/secret", failure_root());
+    DIR *list = opendir(folder);
+    for (const struct dirent *entry; list && (entry = readdir(list));)
+        if (*entry->d_name != '.' && ++count == 1) {
+            name = entry->d_name;
+            snprintf(path, PATH_MAX, "%s/%s", folder, name);
+        }
+    if (list)
+        closedir(list);
+    if (count <= 1)
+        return HALAY_OK;
+    say("'%s' holds %d files: the secret is one file, the same on all hosts", folder, count);
+    return HALAY_ERR_FORMAT;
+}
+
 static enum halay_status read_secret_file(const char *path, char *bytes, size_t *count)
 {
     FILE *file = fopen(path, "re");
 
     *count = file ? fread(bytes, 1, SECRET_FILE_MAX, file) : 0;
-    int failed = !file || ferror(file) || !*count;
+    int failed = !file || ferror(file);
     if (failed)
-        say("--secret-file '%s': %s", path, file && !ferror(file) ? "it is empty" : strerror(errno));
+        say("secret file '%s': %s", path, strerror(errno));
+    else if (*count < SECRET_FILE_LEAST)
+        say("secret file '%s' has %zu bytes; it takes %d at least that nobody can guess, as of: head -c 32 "
+            "/dev/urandom",
+            path, *count, SECRET_FILE_LEAST);
     if (file)
         fclose(file);
-    return failed ? HALAY_ERR_SYSTEM : HALAY_OK;
+    return failed || *count < SECRET_FILE_LEAST ? HALAY_ERR_SYSTEM : HALAY_OK;
 }
 
 static enum halay_status derive(const struct surroundings *from, struct party *p)
@@ -120,8 +149,10 @@ static enum halay_status derive(const struct surroundings *from, struct party *p
         fprintf(list, "%s\n", p->names[i]);
     if (list && fclose(list))
         status = HALAY_ERR_NO_MEMORY;
-    if (!status && p->options->secret_file)
-        status = read_secret_file(p->options->secret_file, file, &in_file);
+    if (!status)
+        status = find_secret_file(p->options, p->secret_file);
+    if (!status && *p->secret_file)
+        status = read_secret_file(p->secret_file, file, &in_file);
     if (!status) {
         const struct halay_secret_part parts[] = {
             { what, sizeof what }, { common, strlen(common) }, { hosts, size }, { file, in_file }
@@ -352,6 +383,10 @@ int sagemaker_run(struct halay_log *log, const struct surroundings *from, struct
         return EXIT_USAGE;
     }
     int code = prepare(log, from, options, &p);
+    if (!code && p.count > 1 && !*p.secret_file)
+        say("WARNING: no --secret-file and no channel 'secret': whoever can read this job's description and reach its "
+            "hosts can run "
+            "programs on them in its name");
     if (!code && !*options->command) {
         code = sagemaker_program(from, &command, folder, sizeof folder) ? 1 : 0;
         options->command = command.at;

@@ -286,10 +286,34 @@ for fd in $silent; do exec {fd}<&-; done
 host 1 $host1 "$two"
 on 1 true
 ends 0
-echo secret >"$dir/key"
+for n in 1 2; do check "host $n says that there is no secret" grep -q "WARNING: no --secret-file" "$dir/err$n"; done
+echo "sixteen bytes of a secret" >"$dir/key"
 on 2 --secret-file "$dir/key"
 on 1 --secret-file "$dir/key" "$probe" meet
 ends 0
+check "with one nothing is to be said" eval '! grep -q WARNING "$dir/err1" "$dir/err2"'
+# The same from a channel; who has only the description is refused.
+for n in 1 2; do mkdir -p "$dir/$n/input/data/secret" && cp "$dir/key" "$dir/$n/input/data/secret/any.name"; done
+on 2
+on 1 "$probe" meet
+ends 0
+check "nor with a channel" eval '! grep -q WARNING "$dir/err1" "$dir/err2"'
+rm -r "$dir/1/input/data/secret"
+on 2 --start-timeout 10
+on 1 --start-timeout 10 true
+wait $last
+check "the description alone is not enough" test $? = 1
+check "and that is said" grep -q 'has another secret' "$dir/err1"
+kill $pid2
+wait $pid2
+mkdir -p "$dir/1/input/data/secret"
+touch "$dir/1/input/data/secret/empty"
+HALAY_OPT_ML=$dir/1 run 1 --sagemaker true
+check "no secret" err_has "has 0 bytes; it takes 16 at least"
+touch "$dir/1/input/data/secret/another"
+HALAY_OPT_ML=$dir/1 run 1 --sagemaker true
+check "which one?" err_has "holds 2 files"
+rm -r "$dir/1/input/data/secret" "$dir/2/input/data/secret"
 both "$two"
 on 2 --start-timeout 0.3
 wait $last
