@@ -22,6 +22,7 @@ enum type {
     SECONDS, /* int, milliseconds; written as seconds, with a fraction if wanted, from least to most */
     WORD,    /* int: the place of the word in words */
     NAME,    /* char *: one of words, any text if words is NULL */
+    PORTS,   /* int[2]: the first and the last */
 };
 
 struct row {
@@ -58,6 +59,11 @@ static const struct row table[] = {
     { ROW("HALAY_NODE", NULL, "",
           "name of this rank's node: ranks with different names share no memory, as if on different hosts"),
       .type = NAME, FIELD(node) },
+    { ROW("HALAY_NETWORK_INTERFACE", NULL, "",
+          "network to listen on, by its interface, like eth0; of several, eth0,ens5, the first that the host has"),
+      .type = NAME, FIELD(network_interface) },
+    { ROW("HALAY_PORTS", NULL, "", "ports to listen on for other hosts, like 20000-20100"), .type = PORTS,
+      FIELD(ports) },
     { ROW("HALAY_MODULE_PATH", NULL, "", "folder where libhalay-mpi.so and libhalay-ucx.so are looked for first"),
       .type = NAME, FIELD(module_path) },
     { ROW("HALAY_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "64M", "largest fused bucket in bytes; 0: no fusion"),
@@ -254,6 +260,8 @@ static enum halay_status store_value(const struct row *row, const char *text, st
         return store_word(row, text, field);
     case NAME:
         return store_name(row, text, field);
+    case PORTS:
+        return halay_parse_ports(text, field);
     }
     return HALAY_ERR_CONFIG;
 }
@@ -271,6 +279,9 @@ static void explain(const struct row *row, const char *text, char *why, size_t s
         return;
     case SECONDS:
         snprintf(why, size, "is no number of seconds from %ld to %ld; write for example 30 or 0.5", row->least, row->most);
+        return;
+    case PORTS:
+        snprintf(why, size, "is no range of ports from 1 to 65535; write for example 20000-20100");
         return;
     case WORD:
     case NAME:
@@ -589,6 +600,11 @@ static void format_value(const struct row *row, const struct halay_config *confi
     case NAME: {
         const char *value = *(char *const *)(const void *)field;
         snprintf(text, size, "%s", value ? value : "-");
+        return;
+    }
+    case PORTS: {
+        const int *ports = (const int *)(const void *)field;
+        snprintf(text, size, ports[0] ? "%d-%d" : "-", ports[0], ports[1]);
         return;
     }
     }

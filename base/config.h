@@ -25,6 +25,8 @@ struct halay_config {
     char *bootstrap;                 /* HALAY_BOOTSTRAP: auto, self, store, mpi */
     char *transport;                 /* HALAY_TRANSPORT: auto, shm, mpi, ucx */
     char *node;                      /* HALAY_NODE; NULL if absent */
+    char *network_interface;         /* HALAY_NETWORK_INTERFACE: as in struct halay_network; NULL: all */
+    int ports[2];                    /* HALAY_PORTS: likewise */
     char *module_path;               /* HALAY_MODULE_PATH: where libhalay-mpi.so and so on are looked for first */
     size_t fusion_threshold;         /* HALAY_FUSION_THRESHOLD, bytes; 0: no fusion */
     int autotune;                    /* HALAY_AUTOTUNE: 0 or 1 */
@@ -111,6 +113,8 @@ const char *const *halay_environment_all(void); /* "NAME=value", NULL at the end
 enum halay_status halay_parse_size(const char *text, size_t *value);
 enum halay_status halay_parse_long(const char *text, long least, long most, long *value);
 enum halay_status halay_parse_bool(const char *text, int *value);
+/* "20000-20100", or one port; "": {0, 0}. */
+enum halay_status halay_parse_ports(const char *text, int ports[2]);
 enum halay_status halay_parse_double(const char *text, double least, double most, double *value);
 
 /* The word of the list nearest to text (edit distance), NULL if none is near. words ends with NULL. */

@@ -12,6 +12,7 @@
 #include <locale.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -169,4 +170,20 @@ const char *halay_nearest_word(const char *text, const char *const *words)
     /* A third of the letters wrong, or three: more than that is another word. */
     size_t bound = length / 3 > 3 ? 3 : length / 3 > 0 ? length / 3 : 1;
     return best <= bound ? nearest : NULL;
+}
+
+enum halay_status halay_parse_ports(const char *text, int ports[2])
+{
+    size_t length = strcspn(text, "-");
+    char first[16];
+    long range[2] = { 0, 0 };
+
+    snprintf(first, sizeof first, "%.*s", (int)(length < sizeof first ? length : sizeof first - 1), text);
+    const char *last = text[length] ? text + length + 1 : first;
+    if (*text && (halay_parse_long(first, 1, 65535, &range[0]) != HALAY_OK ||
+                  halay_parse_long(last, range[0], 65535, &range[1]) != HALAY_OK))
+        return HALAY_ERR_CONFIG;
+    ports[0] = (int)range[0];
+    ports[1] = (int)range[1];
+    return HALAY_OK;
 }

@@ -23,6 +23,10 @@ struct halay_store_server;
 enum halay_status halay_store_server_create(struct halay_log *log, const char *host,
                                             const unsigned char secret[HALAY_SECRET_BYTES],
                                             struct halay_store_server **out);
+/* The same on a port that listens already (listen.h), which is the server's to close then, also after an error. */
+enum halay_status halay_store_server_adopt(struct halay_log *log, int listener,
+                                           const unsigned char secret[HALAY_SECRET_BYTES],
+                                           struct halay_store_server **out);
 const char *halay_store_server_address(const struct halay_store_server *server); /* "127.0.0.1:40000"; borrowed */
 /* A descriptor that is readable when progress has something to do (an epoll set). */
 int halay_store_server_fd(const struct halay_store_server *server);

@@ -51,7 +51,7 @@ struct connection {
     unsigned char *body; /* owned: the request under way, head and mac included; NULL before the first */
     size_t body_room;    /* allocated */
     size_t have;         /* bytes of this phase read so far */
-    int is_parked; /* a get waits for its key to be set: */
+    int is_parked;       /* a get waits for its key to be set: */
     uint32_t parked_number;
     size_t parked_bytes;
     unsigned char parked_key[HALAY_STORE_KEY_MAX];
@@ -558,31 +558,39 @@ static int listen_on(const struct addrinfo *at)
     return fd;
 }
 
-static enum halay_status open_listener(struct halay_store_server *server, const char *host)
+static enum halay_status open_listener(struct halay_log *log, const char *host, int *listener)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV };
     struct addrinfo *found;
-    struct sockaddr_storage bound;
-    socklen_t length = sizeof bound;
-    char name[64], port[16];
 
     int is_any = !strcmp(host, "*");
     int failure = getaddrinfo(is_any ? "::" : host, "0", &hints, &found);
     if (failure) {
-        halay_error(server->log, "store: '%s' is no address to listen on: %s", host, gai_strerror(failure));
+        halay_error(log, "store: '%s' is no address to listen on: %s", host, gai_strerror(failure));
         return HALAY_ERR_ARGUMENT;
     }
-    server->listener = listen_on(found);
+    *listener = listen_on(found);
     freeaddrinfo(found);
-    if (is_any && server->listener < 0) /* a system without IPv6 */
-        return open_listener(server, "0.0.0.0");
-    failure = server->listener < 0 || getsockname(server->listener, (struct sockaddr *)&bound, &length) < 0;
-    if (failure) {
-        halay_error(server->log, "store: cannot listen on '%s': %s", host, strerror(errno));
+    if (is_any && *listener < 0) /* a system without IPv6 */
+        return open_listener(log, "0.0.0.0", listener);
+    if (*listener >= 0)
+        return HALAY_OK;
+    halay_error(log, "store: cannot listen on '%s': %s", host, strerror(errno));
+    return HALAY_ERR_SYSTEM;
+}
+
+static enum halay_status name_address(struct halay_store_server *server)
+{
+    struct sockaddr_storage bound;
+    socklen_t length = sizeof bound;
+    char name[64], port[16];
+
+    if (getsockname(server->listener, (struct sockaddr *)&bound, &length) < 0) {
+        halay_error(server->log, "store: cannot name its port: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
-    failure = getnameinfo((struct sockaddr *)&bound, length, name, sizeof name, port, sizeof port,
-                          NI_NUMERICHOST | NI_NUMERICSERV);
+    int failure = getnameinfo((struct sockaddr *)&bound, length, name, sizeof name, port, sizeof port,
+                              NI_NUMERICHOST | NI_NUMERICSERV);
     if (failure) {
         halay_error(server->log, "store: cannot name its address: %s", gai_strerror(failure));
         return HALAY_ERR_SYSTEM;
@@ -604,23 +612,24 @@ static enum halay_status open_epoll(struct halay_store_server *server)
     return HALAY_OK;
 }
 
-enum halay_status halay_store_server_create(struct halay_log *log, const char *host,
-                                            const unsigned char secret[HALAY_SECRET_BYTES],
-                                            struct halay_store_server **out)
+enum halay_status halay_store_server_adopt(struct halay_log *log, int listener,
+                                           const unsigned char secret[HALAY_SECRET_BYTES],
+                                           struct halay_store_server **out)
 {
-    if (store_init(log) != HALAY_OK)
-        return HALAY_ERR_SYSTEM;
-    struct halay_store_server *server = calloc(1, sizeof *server);
+    struct halay_store_server *server = store_init(log) == HALAY_OK ? calloc(1, sizeof *server) : NULL;
+
     if (!server) {
+        close(listener);
         halay_error(log, "store: no memory");
         return HALAY_ERR_NO_MEMORY;
     }
     server->log = log;
-    server->listener = server->timer = server->epoll = -1;
+    server->listener = listener;
+    server->timer = server->epoll = -1;
     memcpy(server->secret, secret, HALAY_SECRET_BYTES);
     store_table_init(&server->table, table_bytes);
 
-    enum halay_status status = open_listener(server, host ? host : "127.0.0.1");
+    enum halay_status status = name_address(server);
     if (status == HALAY_OK)
         status = open_epoll(server);
     if (status != HALAY_OK) {
@@ -629,6 +638,16 @@ enum halay_status halay_store_server_create(struct halay_log *log, const char *h
     }
     *out = server;
     return HALAY_OK;
+}
+
+enum halay_status halay_store_server_create(struct halay_log *log, const char *host,
+                                            const unsigned char secret[HALAY_SECRET_BYTES],
+                                            struct halay_store_server **out)
+{
+    int listener;
+
+    enum halay_status status = open_listener(log, host ? host : "127.0.0.1", &listener);
+    return status == HALAY_OK ? halay_store_server_adopt(log, listener, secret, out) : status;
 }
 
 const char *halay_store_server_address(const struct halay_store_server *server)

@@ -540,9 +540,11 @@ enum halay_status halay_world_open_control(struct halay_world *world)
 {
     if (world->control || world->size == 1)
         return HALAY_OK;
+    const struct halay_network network = { world->config.network_interface,
+                                           { world->config.ports[0], world->config.ports[1] } };
     struct halay_transport *t = NULL;
     enum halay_status status =
-        halay_tcp_open(world->log, world->boot, world->peers, world->config.start_timeout_ms, &t);
+        halay_tcp_open(world->log, &network, world->boot, world->peers, world->config.start_timeout_ms, &t);
     status = agree(world, status);
     if (status != HALAY_OK) {
         if (t)

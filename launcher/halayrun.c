@@ -45,6 +45,16 @@ static void forget_outer_job(void)
             unsetenv(variable->name);
 }
 
+/* What ranks move by UCX keeps to the same network and ports, unless UCX's own variables say more. 0: no memory. */
+static int keep_ucx_there(const struct halay_config *config)
+{
+    char ports[32];
+
+    snprintf(ports, sizeof ports, "%d-%d", config->ports[0], config->ports[1]);
+    return (!config->network_interface || setenv("UCX_NET_DEVICES", config->network_interface, 0) == 0) &&
+           (!config->ports[0] || setenv("UCX_TCP_PORT_RANGE", ports, 0) == 0);
+}
+
 static int set_environment(struct halay_log *log, const struct options *options, struct halay_config *config)
 {
     forget_outer_job();
@@ -55,6 +65,8 @@ static int set_environment(struct halay_log *log, const struct options *options,
         }
     if (halay_config_load(log, config) != HALAY_OK)
         return 2;
+    if (!keep_ucx_there(config))
+        return say_no_memory();
     if (config->mpi_launcher_size > 0)
         say("warning: running inside an MPI launcher's job of %d ranks; each of them starts %d ranks of its own. "
             "Under mpirun start the program itself, without halayrun",
@@ -251,7 +263,9 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
     struct binding_map map = { 0 };
     struct layout layout = { 0 };
     struct adopted adopted = { 0 };
-    struct job_setting setting = { .options = options, .layout = &layout, .map = &map, .log = log, .cause_fd = cause_fd };
+    struct job_setting setting = {
+        .options = options, .layout = &layout, .map = &map, .log = log, .cause_fd = cause_fd
+    };
 
     if (options->dry_run && options->verbose)
         settings_print(options, stdout);
@@ -281,6 +295,7 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
         allow_descriptors(options->most_ranks > options->ranks ? options->most_ranks : options->ranks,
                           layout.count + (size_t)options->most_ranks);
         setting.peer_start_ms = config.start_timeout_ms;
+        setting.network = (struct halay_network){ config.network_interface, { config.ports[0], config.ports[1] } };
         setting.interface = adopted.allocation.interface;
         setting.hosts = adopted.hosts;
         setting.local_seats = local_seats(options, &layout, adopted.hosts);

@@ -15,9 +15,6 @@ static const char by_cost[] =
     "the algorithm follows from size and hosts; --allreduce-algorithm and --allgather-algorithm insist on one";
 static const char by_trying[] = "--autotune tries sizes in turn, without a model to be set up";
 static const char no_mpi_inside[] = "halayrun starts ranks without MPI, and with --mpi takes such words by --mpi-args";
-static const char not_by_name[] =
-    "interfaces are not chosen by their names; to keep UCX to some, give -x UCX_NET_DEVICES=eth0,eth1";
-
 static const struct horovod_flag table[] = {
     { "--num-proc", 1, TRANSLATED("-np", NULL) },
     { "-v", 0, TRANSLATED("--version", NULL) },
@@ -57,8 +54,7 @@ static const struct horovod_flag table[] = {
     { "--num-nccl-streams", 1, IGNORED("there is no NCCL") },
     { "--jsrun", 0, REFUSED("jsrun is not known here; it can start the program itself, without halayrun") },
     { "--binding-args", 1, REFUSED("there is --bind auto, cores or none") },
-    { "--network-interfaces", 1, REFUSED(not_by_name) },
-    { "--network-interface", 1, REFUSED(not_by_name) },
+    { "--network-interfaces", 1, TRANSLATED("--network-interface", NULL) },
     { "--min-num-proc", 1, TRANSLATED("--min-np", NULL) },
     { "--max-num-proc", 1, TRANSLATED("--max-np", NULL) },
     { "--slots", 1, TRANSLATED("--slots-per-host", NULL) },

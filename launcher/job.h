@@ -5,6 +5,7 @@
 #ifndef HALAY_LAUNCHER_JOB_H
 #define HALAY_LAUNCHER_JOB_H
 
+#include "base/listen.h"
 #include "launcher/binding.h"
 #include "launcher/layout.h"
 #include "launcher/options.h"
@@ -16,6 +17,7 @@ struct job_setting {
     const struct host_list *hosts;   /* borrowed: where ranks may be; empty or NULL: here alone */
     const struct binding_map *map;   /* borrowed: of this host's ranks */
     int local_seats;                 /* how many ranks map is for */
+    struct halay_network network;    /* where to listen for the other hosts, as the user says */
     const char *interface;           /* borrowed: the other hosts are offered the store by its addresses; NULL: by all */
     int peer_start_ms;               /* how long other hosts have to answer */
     struct halay_log *log;           /* borrowed */

@@ -43,6 +43,8 @@ struct job {
     struct output output;
     struct halay_store_server *store;       /* owned */
     char store_address[HALAY_ADDRESS_TEXT]; /* for the ranks of this host */
+    struct halay_address addresses[HALAY_ADDRESSES_MAX]; /* of the store, for other hosts */
+    int address_count;
     unsigned char secret[HALAY_SECRET_BYTES];
     int secret_fd, signal_fd;
     int input_fd; /* what rank 0 on another host is to read; -1: nothing more */

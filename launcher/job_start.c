@@ -102,20 +102,21 @@ static int start_one(struct job *job, int r)
     return open_streams(job, r, fds) ? 0 : 1;
 }
 
-/* Addresses by which the store may be reached from elsewhere, as texts; by all if the interface has none. */
+/* Addresses by which the store may be reached from elsewhere, as texts; if the platform names an interface for it and the
+ * user none, by those that it has. */
 static int list_addresses(struct job *job, char texts[][HALAY_ADDRESS_TEXT], char **list)
 {
     struct halay_address addresses[HALAY_ADDRESSES_MAX];
-    const char *port = strrchr(halay_store_server_address(job->store), ':');
-    const char *interface = job->setting->interface;
+    const char *interface = job->setting->network.interface ? NULL : job->setting->interface;
     int count = 0;
 
-    if (!port)
+    if (interface &&
+        halay_own_addresses(job->setting->log, interface, job->addresses[0].port, addresses, &count) != HALAY_OK)
         return 0;
-    if (interface && halay_own_addresses(job->setting->log, interface, atoi(port + 1), addresses, &count) != HALAY_OK)
-        return 0;
-    if (!count && halay_own_addresses(job->setting->log, NULL, atoi(port + 1), addresses, &count) != HALAY_OK)
-        return 0;
+    if (!count) {
+        count = job->address_count;
+        memcpy(addresses, job->addresses, (size_t)count * sizeof *addresses);
+    }
     for (int i = 0; i < count; i++) {
         halay_address_text(&addresses[i], texts[i], HALAY_ADDRESS_TEXT);
         list[i] = texts[i];
@@ -345,15 +346,33 @@ int job_make_links(struct job *job)
     return 0;
 }
 
+/* Where other hosts reach it, too; by this host's ranks on the loopback interface, unless it is bound to another. */
+static int open_store_for_all(struct job *job)
+{
+    const struct halay_network *network = &job->setting->network;
+    struct halay_log *log = job->setting->log;
+    int listener;
+
+    if (halay_listen(log, network, &listener, job->addresses, &job->address_count) != HALAY_OK ||
+        halay_store_server_adopt(log, listener, job->secret, &job->store) != HALAY_OK)
+        return 1;
+    if (network->interface)
+        halay_address_text(&job->addresses[0], job->store_address, sizeof job->store_address);
+    else
+        snprintf(job->store_address, sizeof job->store_address, "127.0.0.1:%d", job->addresses[0].port);
+    return 0;
+}
+
 int job_open_store(struct job *job)
 {
     struct halay_log *log = job->setting->log;
-    const char *host = job->link_room ? "*" : NULL, *port;
 
-    if (halay_store_create_secret(log, job->secret, &job->secret_fd) != HALAY_OK ||
-        halay_store_server_create(log, host, job->secret, &job->store) != HALAY_OK)
+    if (halay_store_create_secret(log, job->secret, &job->secret_fd) != HALAY_OK)
         return 1;
-    port = strrchr(halay_store_server_address(job->store), ':');
-    snprintf(job->store_address, sizeof job->store_address, "127.0.0.1%s", port ? port : "");
+    if (job->link_room)
+        return open_store_for_all(job);
+    if (halay_store_server_create(log, NULL, job->secret, &job->store) != HALAY_OK)
+        return 1;
+    snprintf(job->store_address, sizeof job->store_address, "%s", halay_store_server_address(job->store));
     return 0;
 }

@@ -542,7 +542,8 @@ static enum halay_status watch_all(struct tcp_transport *self)
     return HALAY_OK;
 }
 
-static enum halay_status connect_all(struct tcp_transport *self, struct halay_boot *boot, int timeout_ms)
+static enum halay_status connect_all(struct tcp_transport *self, const struct halay_network *network,
+                                     struct halay_boot *boot, int timeout_ms)
 {
     struct halay_tcp_stream *streams = malloc((size_t)self->base.size * sizeof *streams);
 
@@ -552,15 +553,15 @@ static enum halay_status connect_all(struct tcp_transport *self, struct halay_bo
     }
     for (int r = 0; r < self->base.size; r++)
         streams[r] = (struct halay_tcp_stream){ .fd = -1 };
-    enum halay_status status = halay_tcp_start(self->base.log, boot, self->watch, timeout_ms, streams);
+    enum halay_status status = halay_tcp_start(self->base.log, network, boot, self->watch, timeout_ms, streams);
     for (int r = 0; r < self->base.size; r++)
         self->peers[r].stream = streams[r];
     free(streams);
     return status;
 }
 
-enum halay_status halay_tcp_open(struct halay_log *log, struct halay_boot *boot, struct halay_peers *peers,
-                                 int timeout_ms, struct halay_transport **out)
+enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
+                                 struct halay_peers *peers, int timeout_ms, struct halay_transport **out)
 {
     struct tcp_transport *self = calloc(1, sizeof *self);
 
@@ -581,7 +582,7 @@ enum halay_status halay_tcp_open(struct halay_log *log, struct halay_boot *boot,
     if (status == HALAY_OK)
         status = open_bell(self);
     if (status == HALAY_OK)
-        status = connect_all(self, boot, timeout_ms);
+        status = connect_all(self, network, boot, timeout_ms);
     if (status == HALAY_OK)
         status = watch_all(self);
     if (status != HALAY_OK) {

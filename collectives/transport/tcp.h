@@ -13,6 +13,7 @@
 #ifndef HALAY_TCP_H
 #define HALAY_TCP_H
 
+#include "base/listen.h"
 #include "collectives/transport/boot.h"
 #include "collectives/transport/peers.h"
 #include "collectives/transport/transport.h"
@@ -29,8 +30,8 @@ enum {
  * The bootstrap's statuses; HALAY_ERR_SYSTEM: no port, or none of rank 0's addresses can be reached; HALAY_ERR_TIMEOUT:
  * somebody did not come. Each rank returns its own status: they are to be compared.
  */
-enum halay_status halay_tcp_open(struct halay_log *log, struct halay_boot *boot, struct halay_peers *peers,
-                                 int timeout_ms, struct halay_transport **out);
+enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
+                                 struct halay_peers *peers, int timeout_ms, struct halay_transport **out);
 
 /* From now on a readable fd ends a sleep too. Borrowed until close; not while anybody sleeps. */
 void halay_tcp_listen_to(struct halay_transport *t, int fd);

@@ -39,44 +39,6 @@ struct reception {
     struct stranger strangers[STRANGERS];
 };
 
-static int listen_on(int family, const struct sockaddr *any, socklen_t length)
-{
-    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        return -1;
-    if ((family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) < 0) ||
-        bind(fd, any, length) < 0 || listen(fd, SOMAXCONN) < 0) {
-        int error = errno;
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
-}
-
-enum halay_status halay_tcp_listen(struct halay_log *log, int *out, int *port)
-{
-    struct sockaddr_in6 both = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT };
-    struct sockaddr_in old = { .sin_family = AF_INET };
-    struct sockaddr_storage bound;
-    socklen_t length = sizeof bound;
-
-    int fd = listen_on(AF_INET6, (struct sockaddr *)&both, sizeof both);
-    if (fd < 0) /* a system without IPv6 */
-        fd = listen_on(AF_INET, (struct sockaddr *)&old, sizeof old);
-    if (fd < 0 || getsockname(fd, (struct sockaddr *)&bound, &length) < 0) {
-        halay_error(log, "cannot listen for the other hosts' ranks: %s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return HALAY_ERR_SYSTEM;
-    }
-    *port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                              : ((struct sockaddr_in *)&bound)->sin_port);
-    *out = fd;
-    return HALAY_OK;
-}
-
 static void forget(struct reception *r, int i)
 {
     explicit_bzero(&r->strangers[i].handshake, sizeof r->strangers[i].handshake);

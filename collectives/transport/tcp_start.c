@@ -64,17 +64,17 @@ static enum halay_status set_up(struct halay_log *log, int fd)
     return HALAY_OK;
 }
 
-static enum halay_status open_port(struct halay_log *log, struct halay_tcp_place *place, int *listener)
+static enum halay_status open_port(struct halay_log *log, const struct halay_network *network,
+                                   struct halay_tcp_place *place, int *listener)
 {
-    int port, count;
+    int count;
 
     store_draw(place->salt, sizeof place->salt);
-    enum halay_status status = halay_tcp_listen(log, listener, &port);
-    return status == HALAY_OK ? halay_own_addresses(log, NULL, port, place->addresses, &count) : status;
+    return halay_listen(log, network, listener, place->addresses, &count);
 }
 
-enum halay_status halay_tcp_start(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
-                                  int timeout_ms, struct halay_tcp_stream *streams)
+enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
+                                  const struct halay_peers *peers, int timeout_ms, struct halay_tcp_stream *streams)
 {
     int64_t deadline_us = halay_deadline_us(timeout_ms);
     struct halay_tcp_place place = { 0 };
@@ -83,7 +83,7 @@ enum halay_status halay_tcp_start(struct halay_log *log, struct halay_boot *boot
 
     enum halay_status status = store_init(log);
     if (status == HALAY_OK && boot->rank == 0)
-        status = open_port(log, &place, &listener);
+        status = open_port(log, network, &place, &listener);
     /* Without a port nobody is offered one: the others then fail at once. */
     enum halay_status exchanged = exchange(log, boot, &place, timeout_ms);
     if (status == HALAY_OK)

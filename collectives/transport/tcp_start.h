@@ -3,7 +3,7 @@
  * How the connections of the tcp transport are made: addresses (base/address.h), rank 0's side (tcp_accept.c), the others'
  * (tcp_connect.c), and the whole (tcp_start.c).
  *
- *     rank 0: listens on a free port          the others
+ *     rank 0: listens (base/listen.h)         the others
  *        ---- bootstrap: where, and a salt ---->
  *        <--- hello (rank) ---------------------   to all of rank 0's addresses at once
  *        ---- challenge ----------------------->   the first that answers is the one; the others are closed
@@ -17,7 +17,7 @@
 #ifndef HALAY_TCP_START_H
 #define HALAY_TCP_START_H
 
-#include "base/address.h"
+#include "base/listen.h"
 #include "collectives/transport/tcp_stream.h"
 
 enum { HALAY_TCP_VERSION = 2 };
@@ -28,8 +28,6 @@ struct halay_tcp_place {
     unsigned char salt[HALAY_SECRET_BYTES];
 };
 
-/* Rank 0: a socket that listens on all addresses of both families, and its port. */
-enum halay_status halay_tcp_listen(struct halay_log *log, int *fd, int *port);
 /* Rank 0: until every other rank has come; streams: [size], of the others. Closes nothing but strangers.
  * HALAY_ERR_TIMEOUT, logged: who is missing. */
 enum halay_status halay_tcp_accept_all(struct halay_log *log, int listener, const unsigned char *key, int size,
@@ -40,7 +38,7 @@ enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tc
                                     struct halay_tcp_stream *stream);
 
 /* All of it; streams: [size], fd -1 for whoever is not connected with this rank. */
-enum halay_status halay_tcp_start(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
-                                  int timeout_ms, struct halay_tcp_stream *streams);
+enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
+                                  const struct halay_peers *peers, int timeout_ms, struct halay_tcp_stream *streams);
 
 #endif

@@ -83,6 +83,14 @@ static void check_numbers(void)
     CHECK(halay_parse_long("10", -5, 10, &number) == HALAY_OK && number == 10);
     for (size_t i = 0; i < sizeof bad_longs / sizeof *bad_longs; i++)
         CHECK(halay_parse_long(bad_longs[i], -5, 10, &number) == HALAY_ERR_CONFIG && number == 10, "'%s'", bad_longs[i]);
+    static const char *const bad_ports[] = { "0", "65536", "9-8", "1-65536", "-", "1-", "-1", "1-2-3", "x",
+                                             "0000000000000000000000001" };
+    int ports[2] = { 7, 7 };
+    for (size_t i = 0; i < sizeof bad_ports / sizeof *bad_ports; i++)
+        CHECK(halay_parse_ports(bad_ports[i], ports) == HALAY_ERR_CONFIG && ports[0] == 7, "'%s'", bad_ports[i]);
+    CHECK(halay_parse_ports("1-65535", ports) == HALAY_OK && ports[0] == 1 && ports[1] == 65535);
+    CHECK(halay_parse_ports("80", ports) == HALAY_OK && ports[0] == 80 && ports[1] == 80);
+    CHECK(halay_parse_ports("", ports) == HALAY_OK && !ports[0] && !ports[1]);
     CHECK(halay_parse_double("0.5", -5, 10, &real) == HALAY_OK && real == 0.5);
     CHECK(halay_parse_double("-.5e+1", -5, 10, &real) == HALAY_OK && real == -5);
     for (size_t i = 0; i < sizeof bad_doubles / sizeof *bad_doubles; i++)

@@ -134,7 +134,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     if (!CHECK(halay_peers_create(&log, &boot.base, NULL, TIMEOUT_MS, &peers) == HALAY_OK))
         return 1;
     halay_peers_set_grace(peers, 200000); /* goodbyes come by message */
-    enum halay_status status = halay_tcp_open(&log, &boot.base, peers, job->other_secret ? 1000 : TIMEOUT_MS, &c.t);
+    enum halay_status status = halay_tcp_open(&log, NULL, &boot.base, peers, job->other_secret ? 1000 : TIMEOUT_MS, &c.t);
     if (job->other_secret) {
         CHECK(status == HALAY_ERR_TIMEOUT, "rank %d: %s", rank, halay_status_string(status));
     } else if (CHECK(status == HALAY_OK, "%s", halay_status_string(status))) {
@@ -319,13 +319,14 @@ static void serve_one(int listener, const unsigned char *key, int is_taken)
     close(fd);
 }
 
+static const struct halay_network here = { .interface = "lo" }; /* one address, so that who connects does it once */
+
 /* A child that connects as rank 1. */
-static pid_t connect_child(const unsigned char *key, int port, struct halay_log *log)
+static pid_t connect_child(const unsigned char *key, const struct halay_address *address, struct halay_log *log)
 {
-    struct halay_tcp_place place = { .addresses = { { .family = AF_INET, .bytes = { 127, 0, 0, 1 } } } };
+    struct halay_tcp_place place = { .addresses = { *address } };
     struct halay_tcp_stream stream = { .fd = -1 };
 
-    place.addresses[0].port = (uint16_t)port;
     fflush(stdout);
     pid_t pid = fork();
     REQUIRE(pid >= 0);
@@ -348,12 +349,13 @@ static void check_child(pid_t pid)
 static void check_dropped(void)
 {
     const unsigned char key[HALAY_SECRET_BYTES] = { 5 };
+    struct halay_address addresses[HALAY_ADDRESSES_MAX];
     struct halay_log log;
-    int listener, port;
+    int listener, count;
 
     halay_log_init(&log, HALAY_LOG_ERROR);
-    REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_listen(&log, &listener, &port) == HALAY_OK);
-    pid_t pid = connect_child(key, port, &log);
+    REQUIRE(store_init(&log) == HALAY_OK && halay_listen(&log, &here, &listener, addresses, &count) == HALAY_OK);
+    pid_t pid = connect_child(key, addresses, &log);
     serve_one(listener, key, 0);
     serve_one(listener, key, 1);
     check_child(pid);
@@ -394,12 +396,13 @@ static void check_out_of_descriptors(void)
 {
     const unsigned char key[HALAY_SECRET_BYTES] = { 5 };
     struct halay_tcp_stream streams[2] = { { .fd = -1 }, { .fd = -1 } };
+    struct halay_address addresses[HALAY_ADDRESSES_MAX];
     struct halay_log log;
-    int listener, port;
+    int listener, count;
 
     halay_log_init(&log, HALAY_LOG_ERROR);
-    REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_listen(&log, &listener, &port) == HALAY_OK);
-    pid_t pid = connect_child(key, port, &log);
+    REQUIRE(store_init(&log) == HALAY_OK && halay_listen(&log, &here, &listener, addresses, &count) == HALAY_OK);
+    pid_t pid = connect_child(key, addresses, &log);
     refusals = 3;
     CHECK(halay_tcp_accept_all(&log, listener, key, 2, halay_deadline_us(TIMEOUT_MS), streams) == HALAY_OK);
     CHECK(!refusals && !spins, "%d polls that return at once", spins);

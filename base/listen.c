@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Listen: bound to one address of the interface, if one is named, so that no other network reaches the port; else to all of
+ * both families. Ports are tried in order.
+ */
+#include "base/listen.h"
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The socket, or -1 (errno). */
+static int open_at(const struct sockaddr_storage *at, socklen_t length)
+{
+    int fd = socket(at->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -1;
+    if ((at->ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) < 0) ||
+        bind(fd, (const struct sockaddr *)at, length) < 0 || listen(fd, SOMAXCONN) < 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+/* On the first of the ports that is free. */
+static int open_among(struct halay_address at, const int ports[2])
+{
+    struct sockaddr_storage place;
+    int fd = -1;
+
+    for (int port = ports[0]; fd < 0 && port <= ports[1]; port++) {
+        at.port = (uint16_t)port;
+        fd = open_at(&place, halay_address_sockaddr(&at, &place));
+        if (fd < 0 && errno != EADDRINUSE)
+            break;
+    }
+    return fd;
+}
+
+/* "lo, eth0": those with an address. */
+static void list_interfaces(char *text, size_t size)
+{
+    struct ifaddrs *all;
+    size_t used = 0;
+
+    *text = 0;
+    if (getifaddrs(&all) < 0)
+        return;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        int is_new = i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6);
+        for (const struct ifaddrs *o = all; o != i && is_new; o = o->ifa_next)
+            is_new = !o->ifa_addr || o->ifa_addr->sa_family == AF_PACKET || strcmp(o->ifa_name, i->ifa_name) != 0;
+        if (is_new && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", i->ifa_name);
+    }
+    freeifaddrs(all);
+}
+
+/* The first address of the first interface of the list that has one. */
+static enum halay_status find_address(struct halay_log *log, const char *list, struct halay_address *address)
+{
+    struct halay_address found[HALAY_ADDRESSES_MAX];
+    char name[IF_NAMESIZE], text[512];
+    int count = 0;
+
+    for (const char *at = list; *at; at += strspn(at, ",")) {
+        size_t length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        at += length;
+        enum halay_status status = halay_own_addresses(log, name, 0, found, &count);
+        if (status != HALAY_OK)
+            return status;
+        if (count) {
+            *address = found[0];
+            return HALAY_OK;
+        }
+    }
+    list_interfaces(text, sizeof text);
+    halay_error(log, "no network interface '%.100s' has an address here; there are: %s", list, text);
+    return HALAY_ERR_CONFIG;
+}
+
+static enum halay_status fail(struct halay_log *log, const struct halay_network *network)
+{
+    if (errno != EADDRINUSE) {
+        halay_error(log, "cannot listen for other hosts: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    halay_error(log, "cannot listen for other hosts: none of the ports %d-%d is free", network->ports[0],
+                network->ports[1]);
+    return HALAY_ERR_CONFIG;
+}
+
+enum halay_status halay_listen(struct halay_log *log, const struct halay_network *network, int *out,
+                               struct halay_address *addresses, int *count)
+{
+    static const struct halay_network anywhere = { 0 };
+    struct halay_address at = { .family = AF_INET6 };
+    struct sockaddr_storage bound;
+    socklen_t length = sizeof bound;
+    enum halay_status status = HALAY_OK;
+
+    network = network ? network : &anywhere;
+    if (network->interface)
+        status = find_address(log, network->interface, &at);
+    if (status != HALAY_OK)
+        return status;
+    int fd = open_among(at, network->ports);
+    if (fd < 0 && !network->interface && errno != EADDRINUSE) { /* a system without IPv6 */
+        at.family = AF_INET;
+        fd = open_among(at, network->ports);
+    }
+    if (fd < 0)
+        return fail(log, network);
+    if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0)
+        status = fail(log, network);
+    at.port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                                : ((struct sockaddr_in *)&bound)->sin_port);
+    if (status == HALAY_OK && !network->interface)
+        status = halay_own_addresses(log, NULL, at.port, addresses, count);
+    if (status != HALAY_OK) {
+        close(fd);
+        return status;
+    }
+    if (network->interface) {
+        addresses[0] = at;
+        *count = 1;
+    }
+    *out = fd;
+    return HALAY_OK;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Listen: a port for other hosts, on the networks and among the ports that the user allows.
+ */
+#ifndef HALAY_BASE_LISTEN_H
+#define HALAY_BASE_LISTEN_H
+
+#include "base/address.h"
+
+struct halay_network {
+    const char *interface; /* names, split by commas: the first of them that this host has an address on; NULL: all */
+    int ports[2];          /* first and last; 0: the system's choice */
+};
+
+/* Listen there: *fd (closed on exec, not blocking) is the caller's; addresses, *count of HALAY_ADDRESSES_MAX, are those by
+ * which others may reach it, each with its port. network may be NULL. HALAY_ERR_CONFIG, logged with what there is: no such
+ * interface, or no port of these is free; HALAY_ERR_SYSTEM, logged. */
+enum halay_status halay_listen(struct halay_log *log, const struct halay_network *network, int *fd,
+                               struct halay_address *addresses, int *count);
+
+#endif

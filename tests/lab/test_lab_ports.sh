@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# halayrun on three hosts of a lab whose firewalls let through ssh and twenty ports of one network: with --network-interface and
+# --ports a job of several hosts starts and computes; nothing of it listens anywhere else. Needs root, an ssh server and nftables.
+. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+
+skip() {
+    echo "skipped: $*"
+    trap - EXIT
+    rm -rf "$dir"
+    exit 77
+}
+lab_script=$(realpath "$top_srcdir")/tests/lab/lab
+build=$(realpath "$top_builddir")
+export HALAY_MODULE_PATH=$build/.libs ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" PATH=$PATH:/usr/sbin:/sbin
+halayrun=$build/launcher/halayrun
+command -v nft >/dev/null || skip "no nft (nftables), which makes firewalls"
+lab=$(sh "$lab_script" make --ssh 3) || { code=$?; trap - EXIT; rm -rf "$dir"; exit $code; }
+trap 'sh "$lab_script" remove $lab; finish' EXIT
+name=hl$lab
+on() { sh "$lab_script" enter $lab "$@"; }
+# run_on_1 CODE ARGS...: halayrun on host 1, to its end
+run_on_1() {
+    local want=$1 code
+    shift
+    timeout 120 sh "$lab_script" enter $lab 1 "$halayrun" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    code=$?
+    check "exit code of halayrun $* is $code, not $want" test $code = "$want"
+}
+
+# No state is kept: what begins a connection elsewhere is dropped, what belongs to one passes.
+cat >"$dir/rules" <<'END'
+table inet firewall {
+    chain in {
+        type filter hook input priority 0; policy drop;
+        iifname "lo" accept
+        meta l4proto ipv6-icmp accept
+        tcp flags & (syn | ack) != syn accept
+        tcp dport 22 accept
+        iifname "eth0" tcp dport 21000-21019 accept
+    }
+}
+END
+for h in 1 2 3; do
+    on $h sh -c "ip link add other type bridge && ip address add 10.78.$lab.$h/24 dev other && ip link set other up"
+    on $h nft -f /dev/stdin <"$dir/rules" || { sh "$lab_script" remove $lab; skip "firewalls cannot be made in namespaces here"; }
+done
+
+hosts="-H $name-1:2,$name-2:2,$name-3"
+run_on_1 1 $hosts "$(realpath "$probe")" meet
+check "the firewall holds" err_has 'cannot reach the store'
+allowed="--network-interface eth0 --ports 21000-21019"
+run_on_1 0 $hosts $allowed "$(realpath "$probe")" meet
+check "all meet" test "$(grep -c 'met 5' "$dir/out")" = 5
+if test -e "$build/.libs/libhalay-ucx.so"; then
+    run_on_1 0 $hosts $allowed "$build/perf/halay-perf" allreduce -b 64K -e 1M -f 16 -n 3
+    check "five ranks on three hosts" out_has '5 ranks, 3 hosts'
+    check "and right" test "$(grep -cE ' 0$' "$dir/out")" = 2
+    run_on_1 0 $hosts $allowed "$build/examples/linear"
+    check "the engine, too" test -s "$dir/out"
+else
+    echo "skipped: no UCX, which carries data between hosts"
+fi
+# What listens while a job runs: the store, on host 1.
+run_on_1 0 $hosts $allowed sh -c 'test $HALAY_RANK != 0 || ss -Hltn | while read -r state one two address rest; do echo "at $address"; done'
+check "the store listens there" grep -qE "at 10\.77\.$lab\.1:210[01][0-9]\$" "$dir/out"
+check "nothing else does" eval '! grep -vE " at (10\.77\.$lab\.1:210[01][0-9]|.*:22)\$" "$dir/out"'
+run_on_1 1 $hosts --network-interface nothing "$(realpath "$probe")" meet
+check "there is no such network" err_has "no network interface 'nothing' has an address here; there are: lo, eth0, other"
+run_on_1 1 $hosts --network-interface eth0 --ports 22 "$(realpath "$probe")" meet
+check "no port is free" err_has 'none of the ports 22-22 is free'
+run_on_1 2 $hosts --ports 21019-21000 true
+check "no range" err_has "'21019-21000' is no range of ports from 1 to 65535"
