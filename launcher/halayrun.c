@@ -330,6 +330,8 @@ int main(int argc, char **argv)
         code = explain(&options, &here, stdout);
     else if (options.is_agent)
         code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = SILENCE_MS }, agent_run);
+    else if (options.ssh_keys)
+        code = sagemaker_write_keys(&log, &here, &options);
     else if (options.call)
         code = sagemaker_call(&log, &here, &options);
     else if (sagemaker_is_meant(&here, &options))

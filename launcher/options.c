@@ -108,6 +108,8 @@ static const struct option table[] = {
       "this runs on every host of a SageMaker job: start one job on them, without ssh" },
     { "--sagemaker-port", "N", OF(PORT, sagemaker_port), "port between these hosts (default 7778)" },
     { "--secret-file", "FILE", OF(TEXT, secret_file), "what only these hosts can read, for the secret between them" },
+    { "--ssh-keys", "DIR", OF(TEXT, ssh_keys),
+      "write the keys of this SageMaker job's hosts for ssh there, and start nothing" },
     { "--mpi", NULL, FLAG_OF(mpi), "start the ranks by mpirun or srun, with the right options for the one there is" },
     { "--mpi-flavour", "NAME", OF(TEXT, mpi_flavour),
       "openmpi4, openmpi5, mpich, intel, srun; default: what --version says" },
@@ -504,7 +506,8 @@ int options_parse(int argc, char **argv, struct options *options)
     if (*next && !strcmp(*next, "--"))
         next++;
     options->command = next;
-    if (options->help || options->version || options->check_build || options->explain || options->is_agent || options->call)
+    if (options->help || options->version || options->check_build || options->explain || options->is_agent || options->call ||
+        options->ssh_keys)
         return 0;
     int code = options_apply_file(options);
     if (code)

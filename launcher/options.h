@@ -40,6 +40,7 @@ struct options {
     int mpi;                                          /* start by an MPI's launcher */
     const char *mpi_flavour, *mpi_args;               /* borrowed from given; NULL if not given */
     int sagemaker, sagemaker_port;           /* sagemaker.h; 0: its own */
+    const char *ssh_keys;                    /* borrowed from given: write them there; NULL if not given */
     const char *secret_file;                 /* borrowed from given; NULL if not given */
     const char *call;                        /* likewise: be the connection with this host (call.h) */
     int is_agent;                            /* started by a halayrun on another host: agent.h */

@@ -11,12 +11,14 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/handshake.h"
+#include "base/ssh_key.h"
 #include "launcher/call.h"
 #include "launcher/failure.h"
 #include "launcher/listen.h"
 #include "launcher/say.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -174,6 +176,13 @@ static int prepare(struct halay_log *log, const struct surroundings *from, struc
                          .port = options->sagemaker_port ? options->sagemaker_port : SAGEMAKER_PORT };
     int code = find_party(from, p);
     return code ? code : derive(from, p) ? 1 : 0;
+}
+
+static void warn_of_no_secret(const struct party *p)
+{
+    if (p->count > 1 && !*p->secret_file)
+        say("WARNING: no --secret-file and no channel 'secret': whoever can read this job's description and reach its "
+            "hosts can run programs on them in its name");
 }
 
 static void party_fini(struct party *p)
@@ -383,10 +392,8 @@ int sagemaker_run(struct halay_log *log, const struct surroundings *from, struct
         return EXIT_USAGE;
     }
     int code = prepare(log, from, options, &p);
-    if (!code && p.count > 1 && !*p.secret_file)
-        say("WARNING: no --secret-file and no channel 'secret': whoever can read this job's description and reach its "
-            "hosts can run "
-            "programs on them in its name");
+    if (!code)
+        warn_of_no_secret(&p);
     if (!code && !*options->command) {
         code = sagemaker_program(from, &command, folder, sizeof folder) ? 1 : 0;
         options->command = command.at;
@@ -415,6 +422,55 @@ int sagemaker_call(struct halay_log *log, const struct surroundings *from, const
     int code = prepare(log, from, &copy, &p);
     if (!code)
         code = call_run(options->call, p.port, p.secret);
+    party_fini(&p);
+    return code;
+}
+
+/* ---- keys for ssh ------------------------------------------------------------------------------------------------ */
+
+/* For the owner's eyes, in place of what is there. */
+static int write_key_file(const char *folder, const char *name, const char *before, const char *text)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unlink(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int ok = fd >= 0 && dprintf(fd, "%s%s", before, text) >= 0;
+    if (!ok)
+        say("cannot write '%s': %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+static int write_pair(const struct party *p, const char label[8], const char *name, const char *public_name,
+                      const char *before)
+{
+    char private_text[HALAY_SSH_PRIVATE_BYTES], public_text[HALAY_SSH_PUBLIC_BYTES + 1];
+    const char *folder = p->options->ssh_keys;
+
+    if (halay_ssh_key(p->secret, label, private_text, public_text) != HALAY_OK) {
+        say("no key for ssh can be made: libsodium cannot be initialised");
+        return 0;
+    }
+    strcat(public_text, "\n");
+    int ok = write_key_file(folder, name, "", private_text) && write_key_file(folder, public_name, before, public_text);
+    explicit_bzero(private_text, sizeof private_text);
+    return ok;
+}
+
+int sagemaker_write_keys(struct halay_log *log, const struct surroundings *from, const struct options *options)
+{
+    struct options copy = *options;
+    struct party p;
+
+    int code = prepare(log, from, &copy, &p);
+    if (!code && (!write_pair(&p, "login---", "id_ed25519", "authorized_keys", "") ||
+                  !write_pair(&p, "host----", "host_ed25519", "known_hosts", "* ")))
+        code = 1;
+    if (!code)
+        warn_of_no_secret(&p);
     party_fini(&p);
     return code;
 }

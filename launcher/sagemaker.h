@@ -29,6 +29,10 @@ int sagemaker_run(struct halay_log *log, const struct surroundings *surroundings
 /* For halayrun in ssh's place: call options->call. */
 int sagemaker_call(struct halay_log *log, const struct surroundings *surroundings, const struct options *options);
 
+/* For --ssh-keys: in folder options->ssh_keys id_ed25519, the same on all hosts of this job, for logins; host_ed25519, likewise,
+ * for their sshd; authorized_keys and known_hosts, which name these two only. */
+int sagemaker_write_keys(struct halay_log *log, const struct surroundings *surroundings, const struct options *options);
+
 /* sagemaker_program.c: what to start if the command line does not say: the script of hyperparameter sagemaker_program or variable
  * SAGEMAKER_PROGRAM with the hyperparameters as the toolkit spells them, else "halay-tft train", which reads them itself. folder:
  * where to start it, "" for here. HALAY_ERR_FORMAT (said). */

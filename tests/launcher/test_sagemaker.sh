@@ -247,6 +247,28 @@ wait $pid2
 check "a result that was changed is none" grep -q "'$host1', is lost" "$dir/2/output/failure"
 unmeddle
 
+# --- keys for ssh ----------------------------------------------------------------------------------------------------
+both "$two"
+for n in 1 2; do mkdir "$dir/keys$n" && HALAY_OPT_ML=$dir/$n run 0 --ssh-keys "$dir/keys$n"; done
+check "all hosts have the same" diff -r "$dir/keys1" "$dir/keys2"
+check "nobody else reads them" test "$(stat -c %a "$dir/keys1/id_ed25519")" = 600
+check "that there is no secret is said" err_has "WARNING: no --secret-file"
+mkdir "$dir/keys3"
+HALAY_OPT_ML=$dir/1 TRAINING_JOB_NAME=another run 0 --ssh-keys "$dir/keys3"
+for file in id_ed25519 host_ed25519 authorized_keys known_hosts; do
+    check "another job has another $file" eval '! cmp -s "$dir/keys1/$file" "$dir/keys3/$file"'
+done
+if command -v ssh-keygen >/dev/null; then
+    for pair in id_ed25519:authorized_keys host_ed25519:known_hosts; do
+        ssh-keygen -y -P '' -f "$dir/keys1/${pair%:*}" | cut -d ' ' -f 1-2 >"$dir/public"
+        check "ssh reads ${pair%:*}" eval 'grep -qxE "(\* )?$(sed "s/[+]/[+]/g" "$dir/public")" "$dir/keys1/${pair#*:}"'
+    done
+else
+    echo "skipped: no ssh-keygen to read the keys"
+fi
+HALAY_OPT_ML=$dir/1 run 1 --ssh-keys "$dir/nowhere"
+check "no such folder" err_has "cannot write '$dir/nowhere/id_ed25519'"
+
 # --- a flood ---------------------------------------------------------------------------------------------------------
 # Silent ones, nonsense, and right hellos that were recorded on the way, more at once than there is room for, from before the first host
 # calls until its ranks have ended.
