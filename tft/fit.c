@@ -31,13 +31,25 @@ struct fitter {
     struct tft_scaler *scalers; /* owned: (entities, inputs) */
 };
 
-/* Rows [*low, *high) of a series that may be looked at. */
-static void training_rows(const struct tft_schema *schema, const struct tft_series *s, size_t *low, size_t *high)
+/* Would a row be there if it were the last one? Of `active: trim` such a row has a target. */
+static int ends_series(const struct tft_schema *schema, const struct tft_table *table, const uint8_t *measured)
+{
+    for (size_t k = 0; k < table->column_count; k++)
+        if (measured[k] && (!schema->trim || schema->inputs[table->columns[k]].role == TFT_INPUT_TARGET))
+            return 1;
+    return 0;
+}
+
+/* Rows [*low, *high) of a series that may be looked at. Those that are there only because others follow behind the span are not. */
+static void training_rows(const struct tft_schema *schema, const struct tft_table *table, const struct tft_series *s,
+                          size_t *low, size_t *high)
 {
     int64_t before = tft_period_between(&schema->every, s->start, schema->split_end[TFT_TRAIN] - 1) + 1;
 
     *low = s->lead;
     *high = before < 0 ? 0 : (size_t)before < s->rows ? (size_t)before : s->rows;
+    while (*high && !ends_series(schema, table, s->measured + (*high - 1) * table->column_count))
+        --*high;
 }
 
 /* How many targets have a measured value in the training span? */
@@ -46,7 +58,7 @@ static size_t trained_targets(const struct tft_schema *schema, const struct tft_
 {
     size_t low, high, columns = table->column_count, n = 0;
 
-    training_rows(schema, s, &low, &high);
+    training_rows(schema, table, s, &low, &high);
     for (size_t o = 0; o < schema->target_count; o++) {
         size_t k = table->column_of[schema->targets[o]], i = low;
         while (i < high && (!s->measured[i * columns + k] || (s->dropped && s->dropped[i])))
@@ -99,7 +111,7 @@ static void look(const struct fitter *f, size_t input, struct fit *fit)
 {
     size_t low, high;
 
-    training_rows(f->schema, f->view.series, &low, &high);
+    training_rows(f->schema, f->table, f->view.series, &low, &high);
     const struct tft_bridge *open = bridge_at(f, input, high);
     for (size_t i = low; i < high; i++) {
         if (!counts(f, input, i))
@@ -119,7 +131,7 @@ static void look_again(const struct fitter *f, size_t input, struct fit *fit, si
 {
     size_t low, high;
 
-    training_rows(f->schema, f->view.series, &low, &high);
+    training_rows(f->schema, f->table, f->view.series, &low, &high);
     const struct tft_bridge *open = bridge_at(f, input, high);
     for (size_t i = low; i < high; i++) {
         if (!counts(f, input, i))
@@ -282,7 +294,7 @@ static json_t *column_names(struct fitter *f, size_t input)
     for (size_t e = 0; seen && e < f->table->series_count; e++) {
         const struct tft_series *s = &f->table->series[e];
         size_t low, high;
-        training_rows(f->schema, s, &low, &high);
+        training_rows(f->schema, f->table, s, &low, &high);
         for (size_t i = low; i < high; i++)
             if (!(s->dropped && s->dropped[i]) && !isnan(s->values[i * columns + k]))
                 seen[(size_t)s->values[i * columns + k]] = 1;
