@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot all-gather over shared memory, even and ragged: everybody writes its part into a slot, everybody copies all from
- * there (oneshot.h).
+ * One-shot all-gather over shared memory, even and ragged: everybody writes its part into a slot, everybody copies
+ * all from there (oneshot.h).
  *
- * Cost: one exchange; each rank writes its part and reads those of the others. Any number of ranks, any counts, zero included; in
- * and out of place.
+ * Cost: one exchange; each rank writes its part and reads those of the others. Any number of ranks, any counts, zero
+ * included; in and out of place.
  */
 #include "collectives/oneshot.h"
 

@@ -2,8 +2,8 @@
  *
  * One-shot all-reduce over shared memory: everybody writes its data, everybody adds all along the tree (oneshot.h).
  *
- * Cost: one exchange; each rank reads N S bytes. Any number of ranks, any count, in and out of place, lists of pieces. Everybody
- * adds the same along the same tree: the same bits on all ranks; f16 and bf16 are rounded once.
+ * Cost: one exchange; each rank reads N S bytes. Any number of ranks, any count, in and out of place, lists of
+ * pieces. Everybody adds the same along the same tree: the same bits on all ranks; f16 and bf16 are rounded once.
  */
 #include "collectives/oneshot.h"
 

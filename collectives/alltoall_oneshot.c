@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot all-to-all over shared memory: everybody writes its parts for the others into a slot, everybody copies its own from
- * there (oneshot.h).
+ * One-shot all-to-all over shared memory: everybody writes its parts for the others into a slot, everybody copies its
+ * own from there (oneshot.h).
  *
  *     slot of A   | number | A's for B | A's for C |
  *     slot of B   | number | B's for A | B's for C |

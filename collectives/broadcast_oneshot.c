@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot broadcast over shared memory: the root writes its data into a slot and goes on, everybody copies them from there
- * (oneshot.h).
+ * One-shot broadcast over shared memory: the root writes its data into a slot and goes on, everybody copies them from
+ * there (oneshot.h).
  *
  *     A (root)   writes a, goes on
  *     B          waits for a, copies it

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot reduction over shared memory: all but the root write their data, the root adds all along the tree (oneshot.h).
+ * One-shot reduction over shared memory: all but the root write their data, the root adds all along the tree
+ * (oneshot.h).
  *
  *     A (root)   waits for b and c, adds a b c
  *     B          writes b, goes on
  *     C          writes c, goes on
  *
- * Cost: one exchange; the root reads N S bytes. Any number of ranks, any count, in and out of place; f16 and bf16 are rounded
- * once.
+ * Cost: one exchange; the root reads N S bytes. Any number of ranks, any count, in and out of place; f16 and bf16 are
+ * rounded once.
  */
 #include "collectives/oneshot.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot reduce-scatter over shared memory, even and ragged: everybody writes what the others need, everybody adds its own
- * part of all along the tree (oneshot.h).
+ * One-shot reduce-scatter over shared memory, even and ragged: everybody writes what the others need, everybody adds
+ * its own part of all along the tree (oneshot.h).
  *
  *     slot of A   | number | 1A | 2A |        B adds 1A, its own 1B and 1C
  *     slot of B   | number | 0B | 2B |
  *     slot of C   | number | 0C | 1C |
  *
- * Cost: one exchange; each rank writes and reads S (N - 1)/N bytes. Any number of ranks, any counts; f16 and bf16 are rounded
- * once.
+ * Cost: one exchange; each rank writes and reads S (N - 1)/N bytes. Any number of ranks, any counts; f16 and bf16 are
+ * rounded once.
  */
 #include "collectives/oneshot.h"
 

@@ -238,7 +238,8 @@ static void drain_span(struct halay_coll *c, struct halay_span span, const unsig
         for (size_t line = at ? at + STEP_BYTES : 0; line < bytes && line < at + 2 * STEP_BYTES;
              line += HALAY_CACHE_LINE)
             halay_prefetch_write(from + line);
-        halay_vector_unpack(&c->out, &s->draining, span.start + coll_elements(c, at), coll_elements(c, length), from + at);
+        halay_vector_unpack(&c->out, &s->draining, span.start + coll_elements(c, at), coll_elements(c, length),
+                            from + at);
     }
 }
 

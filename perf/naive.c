@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naive: the loops, and how ranks come to share memory: rank 0 makes a nameless file, and the others open it by rank 0's
- * process and descriptor.
+ * Naive: the loops, and how ranks come to share memory: rank 0 makes a nameless file, and the others open it by
+ * rank 0's process and descriptor.
  */
 #include "perf/naive.h"
 #include "base/memory.h"
@@ -75,7 +75,8 @@ enum halay_status perf_naive_init(struct perf_naive *naive, struct halay_group *
     }
     failed = naive->base == NULL;
     if (failed)
-        fprintf(stderr, "halay-perf: rank %d cannot map the memory of the naive loop: %s\n", naive->rank, strerror(errno));
+        fprintf(stderr, "halay-perf: rank %d cannot map the memory of the naive loop: %s\n", naive->rank,
+                strerror(errno));
     if (status == HALAY_OK)
         status = halay_group_allreduce(group, &failed, &failed, 1, HALAY_I32, HALAY_MAX);
     if (fd >= 0)
@@ -158,7 +159,8 @@ static void allreduce(const struct perf_naive *naive, const struct perf_call *ca
     add(naive, call->in, first, end, call->out);
     for (int r = 0; r < naive->size; r++)
         if (r != naive->rank)
-            memcpy((float *)of_rank(naive, r, call->out) + first, (float *)call->out + first, (end - first) * sizeof(float));
+            memcpy((float *)of_rank(naive, r, call->out) + first, (float *)call->out + first,
+                   (end - first) * sizeof(float));
 }
 
 /* In place at the root. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naive: each operation as anybody would write it for ranks of one host, with no library around it: buffers in a mapping that
- * all share, a barrier by a counter a rank, one loop, the barrier again. What a machine lets such a program reach is what
- * the cost of a call is measured by. Sums of f32 only, blocks of equal size, nobody sleeps and nobody may die.
+ * Naive: each operation as anybody would write it for ranks of one host, with no library around it: buffers in a
+ * mapping that all share, a barrier by a counter a rank, one loop, the barrier again. What a machine lets such a
+ * program reach is what the cost of a call is measured by. Sums of f32 only, blocks of equal size, nobody sleeps and
+ * nobody may die.
  */
 #ifndef HALAY_PERF_NAIVE_H
 #define HALAY_PERF_NAIVE_H
@@ -24,7 +25,7 @@ struct perf_naive {
 int perf_naive_takes(const struct perf_operation *operation, enum halay_dtype dtype, enum halay_op op, int ranks,
                      int hosts, char *text, size_t size);
 
-/* Buffers of so many bytes. Every rank calls it; HALAY_ERR_SYSTEM where one rank's memory cannot be mapped by another. */
+/* Buffers of so many bytes. Every rank calls it; HALAY_ERR_SYSTEM where a rank cannot map another's memory. */
 enum halay_status perf_naive_init(struct perf_naive *naive, struct halay_group *group, size_t bytes);
 void perf_naive_fini(struct perf_naive *naive);
 
