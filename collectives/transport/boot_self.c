@@ -10,7 +10,8 @@ static enum halay_status self_allgather(struct halay_boot *boot, const void *min
                                         int timeout_ms)
 {
     (void)boot, (void)timeout_ms;
-    memmove(all, mine, bytes);
+    if (all)
+        memmove(all, mine, bytes);
     return HALAY_OK;
 }
 

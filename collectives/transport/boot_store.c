@@ -56,7 +56,7 @@ static enum halay_status store_allgather(struct halay_boot *boot, const void *mi
 
     key_set(key, self, boot->rank);
     enum halay_status status = halay_store_set(self->client, key, mine, bytes);
-    for (int r = 0; r < boot->size && status == HALAY_OK; r++) {
+    for (int r = 0; all && r < boot->size && status == HALAY_OK; r++) {
         key_set(key, self, r);
         status = halay_boot_store_get(boot, self->client, key, (unsigned char *)all + (size_t)r * bytes, bytes,
                                       halay_deadline_left_ms(deadline_us));

@@ -654,7 +654,8 @@ static enum halay_status gather_locked(struct fake_boot *self, const void *mine,
     while (hub->gather_round == round)
         if ((status = gather_wait_locked(self, &until, timeout_ms)) != HALAY_OK)
             return status;
-    memcpy(all, hub->gather, (size_t)hub->size * bytes);
+    if (all)
+        memcpy(all, hub->gather, (size_t)hub->size * bytes);
     if (--hub->gather_leaving == 0)
         pthread_cond_broadcast(&hub->gathered);
     return HALAY_OK;

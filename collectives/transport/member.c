@@ -185,7 +185,7 @@ static enum halay_status member_allgather(struct halay_boot *boot, const void *m
 
     key_set(key, self, boot->rank);
     enum halay_status status = halay_store_set(self->member->client, key, mine, bytes);
-    for (int r = 0; r < boot->size && status == HALAY_OK; r++)
+    for (int r = 0; all && r < boot->size && status == HALAY_OK; r++)
         status = get(self, r, (unsigned char *)all + (size_t)r * bytes, bytes, deadline_us);
     self->round++;
     return status;

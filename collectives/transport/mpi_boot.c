@@ -123,7 +123,8 @@ static enum halay_status boot_allgather(struct halay_boot *boot, const void *min
         halay_mpi_count_failure();
         return self->status; /* MPI holds them: they are its for good */
     }
-    memcpy(all, ex.memory, bytes * size);
+    if (all)
+        memcpy(all, ex.memory, bytes * size);
 
 out_free:
     free(ex.memory);

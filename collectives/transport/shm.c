@@ -419,8 +419,10 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
 {
     struct shm_transport *self = calloc(1, sizeof *self);
 
-    if (!self)
+    if (!self) {
+        halay_shm_exchange_refuse(boot, HALAY_ERR_NO_MEMORY, options->timeout_ms);
         return HALAY_ERR_NO_MEMORY;
+    }
     halay_shm_memory_init(log, &self->own);
     self->memory = options->memory ? options->memory : &self->own;
     self->base = (struct halay_transport){

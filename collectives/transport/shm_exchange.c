@@ -20,7 +20,8 @@
  * Where there are several hosts each host does this by itself, but all say how it went to all: either every host shares
  * memory or none does.
  *
- * Every rank takes part in all three allgathers whatever goes wrong, so that a failure of one is known to all.
+ * Every rank takes part in each allgather whatever goes wrong, so that a failure of one is known to all; after one of them
+ * has told of a failure there is no other.
  *
  * Cleanup: zero-initialised, fini accepts a half-built state.
  * References: unix(7) (abstract names, SCM_RIGHTS, SCM_CREDENTIALS), memfd_create(2).
@@ -474,6 +475,13 @@ static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boo
     return agree(x, boot, check_all_mapped(x));
 }
 
+void halay_shm_exchange_refuse(struct halay_boot *boot, enum halay_status status, int timeout_ms)
+{
+    const struct announcement mine = { .status = (int32_t)status };
+
+    (void)boot->ops->allgather(boot, &mine, sizeof mine, NULL, timeout_ms); /* the caller has a status already */
+}
+
 enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
                                      const struct halay_shm_exchange_options *options, struct halay_shm_map *map)
 {
@@ -492,6 +500,8 @@ enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *b
     enum halay_status status = allocate(&x, options->its_host_only);
     if (status == HALAY_OK)
         status = exchange_all(&x, boot);
+    else
+        halay_shm_exchange_refuse(boot, status, options->timeout_ms);
     if (x.listener >= 0)
         close(x.listener);
     for (int i = 0; x.silent && i < x.size; i++)

@@ -64,7 +64,8 @@ static enum halay_status shared_allgather(struct halay_boot *boot, const void *m
         halay_futex_wait(&board->round, round, left_us < slice_us ? left_us : slice_us);
         boot->meanwhile(boot->meanwhile_arg);
     }
-    memcpy(all, blobs, (size_t)board->size * bytes);
+    if (all)
+        memcpy(all, blobs, (size_t)board->size * bytes);
     return HALAY_OK;
 }
 
