@@ -73,6 +73,14 @@ const struct halay_algorithm *halay_algorithm_find(enum halay_operation operatio
     return NULL;
 }
 
+uint32_t halay_algorithm_tags_most(const struct halay_algorithm *algorithm)
+{
+    int may_be_inner = algorithm->operation == HALAY_ALLREDUCE &&
+                       !(algorithm->flags & (HALAY_ALGORITHM_SHARED | HALAY_ALGORITHM_NODES));
+
+    return may_be_inner ? HALAY_COLL_INNER_TAGS : HALAY_COLL_OWN_TAGS;
+}
+
 size_t halay_algorithm_state_max(int size)
 {
     size_t most = 0;

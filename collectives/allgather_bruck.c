@@ -24,7 +24,7 @@
 #include "collectives/channel.h"
 #include <string.h>
 
-enum { HALVES = 2 }; /* of a message: up to the last rank's part, and from the first one's on */
+enum { ROUNDS_MAX = 31, HALVES = 2 }; /* of a message: up to the last rank's part, and from the first one's on */
 
 struct step {
     struct halay_transfer send[HALVES], recv[HALVES];
@@ -135,6 +135,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_allgather_bruck = {
+    .tags = HALVES * ROUNDS_MAX,
     .state_bytes = state_bytes,
     .start = start,
     .progress = progress,

@@ -142,6 +142,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_allgather_ring = {
+    .tags = WINDOW,
     .state_bytes = state_bytes,
     .start = start,
     .progress = progress,

@@ -464,6 +464,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_allreduce_adasum = {
+    .tags = RESULT + 1,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,

@@ -67,6 +67,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_allreduce_bidirectional_ring = {
+    .tags = RINGS * HALAY_RING_LANES,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,

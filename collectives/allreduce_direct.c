@@ -15,6 +15,7 @@
 #include "collectives/direct.h"
 
 const struct halay_algorithm_ops halay_allreduce_direct = {
+    .tags = DIRECT_TAGS,
     .state_bytes = direct_state_bytes,
     .scratch_bytes = direct_scratch_bytes,
     .start = direct_start,

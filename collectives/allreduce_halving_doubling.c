@@ -515,6 +515,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_allreduce_halving_doubling = {
+    .tags = LANES * TAGS,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,

@@ -43,10 +43,11 @@
 #include "collectives/shared.h"
 #include <string.h>
 
-enum { DEPTH = HALAY_NODES_DEPTH, CHUNK_MOST = HALAY_CHUNK_MOST, INNER_TAG_BITS = 7 };
+enum { DEPTH = HALAY_NODES_DEPTH, CHUNK_MOST = HALAY_CHUNK_MOST };
 
 /* Own tags: half of packed.c, then lane, segment and what the inner algorithm needs. */
-_Static_assert(DEPTH *HALAY_SEGMENTS_MAX << INNER_TAG_BITS <= HALAY_COLL_OWN_TAGS, "room for all tags");
+enum { OWN_TAGS = DEPTH * HALAY_SEGMENTS_MAX * HALAY_COLL_INNER_TAGS };
+_Static_assert((int)OWN_TAGS <= (int)HALAY_COLL_OWN_TAGS, "room for all tags");
 /* Inputs and results; a rank that is alone on its node needs no slots for inputs. */
 _Static_assert(DEPTH *(CHUNK_MOST + CHUNK_MOST / 2 + HALAY_CACHE_LINE) <= HALAY_SLOTS_BYTES, "room for all slots");
 
@@ -275,7 +276,7 @@ static void start_inner(struct halay_coll *c, size_t k, int index)
     make_inner(c, index, span.length, &x->coll);
     x->coll.out_piece.data = result_slot(c, nodes_of(c)->local, k) + (span.start - mine.start) * c->element;
     x->coll.tag |= (uint32_t)(k % DEPTH * HALAY_SEGMENTS_MAX + (size_t)nodes_of(c)->segment[index].index)
-                   << INNER_TAG_BITS;
+                   * HALAY_COLL_INNER_TAGS;
     x->coll.state = (unsigned char *)x + inner_header();
     x->coll.scratch = (unsigned char *)x->coll.state + inner_state(c);
     memset(x->coll.state, 0, x->coll.ops->state_bytes(x->coll.t->size));
@@ -509,6 +510,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_allreduce_hierarchical = {
+    .tags = OWN_TAGS,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,

@@ -262,6 +262,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_allreduce_recursive_doubling = {
+    .tags = TOTAL + 1,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,

@@ -36,6 +36,7 @@ static void start(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_allreduce_ring = {
+    .tags = HALAY_RING_LANES,
     .state_bytes = halay_ring_alone_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,

@@ -174,6 +174,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_alltoall_pairwise = {
+    .tags = WINDOW,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,

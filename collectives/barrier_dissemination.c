@@ -79,6 +79,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_barrier_dissemination = {
+    .tags = ROUNDS_MAX,
     .state_bytes = state_bytes,
     .start = start,
     .progress = progress,

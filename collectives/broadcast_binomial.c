@@ -46,6 +46,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_broadcast_binomial = {
+    .tags = HALAY_RELAY_WINDOW,
     .state_bytes = state_bytes,
     .start = start,
     .progress = progress,

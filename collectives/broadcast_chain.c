@@ -47,6 +47,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_broadcast_chain = {
+    .tags = HALAY_RELAY_WINDOW,
     .state_bytes = state_bytes,
     .start = start,
     .progress = progress,

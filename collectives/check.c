@@ -391,6 +391,7 @@ static void cancel(struct halay_coll *c)
 }
 
 static const struct halay_algorithm_ops check_ops = {
+    .tags = 1 << HALAY_TAG_BITS, /* packed.c's too: it runs by itself */
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,

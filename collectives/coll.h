@@ -9,6 +9,7 @@
 #include "collectives/reduce.h"
 #include "collectives/span.h"
 #include "collectives/vector.h"
+#include <assert.h>
 
 enum halay_operation {
     HALAY_ALLREDUCE,
@@ -102,6 +103,7 @@ struct halay_coll {
  * sees vectors of one piece that is not converted (coll_in, coll_out). There are at least two ranks and, but for a barrier, elements.
  */
 struct halay_algorithm_ops {
+    uint32_t tags; /* it sends under own tags below this; 0: it sends no messages */
     size_t (*state_bytes)(int size); /* for that many ranks; no more than a fixed part and a part a rank */
     size_t (*scratch_bytes)(const struct halay_coll *c); /* NULL: none */
     /* Post the first transfers or publish the arrival. Never blocks. */
@@ -142,12 +144,16 @@ static inline int coll_is_in_place(const struct halay_coll *c)
 /* Something happened: whoever drives this group should look again before it sleeps. */
 void coll_advanced(struct halay_coll *c);
 
-/* Send or receive under this collective's tags (own < HALAY_COLL_OWN_TAGS); zero bytes are skipped on both sides. */
-enum { HALAY_COLL_OWN_TAGS = 1 << (HALAY_TAG_BITS - 1) };
+/* Own tags that an algorithm may have, and one that may run inside another (allreduce_hierarchical.c): an all-reduce by
+ * messages. Messages of one that took more would be matched with those of another segment. */
+enum { HALAY_COLL_OWN_TAGS = 1 << (HALAY_TAG_BITS - 1), HALAY_COLL_INNER_TAGS = 1 << 7 };
+
+/* Send or receive under this collective's tags (own < ops->tags); zero bytes are skipped on both sides. */
 
 static inline void coll_send(struct halay_coll *c, int peer, uint32_t own, const void *buf, size_t bytes,
                              struct halay_transfer *x)
 {
+    assert(own < c->ops->tags);
     if (bytes)
         c->t->ops->send(c->t, peer, c->tag | own, buf, bytes, x);
 }
@@ -155,6 +161,7 @@ static inline void coll_send(struct halay_coll *c, int peer, uint32_t own, const
 static inline void coll_recv(struct halay_coll *c, int peer, uint32_t own, void *buf, size_t bytes,
                              struct halay_transfer *x)
 {
+    assert(own < c->ops->tags);
     if (bytes)
         c->t->ops->recv(c->t, peer, c->tag | own, buf, bytes, x);
 }
@@ -186,6 +193,8 @@ extern const struct halay_algorithm_ops halay_packed;
 #define HALAY_PACKED_BYTES ((size_t)4 << 20) /* at a time, unless halay_group_set_chunks says otherwise */
 size_t halay_packed_state(int size);
 
+/* How many tags that algorithm may have. */
+uint32_t halay_algorithm_tags_most(const struct halay_algorithm *algorithm);
 /* Bytes of state that any algorithm needs for that many ranks. */
 size_t halay_algorithm_state_max(int size);
 

@@ -15,7 +15,7 @@
 #include "collectives/direct.h"
 #include "base/memory.h"
 
-enum { LANES = 2, PARTS, SUMS };
+enum { LANES = DIRECT_LANES, PARTS, SUMS };
 
 struct peer {
     struct halay_transfer send_part, recv_part, send_sum, recv_sum;

@@ -8,6 +8,8 @@
 
 #include "collectives/channel.h"
 
+enum { DIRECT_LANES = 2, DIRECT_TAGS = 2 * DIRECT_LANES };
+
 size_t direct_state_bytes(int size);
 size_t direct_scratch_bytes(const struct halay_coll *c);
 void direct_start(struct halay_coll *c);

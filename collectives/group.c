@@ -155,6 +155,12 @@ static void set_waiting(struct halay_group *group)
         group->spin_us = world->config.spin_us;
 }
 
+static void assert_tags(void)
+{
+    for (size_t i = 0; i < halay_algorithm_count; i++)
+        assert(halay_algorithms[i].ops->tags <= halay_algorithm_tags_most(&halay_algorithms[i]));
+}
+
 enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_transport *t,
                                    struct halay_group **out)
 {
@@ -162,6 +168,7 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
 
     if (!group)
         return HALAY_ERR_NO_MEMORY;
+    assert_tags();
     pthread_mutex_init(&group->lock, NULL);
     group->world = world;
     group->is_parent = world->is_parent;

@@ -232,6 +232,7 @@ static void cancel(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_reduce_binomial = {
+    .tags = LANES,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,

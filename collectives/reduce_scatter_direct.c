@@ -16,6 +16,7 @@
 #include "collectives/direct.h"
 
 const struct halay_algorithm_ops halay_reduce_scatter_direct = {
+    .tags = DIRECT_TAGS,
     .state_bytes = direct_state_bytes,
     .scratch_bytes = direct_scratch_bytes,
     .start = direct_start,

@@ -31,6 +31,7 @@ static void start(struct halay_coll *c)
 }
 
 const struct halay_algorithm_ops halay_reduce_scatter_ring = {
+    .tags = HALAY_RING_LANES,
     .state_bytes = halay_ring_alone_bytes,
     .scratch_bytes = halay_ring_scatter_scratch,
     .start = start,
