@@ -251,8 +251,9 @@ static void shm_disarm(struct halay_transport *t)
     self->looks = LOOK_EVERY; /* time may have passed: the next progress looks at the peers */
 }
 
-/* The last look before a sleep may have been the first to find a ring full. Its receiver has seen that we want room, or we see
- * that it has made some: the barrier stands between our store and this look, as the doorbell's does between its two. */
+/* The last look before a sleep may have been the first to find a ring full. Its receiver has seen that we want room, or
+ * we see that it has made some: the barrier stands between our store and this look, as the doorbell's does between its
+ * two. */
 static int has_room_again(struct shm_transport *self)
 {
     int wanted = 0;

@@ -20,11 +20,11 @@
  * Where there are several hosts each host does this by itself, but all say how it went to all: either every host shares
  * memory or none does.
  *
- * Every rank takes part in each allgather whatever goes wrong, so that a failure of one is known to all; after one of them
+ * Every rank takes part in each allgather whatever goes wrong, so that a failure of one is known to all; after one that
  * has told of a failure there is no other.
  *
  * Cleanup: zero-initialised, fini accepts a half-built state.
- * References: unix(7) (abstract names, SCM_RIGHTS, SCM_CREDENTIALS), memfd_create(2).
+ * References: unix(7) (abstract names, SCM_RIGHTS, SO_PEERCRED), memfd_create(2).
  */
 #include "collectives/transport/shm_exchange.h"
 #include "base/clock.h"
@@ -317,7 +317,8 @@ static void map_segment(struct exchange *x, int peer, int fd)
     int member = member_of(x, peer);
     void *base;
 
-    if (member < 0 || !map->layout.bytes || map->base[member] || halay_segment_map(x->log, fd, map->layout.bytes, &base) != HALAY_OK)
+    if (member < 0 || !map->layout.bytes || map->base[member] ||
+        halay_segment_map(x->log, fd, map->layout.bytes, &base) != HALAY_OK)
         return;
     const struct halay_shm_header *header = base;
     if (header->magic != HALAY_SHM_MAGIC || header->rank != (uint32_t)peer || header->bytes != map->layout.bytes ||

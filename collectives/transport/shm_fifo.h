@@ -21,7 +21,8 @@
  *
  * Pairing of atomics: put stores head (release) after the record is written, peek loads it (acquire) before it reads the
  * record; take stores tail (release) after the record was read, put loads it (acquire) before it overwrites the record.
- * Nothing in a ring is trusted: a record's header is read once, and its lengths are checked against the ring and the message.
+ * Nothing in a ring is trusted: a record's header is read once, and its lengths are checked against the ring and the
+ * message.
  */
 #ifndef HALAY_SHM_FIFO_H
 #define HALAY_SHM_FIFO_H
@@ -58,7 +59,7 @@ struct halay_shm_record {
     unsigned char payload[];
 };
 
-/* A record as it was when it was looked at: its sender can change what lies in the ring, and what has been checked must hold. */
+/* A record as it was when it was looked at: its sender can change what lies in the ring; what was checked must hold. */
 struct halay_shm_seen {
     uint32_t kind, tag, serial, bytes;
     uint64_t total, at;

@@ -70,7 +70,7 @@ static inline int halay_shm_has_work(struct halay_shm_peer *p)
 
 /* A send waits for room in the peer's ring: the peer is to ring. */
 int halay_shm_wants_room(const struct halay_shm_peer *p);
-/* Has the peer made some since the last look? After halay_shm_heavy_barrier, a 0 means that it sees what wants_room says. */
+/* Has the peer made some since the last look? If not, after halay_shm_heavy_barrier, it sees what wants_room says. */
 int halay_shm_has_room_again(const struct halay_shm_peer *p);
 
 /* The peer has left (has_left was loaded): does anything still wait for it that can never be? */

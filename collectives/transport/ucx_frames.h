@@ -30,8 +30,8 @@
  * Where the network can write into place (not over TCP) UCX delivers only the header of a large frame. The data are then fetched
  * when the receive is posted, into held memory, or into memory of ours and copied from there (UCX can't be told to stop).
  *
- * A frame's sender is what it says: UCX authenticates nobody, so whoever can reach a worker can speak for any rank. Sender,
- * kind and length are checked, no more.
+ * A frame's sender is what it says: UCX authenticates nobody, so whoever can reach a worker can speak for any rank.
+ * Sender, kind and length are checked, no more.
  *
  * Callbacks of UCX may come from within any call into it: they place data and keep lists; what has to be sent or ended waits
  * for halay_ucx_frames_push and _end.
