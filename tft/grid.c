@@ -85,6 +85,36 @@ static enum halay_status order_rows(struct grid *g)
 
 /* ---- lay out ---- */
 
+/* The step from one of the entity's rows to the next; if nobody says it, the shortest there is. */
+static struct tft_period step_of_rows(const struct grid *g)
+{
+    const struct tft_row *rows = g->e->rows;
+    int64_t shortest = INT64_MAX;
+
+    if (g->c->schema->rows_every.count)
+        return g->c->schema->rows_every;
+    for (size_t i = 1; i < g->e->count; i++) {
+        int64_t between = rows[g->order[i]].time - rows[g->order[i - 1]].time;
+        shortest = between && between < shortest ? between : shortest;
+    }
+    if (shortest == INT64_MAX)
+        return g->c->schema->every;
+    return (struct tft_period){ TFT_PERIOD_SECONDS, shortest }; /* or whole numbers: they are added alike */
+}
+
+/* The periods that hold the first and the last row. The sum of a part is no sum of the whole: a period with room for one more row
+ * at the entity's beginning or end is left out. A mean of a part, and its last value, are as large as those of the whole. */
+static void set_periods(const struct grid *g, int64_t *first, int64_t *last)
+{
+    const struct tft_period *every = &g->c->schema->every, step = step_of_rows(g);
+    int64_t begin = tft_period_floor(every, *first), end = tft_period_floor(every, *last);
+    int sums = g->c->schema->resampling == TFT_RESAMPLE_SUM;
+
+    *first = sums && tft_period_add(&step, *first, -1) >= begin ? tft_period_add(every, begin, 1) : begin;
+    *last =
+        sums && tft_period_add(&step, *last, 1) < tft_period_add(every, end, 1) ? tft_period_add(every, end, -1) : end;
+}
+
 /* First and last moment of the series, and its rows; none if nothing is left. */
 static enum halay_status set_size(struct grid *g)
 {
@@ -98,10 +128,8 @@ static enum halay_status set_size(struct grid *g)
         first = first > e->first ? first : e->first;
         last = last < e->last ? last : e->last;
     }
-    if (s->resampling) {
-        first = tft_period_floor(&s->every, first);
-        last = tft_period_floor(&s->every, last);
-    }
+    if (s->resampling)
+        set_periods(g, &first, &last);
     g->series->start = first;
     if (first > last)
         return HALAY_OK;

@@ -166,8 +166,10 @@ static enum halay_status read_every(const struct tft_place *p, const json_t *doc
         status = tft_place_object(p, document, "resample", &resample);
     if (!status && resample)
         status = tft_document_check_keys(p->log, inside.where, resample, TFT_WORDS("every", "how"), NULL);
-    if (!status && resample && json_object_get(resample, "every"))
+    if (!status && resample && json_object_get(resample, "every")) {
+        s->rows_every = s->every;
         status = read_step(&inside, resample, s);
+    }
     if (!status && resample)
         status = tft_place_word(&inside, resample, "how", TFT_WORDS("mean", "sum", "last"), &how);
     if (status)

@@ -96,7 +96,8 @@ struct tft_schema {
     size_t time_column_count;
     const char *time_columns[TFT_TIME_COLUMNS_MAX];
     const char *time_format; /* NULL: ISO 8601 */
-    struct tft_period every; /* from row to row of a series, after resampling */
+    struct tft_period every;      /* from row to row of a series, after resampling */
+    struct tft_period rows_every; /* before it; count 0: the schema does not say */
     size_t season_count;
     size_t seasons[TFT_SEASONS_MAX]; /* steps, ascending: what naive forecasts repeat; the first is MASE's */
     enum tft_resampling resampling;

@@ -18,7 +18,7 @@
 struct tft_table_summary {
     size_t files, rows_read, rows_outside_span, rows_duplicated;
     size_t rows_resampled;     /* that went into others: of n rows of one period n - 1 */
-    size_t rows_trimmed;       /* before the first or after the last measured target */
+    size_t rows_trimmed;       /* before the first or after the last measured target, or of a sum's first or last period in part */
     size_t rows_missing;       /* added to complete the grid */
     size_t rows_dropped;       /* left out of all windows, because a value with 'fill: drop' is missing */
     size_t filled;             /* values of any input that were filled */

@@ -194,11 +194,50 @@ static void resampled(void)
     CHECK(d.summary.rows_duplicated == 1 && d.summary.rows_resampled == 3 && d.entities[0].start == tft_time_from_date(2020, 1, 1, 0, 0, 0));
     tft_data_fini(&d);
     REQUIRE(!prepare(RESAMPLED("sum"), rows, &d));
-    SAME(targets(&d, 0), "8 10 10* 7");
+    SAME(targets(&d, 0), "10 10*"); /* the hours of 00:15 and of 03:00 have no quarters before and after these */
+    CHECK(d.entities[0].start == tft_time_from_date(2020, 1, 1, 1, 0, 0) && d.summary.rows_trimmed == 4);
     tft_data_fini(&d);
     REQUIRE(!prepare(RESAMPLED("last"), rows, &d));
     SAME(targets(&d, 0), "6 10 10* 7");
     tft_data_fini(&d);
+}
+
+/* Sums of whole periods only: where an entity begins and ends, as the step of its rows says, or the shortest between two of them. */
+static void whole_periods(void)
+{
+#define SUMS(every) \
+    "id: {column: id}\ntime: {column: t}\n" every "inputs:\n  y: {column: y, role: target, scale: none}\n" STEPS \
+    "window: {encoder: 1, horizon: 1}\nsplit: {train: \"< 2021-01-01\"}\n"
+    static const struct {
+        const char *schema, *rows, *targets;
+    } cases[] = {
+        /* six-hourly rows from 00:00 to 18:00; to 12:00; from 06:00 */
+        { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04 00:00,1\na,2020-05-04 06:00,1\na,2020-05-04 12:00,1\na,2020-05-04 18:00,1\n"
+          "a,2020-05-05 00:00,2\na,2020-05-05 06:00,2\na,2020-05-05 12:00,2\na,2020-05-05 18:00,2\n", "4 8" },
+        { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04 00:00,1\na,2020-05-04 06:00,1\na,2020-05-04 12:00,1\na,2020-05-04 18:00,1\n"
+          "a,2020-05-05 00:00,2\na,2020-05-05 06:00,2\na,2020-05-05 12:00,2\n", "4" },
+        { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04 06:00,1\na,2020-05-04 12:00,1\na,2020-05-04 18:00,1\n"
+          "a,2020-05-05 00:00,2\na,2020-05-05 06:00,2\na,2020-05-05 12:00,2\na,2020-05-05 18:00,2\n", "8" },
+        /* one row a period, and one row in all */
+        { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04,1\na,2020-05-05,2\na,2020-05-07,3\na,2020-05-06,4\n", "1 2 4 3" },
+        { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04,1\n", "1" },
+        /* Monday to Friday, twice (2020-05-04 was a Monday): business days fill a week, days do not */
+        { SUMS("every: 1B\nresample: {every: 1w, how: sum}\n"), "a,2020-05-04,1\na,2020-05-05,1\na,2020-05-06,1\na,2020-05-07,1\na,2020-05-08,1\n"
+          "a,2020-05-11,2\na,2020-05-12,2\na,2020-05-13,2\na,2020-05-14,2\na,2020-05-15,2\n", "5 10" },
+        { SUMS("every: 1d\nresample: {every: 1w, how: sum}\n"), "a,2020-05-04,1\na,2020-05-05,1\na,2020-05-06,1\na,2020-05-07,1\na,2020-05-08,1\n"
+          "a,2020-05-11,2\na,2020-05-12,2\na,2020-05-13,2\na,2020-05-14,2\na,2020-05-15,2\n", "5" },
+        /* months of a quarter */
+        { SUMS("every: 1M\nresample: {every: 3M, how: sum}\n"), "a,2020-01-01,1\na,2020-02-01,2\na,2020-03-01,3\na,2020-04-01,4\n", "6" },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tft_data d;
+        char csv[1000];
+        snprintf(csv, sizeof csv, "id,t,y\n%s", cases[i].rows);
+        REQUIRE(!prepare(cases[i].schema, csv, &d));
+        SAME(targets(&d, 0), cases[i].targets);
+        tft_data_fini(&d);
+    }
 }
 
 /* A time with an offset says nothing of the day of the next row, which may have none. */
@@ -550,6 +589,7 @@ int main(void)
     times();
     described();
     resampled();
+    whole_periods();
     offsets();
     trimmed();
     categories();
