@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoint: a run's folder. Together its two files are enough to forecast new files.
+ * Checkpoint: a run's folder. The first two of its files are enough to forecast new files.
  *
  *   run.json            configuration, schema and encoding (scalers, entities), and on what machine bits are made; written
  *                       when the run begins, and when it goes on

@@ -3,8 +3,9 @@
  * Sampler: which window stands at which position of an epoch.
  *
  * A permutation of all windows is drawn by (seed, epoch) from Philox and its first `count` are taken: every window once
- * if count is all of them. Ranks do not come into it: each draws the same order and computes its share of each batch,
- * so that an epoch is the same set in the same order whatever the number of ranks.
+ * if count is all of them. Weighted, windows of large weight come first more often. Ranks do not come into it: each draws
+ * the same order and computes its share of each batch, so that an epoch is the same set in the same order whatever the
+ * number of ranks.
  */
 #ifndef HALAY_TFT_SAMPLER_H
 #define HALAY_TFT_SAMPLER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning rate: as a function of the step, and of how validation goes.
+ * Learning rate: as a function of where the run stands (tft/plan.h), and of how validation goes.
  */
 #ifndef HALAY_TFT_SCHEDULE_H
 #define HALAY_TFT_SCHEDULE_H
