@@ -70,8 +70,9 @@ static enum halay_status complete_entities(struct tft_collector *c)
         halay_error(c->log, "no memory for the table");
     free(order);
     if (!status && !c->table->series_count) {
-        halay_error(c->log, "the files hold no %s%s: '%s'%s",
+        halay_error(c->log, "the files hold no %s%s%s: '%s'%s",
                     c->table->summary.entities_empty ? "value of the target" : "row",
+                    c->schema->resampling == TFT_RESAMPLE_SUM ? " of a whole period" : "",
                     c->schema->has_span ? " inside the schema's span" : "", c->paths->list[0],
                     c->paths->count > 1 ? " and the others" : "");
         return HALAY_ERR_FORMAT;

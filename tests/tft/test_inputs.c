@@ -238,6 +238,8 @@ static void whole_periods(void)
         SAME(targets(&d, 0), cases[i].targets);
         tft_data_fini(&d);
     }
+    struct tft_data none;
+    CHECK(prepare(cases[0].schema, "id,t,y\na,2020-05-04 00:00,1\na,2020-05-04 06:00,1\n", &none) && error_says("hold no value of the target of a whole period"));
 }
 
 /* A time with an offset says nothing of the day of the next row, which may have none. */
