@@ -5,7 +5,7 @@
 set -eu
 : "${top_srcdir:?}"
 sources="tests/tft/fuzz_data.c"
-for part in calendar csv data dictionary document encoding fit grid holidays htd inflate number paths place rows schema schema_inputs table \
+for part in calendar csv data dictionary document encoding fill fit grid holidays htd inflate number paths place rows schema schema_inputs table \
     thread view windows; do
     sources="$sources tft/$part.c"
 done
