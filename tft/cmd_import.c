@@ -59,6 +59,7 @@ static enum halay_status describe(const struct request *r, struct tft_data *data
 
     if (r->data) {
         *config = r->config;
+        config->category_dropout = 0; /* others train no row for what they have not seen */
         status = set_conformance(r, config);
         return status ? status : tft_htd_open(r->log, r->data, data);
     }
