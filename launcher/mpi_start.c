@@ -3,7 +3,7 @@
  * Start by MPI. Hosts are put on the line only where MPI's launcher does not find them itself, as it does under SLURM, LSF, PBS
  * and the MPI Operator.
  *
- * Cleanup: struct plan_of_mpi begins with zeros, its fini accepts any state.
+ * Cleanup: struct making begins with zeros; what ends it accepts any state.
  */
 #include "launcher/mpi_start.h"
 #include "base/config.h"

@@ -47,7 +47,7 @@ openblas*   tft/gemm*
 '
 
 # Files that may read the environment (base/config.c is the library's), and that may hand it on to a child.
-readers='base/config.c tft/run_config.c tft/config_env.c'
+readers='base/config.c tft/run_config.c'
 
 # Print the breaches in the tree of the current folder.
 check_tree() {
