@@ -8,15 +8,10 @@
  */
 #include "collectives/oneshot.h"
 
-static size_t row_of(const struct halay_coll *c, int rank)
-{
-    return c->starts[rank + 1] - c->starts[rank];
-}
-
 static void put(struct halay_coll *c, unsigned char *slot)
 {
     const struct oneshot *s = c->state;
-    size_t count = oneshot_count(c, row_of(c, c->t->rank));
+    size_t count = oneshot_count(c, coll_part(c, c->t->rank));
 
     if (count)
         memcpy(slot, coll_in(c) + s->at * c->element, count * c->element);
@@ -27,7 +22,7 @@ static void take(struct halay_coll *c)
     const struct oneshot *s = c->state;
 
     for (int r = 0; r < c->t->size; r++) {
-        size_t count = oneshot_count(c, row_of(c, r));
+        size_t count = oneshot_count(c, coll_part(c, r));
         unsigned char *to = coll_out(c) + (c->starts[r] + s->at) * c->element;
         const unsigned char *from = oneshot_slot(c, r)->data;
         if (r == c->t->rank)
@@ -43,11 +38,7 @@ static const struct oneshot_operation operation = {
 
 static void start(struct halay_coll *c)
 {
-    size_t longest = row_of(c, 0);
-
-    for (int r = 1; r < c->t->size; r++)
-        longest = row_of(c, r) > longest ? row_of(c, r) : longest;
-    oneshot_start(c, &operation, longest, 1);
+    oneshot_start(c, &operation, coll_longest_part(c), 1);
 }
 
 static enum halay_status progress(struct halay_coll *c)

@@ -127,6 +127,21 @@ static inline unsigned char *coll_out(const struct halay_coll *c)
     return c->out.pieces[0].data;
 }
 
+/* Elements of a rank's part, where each has one. */
+static inline size_t coll_part(const struct halay_coll *c, int rank)
+{
+    return c->starts[rank + 1] - c->starts[rank];
+}
+
+static inline size_t coll_longest_part(const struct halay_coll *c)
+{
+    size_t longest = 0;
+
+    for (int r = 0; r < c->t->size; r++)
+        longest = coll_part(c, r) > longest ? coll_part(c, r) : longest;
+    return longest;
+}
+
 /* So many elements are in so many bytes, rounded down: sizes of elements are powers of two. */
 static inline size_t coll_elements(const struct halay_coll *c, size_t bytes)
 {

@@ -12,11 +12,6 @@
  */
 #include "collectives/oneshot.h"
 
-static size_t row_of(const struct halay_coll *c, int rank)
-{
-    return c->starts[rank + 1] - c->starts[rank];
-}
-
 static void put(struct halay_coll *c, unsigned char *slot)
 {
     const struct oneshot *s = c->state;
@@ -25,14 +20,14 @@ static void put(struct halay_coll *c, unsigned char *slot)
     for (int r = 0; r < c->t->size; r++)
         if (r != c->t->rank)
             memcpy(oneshot_place(c, c->t->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
-                   oneshot_count(c, row_of(c, r)) * c->element);
+                   oneshot_count(c, coll_part(c, r)) * c->element);
 }
 
 static void take(struct halay_coll *c)
 {
     struct oneshot *s = c->state;
     int me = c->t->rank;
-    size_t count = oneshot_count(c, row_of(c, me));
+    size_t count = oneshot_count(c, coll_part(c, me));
     void *out = coll_out(c) + s->at * c->element;
 
     if (!count)
@@ -50,11 +45,7 @@ static const struct oneshot_operation operation = {
 
 static void start(struct halay_coll *c)
 {
-    size_t longest = row_of(c, 0);
-
-    for (int r = 1; r < c->t->size; r++)
-        longest = row_of(c, r) > longest ? row_of(c, r) : longest;
-    oneshot_start(c, &operation, longest, c->t->size - 1);
+    oneshot_start(c, &operation, coll_longest_part(c), c->t->size - 1);
 }
 
 static enum halay_status progress(struct halay_coll *c)

@@ -32,18 +32,6 @@ static size_t landing_bytes(const struct halay_coll *c, size_t longest)
     return halay_round_up(segment_length(c, longest) * c->element, HALAY_CACHE_LINE);
 }
 
-/* The longest block. */
-static size_t longest_part(const struct halay_coll *c)
-{
-    size_t longest = 0;
-
-    for (int r = 0; r < c->t->size; r++) {
-        size_t length = c->starts[r + 1] - c->starts[r];
-        longest = length > longest ? length : longest;
-    }
-    return longest;
-}
-
 static size_t longest_block(const struct halay_coll *c, size_t count)
 {
     return halay_block_span(count, c->t->size, 0).length;
@@ -61,12 +49,12 @@ size_t halay_ring_scratch(const struct halay_coll *c, size_t count)
 
 size_t halay_ring_scatter_scratch(const struct halay_coll *c)
 {
-    return SCATTER_PLACES * LANES * landing_bytes(c, longest_part(c));
+    return SCATTER_PLACES * LANES * landing_bytes(c, coll_longest_part(c));
 }
 
 void halay_ring_start(const struct halay_coll *c, struct halay_ring *ring, unsigned char *scratch)
 {
-    size_t longest = ring->scatters ? longest_part(c) : longest_block(c, ring->part.length);
+    size_t longest = ring->scatters ? coll_longest_part(c) : longest_block(c, ring->part.length);
     size_t bytes = landing_bytes(c, longest), n = (size_t)places(ring);
 
     ring->segment_length = segment_length(c, longest);
