@@ -16,7 +16,7 @@
 #include "collectives/world.h"
 #include "base/fork.h"
 #include "base/memory.h"
-#include "base/mpi_variant.h"
+#include "base/machine/mpi_variant.h"
 #include "collectives/transport/fake.h"
 #include "collectives/transport/member.h"
 #include "collectives/transport/module.h"

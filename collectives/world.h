@@ -7,7 +7,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
-#include "base/topology.h"
+#include "base/machine/topology.h"
 #include "collectives/group_ids.h"
 #include "collectives/transport/boot.h"
 #include "collectives/transport/transport.h"

@@ -10,7 +10,7 @@
 #ifndef HALAY_FUSION_PLACEMENT_H
 #define HALAY_FUSION_PLACEMENT_H
 
-#include "base/topology.h"
+#include "base/machine/topology.h"
 
 struct halay_context;
 

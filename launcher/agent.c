@@ -14,7 +14,7 @@
  */
 #include "launcher/agent.h"
 #include "base/clock.h"
-#include "base/store.h"
+#include "base/store/store.h"
 #include "halay_types.h"
 #include "launcher/crew.h"
 #include "launcher/frame.h"

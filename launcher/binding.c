@@ -4,7 +4,7 @@
  */
 #include "launcher/binding.h"
 #include "base/config.h"
-#include "base/topology.h"
+#include "base/machine/topology.h"
 #include "launcher/gpus.h"
 #include "launcher/say.h"
 #include <sched.h>

@@ -3,9 +3,9 @@
  * Call: two connections, so that the agent's complaints do not mix with its frames.
  */
 #include "launcher/call.h"
-#include "base/channel.h"
+#include "base/net/channel.h"
 #include "base/clock.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "launcher/relay.h"
 #include "launcher/say.h"
 #include <errno.h>

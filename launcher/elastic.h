@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elastic: what is to be done next in an elastic job. Pure: it is told what happens and when, and says what follows; job_elastic.c
- * does it. base/elastic.h has the words between halayrun and the processes.
+ * does it. base/elastic_words.h has the words between halayrun and the processes.
  *
  * A host has slots; a process that runs, or starts, sits on a seat and takes a slot. The ranks of the newest epoch are its *members*.
  *
@@ -20,7 +20,7 @@
 #ifndef HALAY_LAUNCHER_ELASTIC_H
 #define HALAY_LAUNCHER_ELASTIC_H
 
-#include "base/elastic.h"
+#include "base/elastic_words.h"
 #include "launcher/hosts.h"
 #include <stdint.h>
 

@@ -5,7 +5,7 @@
 #ifndef HALAY_LAUNCHER_JOB_H
 #define HALAY_LAUNCHER_JOB_H
 
-#include "base/listen.h"
+#include "base/net/listen.h"
 #include "launcher/binding.h"
 #include "launcher/layout.h"
 #include "launcher/options.h"

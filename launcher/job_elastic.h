@@ -8,7 +8,7 @@
 #ifndef HALAY_LAUNCHER_JOB_ELASTIC_H
 #define HALAY_LAUNCHER_JOB_ELASTIC_H
 
-#include "base/elastic.h"
+#include "base/elastic_words.h"
 #include "launcher/discover.h"
 #include "launcher/elastic.h"
 #include "launcher/job_impl.h"

@@ -5,8 +5,8 @@
 #ifndef HALAY_LAUNCHER_JOB_IMPL_H
 #define HALAY_LAUNCHER_JOB_IMPL_H
 
-#include "base/address.h"
-#include "base/store.h"
+#include "base/net/address.h"
+#include "base/store/store.h"
 #include "launcher/crew.h"
 #include "launcher/host_link.h"
 #include "launcher/job.h"

@@ -4,7 +4,7 @@
  * one of ours; "user@host" never is, since that user's ranks are not ours to fork.
  */
 #include "launcher/layout.h"
-#include "base/address.h"
+#include "base/net/address.h"
 #include "launcher/say.h"
 #include <netdb.h>
 #include <stdlib.h>

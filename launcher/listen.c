@@ -13,9 +13,9 @@
  * first host is lost. It may also come in place of the agent's, if the job could not begin.
  */
 #include "launcher/listen.h"
-#include "base/channel.h"
+#include "base/net/channel.h"
 #include "base/clock.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "launcher/agent.h"
 #include "launcher/call.h"
 #include "launcher/frame.h"

@@ -5,7 +5,7 @@
 #ifndef HALAY_LAUNCHER_LISTEN_H
 #define HALAY_LAUNCHER_LISTEN_H
 
-#include "base/store.h"
+#include "base/store/store.h"
 
 struct listen_result {
     int code;

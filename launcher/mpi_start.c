@@ -7,7 +7,7 @@
  */
 #include "launcher/mpi_start.h"
 #include "base/config.h"
-#include "base/topology.h"
+#include "base/machine/topology.h"
 #include "launcher/binding.h"
 #include "launcher/layout.h"
 #include "launcher/mpi_line.h"

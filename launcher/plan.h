@@ -6,7 +6,7 @@
 #ifndef HALAY_LAUNCHER_PLAN_H
 #define HALAY_LAUNCHER_PLAN_H
 
-#include "base/store.h"
+#include "base/store/store.h"
 #include "launcher/buffer.h"
 
 struct plan {

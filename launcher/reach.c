@@ -3,7 +3,7 @@
  * Reach: a non-blocking connect to each address, one poll over all.
  */
 #include "launcher/reach.h"
-#include "base/address.h"
+#include "base/net/address.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <netdb.h>

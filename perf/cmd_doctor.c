@@ -7,7 +7,7 @@
  * Rank 0 prints for its host; of the others it prints where they are.
  */
 #include "base/memory.h"
-#include "base/topology.h"
+#include "base/machine/topology.h"
 #include "halay_coll.h"
 #include "perf/module.h"
 #include "perf/perf.h"

@@ -4,7 +4,7 @@
  * is found in a build folder as well as where it was installed.
  */
 #include "perf/module.h"
-#include "base/mpi_variant.h"
+#include "base/machine/mpi_variant.h"
 #include "halay_coll.h"
 #include <dlfcn.h>
 #include <link.h>

@@ -14,7 +14,7 @@
 #ifndef HALAY_TESTS_SPAWN_H
 #define HALAY_TESTS_SPAWN_H
 
-#include "base/store.h"
+#include "base/store/store.h"
 #include "tests/test.h"
 #include <poll.h>
 #include <sys/mman.h>

@@ -18,7 +18,7 @@
  */
 #include "tft/exchange.h"
 #include "base/clock.h"
-#include "base/topology.h"
+#include "base/machine/topology.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

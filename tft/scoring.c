@@ -4,7 +4,7 @@
  */
 #include "tft/scoring.h"
 #include "base/config.h"
-#include "base/topology.h"
+#include "base/machine/topology.h"
 #include "tft/assessment.h"
 #include "tft/htd.h"
 #include "tft/tft.h"

@@ -3,7 +3,7 @@
  * Bootstrap: who am I, how many are we, and an exchange of small blobs before any transport exists.
  *
  *   self    one rank, alone                                           boot_self.c
- *   store   the launcher's authenticated TCP store (base/store.h)     boot_store.c
+ *   store   the launcher's authenticated TCP store (base/store/store.h)     boot_store.c
  *   mpi     an MPI communicator (in the mpi module)                   mpi_boot.c
  *   fake    threads of one process, for tests                         fake.c
  */

@@ -8,7 +8,7 @@
  * still read what the others have read long ago.
  */
 #include "base/clock.h"
-#include "base/store.h"
+#include "base/store/store.h"
 #include "collectives/transport/boot.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #ifndef HALAY_FAKE_H
 #define HALAY_FAKE_H
 
-#include "base/topology.h"
+#include "base/machine/topology.h"
 #include "collectives/transport/boot.h"
 #include "collectives/transport/transport.h"
 #include <stdint.h>

@@ -9,7 +9,7 @@
  */
 #include "collectives/transport/member.h"
 #include "base/clock.h"
-#include "base/elastic.h"
+#include "base/elastic_words.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Member: this process in an elastic job (base/elastic.h): its connection with halayrun's store, which lasts from one epoch to the
+ * Member: this process in an elastic job (base/elastic_words.h): its connection with halayrun's store, which lasts from one epoch to the
  * next, and the bootstrap of each.
  */
 #ifndef HALAY_MEMBER_H

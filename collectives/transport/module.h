@@ -14,7 +14,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
-#include "base/topology.h"
+#include "base/machine/topology.h"
 #include "collectives/transport/boot.h"
 #include "collectives/transport/transport.h"
 
@@ -78,7 +78,7 @@ extern __attribute__((visibility("default"))) const struct halay_module_api hala
 /* ---- the library's side: module.c ------------------------------------------------------------------------------- */
 
 /* Load libhalay-NAME.so: looked for in config->module_path, in the folder of this library (or program), in halay/ beside
- * it, and where it was installed to, in that order. variant: what to add to the name, looked for first (base/mpi_variant.h), or
+ * it, and where it was installed to, in that order. variant: what to add to the name, looked for first (base/machine/mpi_variant.h), or
  * "". *handle is closed by halay_module_close, after all that came from it.
  * HALAY_ERR_UNSUPPORTED: there is none, or its own libraries are absent here (a line of that level says where was looked
  * and why); HALAY_ERR_VERSION: it belongs to another release. */

@@ -13,7 +13,7 @@
 #ifndef HALAY_TCP_H
 #define HALAY_TCP_H
 
-#include "base/listen.h"
+#include "base/net/listen.h"
 #include "collectives/transport/boot.h"
 #include "collectives/transport/peers.h"
 #include "collectives/transport/transport.h"

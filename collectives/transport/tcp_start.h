@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the connections of the tcp transport are made: addresses (base/address.h), rank 0's side (tcp_accept.c), the others'
+ * How the connections of the tcp transport are made: addresses (base/net/address.h), rank 0's side (tcp_accept.c), the others'
  * (tcp_connect.c), and the whole (tcp_start.c).
  *
- *     rank 0: listens (base/listen.h)         the others
+ *     rank 0: listens (base/net/listen.h)         the others
  *        ---- bootstrap: where, and a salt ---->
  *        <--- hello (rank) ---------------------   to all of rank 0's addresses at once
  *        ---- challenge ----------------------->   the first that answers is the one; the others are closed
@@ -17,7 +17,7 @@
 #ifndef HALAY_TCP_START_H
 #define HALAY_TCP_START_H
 
-#include "base/listen.h"
+#include "base/net/listen.h"
 #include "collectives/transport/tcp_stream.h"
 
 enum { HALAY_TCP_VERSION = 2 };

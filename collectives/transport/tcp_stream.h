@@ -9,12 +9,12 @@
  *      8  payload
  *      8 + bytes  mac  32   keyed with the session's key of this direction, over a counter of messages and all of the above
  *
- * The handshake is the store's (base/store_protocol.h) under a key of its own.
+ * The handshake is the store's (base/store/store_protocol.h) under a key of its own.
  */
 #ifndef HALAY_TCP_STREAM_H
 #define HALAY_TCP_STREAM_H
 
-#include "base/store_protocol.h"
+#include "base/store/store_protocol.h"
 #include "collectives/transport/tcp.h"
 
 #define HALAY_TCP_GOODBYE UINT32_MAX

@@ -4,9 +4,9 @@
  * was heard before does not, and the end that he called is told so within its time.
  */
 #include "base/clock.h"
-#include "base/handshake.h"
-#include "base/socket.h"
-#include "base/store_protocol.h"
+#include "base/net/handshake.h"
+#include "base/net/socket.h"
+#include "base/store/store_protocol.h"
 #include "tests/test.h"
 #include <poll.h>
 #include <pthread.h>

@@ -5,8 +5,8 @@
  * wait. After each of them an honest client is served as before.
  */
 #include "base/clock.h"
-#include "base/store_protocol.h"
-#include "base/store_table.h"
+#include "base/store/store_protocol.h"
+#include "base/store/store_table.h"
 #include "tests/test.h"
 #include <arpa/inet.h>
 #include <errno.h>

@@ -3,9 +3,9 @@
  * Topology: this machine has a core; a bound process sees what it is bound to; machines that hwloc makes up; the limits of
  * control groups of both versions, from files made here.
  */
-#include "base/cgroup.h"
-#include "base/topology.h"
-#include "base/topology_os.h"
+#include "base/machine/cgroup.h"
+#include "base/machine/topology.h"
+#include "base/machine/topology_os.h"
 #include "tests/test.h"
 #include <math.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
  * encrypted connection. Nothing may crash or leak; what is taken says the same when it is written again, and nobody who
  * has no keys says anything.
  */
-#include "base/channel.h"
+#include "base/net/channel.h"
 #include "launcher/frame.h"
 #include "launcher/plan.h"
 #include "launcher/say.h"

@@ -4,6 +4,6 @@
 # libFuzzer over what the launcher reads: tests/fuzz/with_clang.
 set -eu
 : "${top_srcdir:?}"
-exec "$top_srcdir/tests/fuzz/with_clang" tests/fuzz/launcher tests/fuzz/launcher.c base/channel.c base/handshake.c \
-    base/log.c base/socket.c base/store_protocol.c launcher/buffer.c launcher/frame.c launcher/plan.c \
+exec "$top_srcdir/tests/fuzz/with_clang" tests/fuzz/launcher tests/fuzz/launcher.c base/net/channel.c base/net/handshake.c \
+    base/log.c base/net/socket.c base/store/store_protocol.c launcher/buffer.c launcher/frame.c launcher/plan.c \
     launcher/settings_file.c -- -lsodium -lyaml

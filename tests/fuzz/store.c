@@ -11,7 +11,7 @@
  *     UNSIGNED       what a member says after the handshake
  *     SERVER         the messages of a store, from the welcome on, to a client that sets, gets and gets
  */
-#include "base/store_protocol.h"
+#include "base/store/store_protocol.h"
 #include "tests/fuzz/drive.h"
 #include <arpa/inet.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
  * Output goes where this program's goes. The status is that of the first rank that failed; ranks that ended by SIGKILL
  * count as lost, not as failed. $top_srcdir/tests/lab/lab enters the hosts.
  */
-#include "base/store.h"
+#include "base/store/store.h"
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
  *                   when it can be connected to
  */
 #include "base/config.h"
-#include "base/store.h"
+#include "base/store/store.h"
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  */
 #include "../test.h"
 #include "base/clock.h"
-#include "base/store.h"
+#include "base/store/store.h"
 #include "collectives/world.h"
 #include <fcntl.h>
 #include <poll.h>

@@ -42,7 +42,7 @@
 #ifndef HALAY_BASE_STORE_PROTOCOL_H
 #define HALAY_BASE_STORE_PROTOCOL_H
 
-#include "base/store.h"
+#include "base/store/store.h"
 #include <stdint.h>
 
 enum {

@@ -3,7 +3,7 @@
  * Addresses by which other hosts may reach this one. All are offered: which of them can be reached, the others find out by
  * trying, so that nobody has to name an interface.
  */
-#include "base/address.h"
+#include "base/net/address.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>

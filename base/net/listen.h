@@ -5,7 +5,7 @@
 #ifndef HALAY_BASE_LISTEN_H
 #define HALAY_BASE_LISTEN_H
 
-#include "base/address.h"
+#include "base/net/address.h"
 
 struct halay_network {
     const char *interface; /* names, split by commas: the first of them that this host has an address on; NULL: all */

@@ -5,9 +5,9 @@
  * With HWLOC_SYNTHETIC or HWLOC_XMLFILE in the environment (hwloc reads them itself) the tree is another machine's; it is
  * then neither cut nor limited, so that placement can be tried for machines that are not there.
  */
-#include "base/topology.h"
-#include "base/cgroup.h"
-#include "base/topology_os.h"
+#include "base/machine/topology.h"
+#include "base/machine/cgroup.h"
+#include "base/machine/topology_os.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * The job's secret: drawn once by the launcher, kept in a sealed memory file that the ranks inherit. It has no name in any
  * file system and is in no command line and no environment.
  */
-#include "base/store.h"
+#include "base/store/store.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>

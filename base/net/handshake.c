@@ -2,9 +2,9 @@
  *
  * Handshake: the store's three messages and a welcome, over a socket.
  */
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 #include "base/clock.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include <errno.h>
 #include <sodium.h>
 #include <sys/socket.h>

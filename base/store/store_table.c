@@ -3,7 +3,7 @@
  * Table: a fixed number of buckets with lists. A job stores some keys a rank, all of them by holders of the secret, so
  * neither growth nor a hash against crafted keys is worth code.
  */
-#include "base/store_table.h"
+#include "base/store/store_table.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

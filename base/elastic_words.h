@@ -21,7 +21,7 @@
 #ifndef HALAY_BASE_ELASTIC_H
 #define HALAY_BASE_ELASTIC_H
 
-#include "base/store.h"
+#include "base/store/store.h"
 
 #define HALAY_ELASTIC_READY "elastic/ready/"
 /* With what the keys of an epoch begin: its bootstrap, its change, its end. */

@@ -12,7 +12,7 @@
  *
  * References: cgroups(7), proc_pid_mountinfo(5); Linux Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
  */
-#include "base/cgroup.h"
+#include "base/machine/cgroup.h"
 #include "base/config.h"
 #include <limits.h>
 #include <math.h>

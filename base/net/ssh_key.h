@@ -5,7 +5,7 @@
 #ifndef HALAY_BASE_SSH_KEY_H
 #define HALAY_BASE_SSH_KEY_H
 
-#include "base/store.h"
+#include "base/store/store.h"
 
 enum { HALAY_SSH_PRIVATE_BYTES = 1024, HALAY_SSH_PUBLIC_BYTES = 128 };
 

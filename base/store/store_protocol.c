@@ -3,7 +3,7 @@
  * The store's wire format: messages to bytes and back, and their keyed hashes (BLAKE2b, libsodium's crypto_generichash).
  * Pure but for the nonces. Nothing here trusts a length that it has not compared with a bound.
  */
-#include "base/store_protocol.h"
+#include "base/store/store_protocol.h"
 #include <sodium.h>
 #include <string.h>
 

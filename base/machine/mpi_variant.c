@@ -3,7 +3,7 @@
  * Which MPI this process is of. The symbols of a library that was loaded for a module of ours are not seen here: modules
  * are opened for themselves alone.
  */
-#include "base/mpi_variant.h"
+#include "base/machine/mpi_variant.h"
 #include <dlfcn.h>
 
 const char *halay_mpi_abi_variant(enum halay_mpi_abi abi)

@@ -2,8 +2,8 @@
  *
  * Channel: libsodium's secret stream, cut into records.
  */
-#include "base/channel.h"
-#include "base/store_protocol.h"
+#include "base/net/channel.h"
+#include "base/store/store_protocol.h"
 #include <sodium.h>
 #include <stdlib.h>
 

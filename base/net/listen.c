@@ -3,7 +3,7 @@
  * Listen: bound to one address of the interface, if one is named, so that no other network reaches the port; else to all of
  * both families. Ports are tried in order.
  */
-#include "base/listen.h"
+#include "base/net/listen.h"
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -6,7 +6,7 @@
 #ifndef HALAY_BASE_TOPOLOGY_OS_H
 #define HALAY_BASE_TOPOLOGY_OS_H
 
-#include "base/topology.h"
+#include "base/machine/topology.h"
 
 /* Fills all but quota (infinity) and the group's share of memory_bytes (the machine's). */
 enum halay_status halay_topology_os_load(struct halay_log *log, struct halay_topology *topology);

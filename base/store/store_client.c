@@ -8,8 +8,8 @@
  * half-built state.
  */
 #include "base/clock.h"
-#include "base/socket.h"
-#include "base/store_protocol.h"
+#include "base/net/socket.h"
+#include "base/store/store_protocol.h"
 #include <errno.h>
 #include <netdb.h>
 #include <sodium.h>

@@ -18,8 +18,8 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/store_protocol.h"
-#include "base/store_table.h"
+#include "base/store/store_protocol.h"
+#include "base/store/store_table.h"
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>

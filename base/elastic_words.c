@@ -2,8 +2,8 @@
  *
  * Elastic: keys and values of the words in elastic.h. Pure.
  */
-#include "base/elastic.h"
-#include "base/store_protocol.h"
+#include "base/elastic_words.h"
+#include "base/store/store_protocol.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

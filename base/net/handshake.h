@@ -3,7 +3,7 @@
  * Handshake: the two ends of a connection prove to each other that they hold the same secret, before either believes a
  * word of the other, and agree on keys for what follows (channel.h).
  *
- * The messages are those of the store (base/store_protocol.h): hello, with the purpose in the rank's place, challenge,
+ * The messages are those of the store (base/store/store_protocol.h): hello, with the purpose in the rank's place, challenge,
  * proof; then a welcome, 32 bytes that only who holds the secret can have made. Their key is derived from the secret
  * for this alone, so that no store takes what was meant for a launcher. A hello of this protocol with another secret is
  * answered by a challenge without a proof of its own (zeros); anything else by closing.
@@ -11,7 +11,7 @@
 #ifndef HALAY_BASE_HANDSHAKE_H
 #define HALAY_BASE_HANDSHAKE_H
 
-#include "base/store_protocol.h"
+#include "base/store/store_protocol.h"
 
 /* Bytes of a text that a secret is derived from. */
 struct halay_secret_part {

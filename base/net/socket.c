@@ -2,7 +2,7 @@
  *
  * Socket: try, and wait only if there is nothing to do yet.
  */
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <netinet/in.h>
