@@ -12,7 +12,7 @@
  */
 #include "fusion/bucket.h"
 #include "base/memory.h"
-#include "collectives/vector.h"
+#include "collectives/schedule/vector.h"
 #include "fusion/rows.h"
 #include <stdlib.h>
 #include <string.h>

@@ -19,8 +19,8 @@
  */
 #include "base/memory.h"
 #include "base/struct_size.h"
-#include "collectives/transport/member.h"
-#include "collectives/transport/shm_memory.h"
+#include "collectives/transport/meet/member.h"
+#include "collectives/transport/shm/shm_memory.h"
 #include "fusion/engine.h"
 #include "halay_elastic.h"
 #include <limits.h>

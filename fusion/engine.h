@@ -9,8 +9,8 @@
 #define HALAY_ENGINE_H
 
 #include "base/fork.h"
-#include "collectives/group.h"
-#include "collectives/world.h"
+#include "collectives/group/group.h"
+#include "collectives/group/world.h"
 #include "fusion/autotune.h"
 #include "fusion/coordinator.h"
 #include "fusion/counters.h"

@@ -3,7 +3,7 @@
  * Express: small all-reduces that come alone are not negotiated any more; what is agreed and exchanged lies in shared memory.
  *
  *     enrolled      a small tensor that has been a bucket by itself ALONE_TIMES in succession gets a place of its own
- *                   (collectives/express.h), for good. The coordinator and the ranks count buckets alike, so nobody is told.
+ *                   (collectives/shared/express_slots.h), for good. The coordinator and the ranks count buckets alike, so nobody is told.
  *     submitted     the data and the number of the round are put into the place: that says it to all ranks at once
  *     all have put  each rank adds for itself; the round is over
  *     somebody is missing for HALAY_EXPRESS_LATE_US, or this rank is about to join or to leave: LATE to the coordinator,
@@ -21,7 +21,7 @@
 #ifndef HALAY_FUSION_EXPRESS_H
 #define HALAY_FUSION_EXPRESS_H
 
-#include "collectives/express.h"
+#include "collectives/shared/express_slots.h"
 #include "fusion/signature.h"
 
 struct halay_context;

@@ -4,7 +4,7 @@
  */
 #include "fusion/members.h"
 #include "base/memory.h"
-#include "collectives/scale.h"
+#include "collectives/reduce/scale.h"
 #include <stdio.h>
 #include <string.h>
 

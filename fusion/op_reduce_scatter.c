@@ -9,7 +9,7 @@
  */
 #include "fusion/bucket.h"
 #include "fusion/rows.h"
-#include "collectives/scale.h"
+#include "collectives/reduce/scale.h"
 
 static size_t rows_of(const struct halay_bucket *b, int rank)
 {

@@ -8,7 +8,7 @@
  */
 #include "fusion/recorder.h"
 #include "base/clock.h"
-#include "collectives/transport/member.h"
+#include "collectives/transport/meet/member.h"
 #include "fusion/engine.h"
 #include <stdlib.h>
 #include <string.h>

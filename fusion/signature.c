@@ -5,7 +5,7 @@
 #include "fusion/signature.h"
 #include "base/memory.h"
 #include "fusion/members.h"
-#include "collectives/scale.h"
+#include "collectives/reduce/scale.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

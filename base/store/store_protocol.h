@@ -110,7 +110,7 @@ enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes);
  * the count unless it is good. */
 enum halay_status store_unseal(struct store_channel *channel, const unsigned char *wire, struct store_message *message);
 
-/* ---- the same protection for connections between ranks (collectives/transport/tcp.h) ---- */
+/* ---- the same protection for connections between ranks (collectives/transport/tcp/tcp.h) ---- */
 
 /* Before anything else here is called: HALAY_OK, or HALAY_ERR_SYSTEM, logged. */
 enum halay_status store_init(struct halay_log *log);

@@ -11,7 +11,7 @@
 #define HALAY_FAKE_H
 
 #include "base/machine/topology.h"
-#include "collectives/transport/boot.h"
+#include "collectives/transport/meet/boot.h"
 #include "collectives/transport/transport.h"
 #include <stdint.h>
 

@@ -15,7 +15,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/machine/topology.h"
-#include "collectives/transport/boot.h"
+#include "collectives/transport/meet/boot.h"
 #include "collectives/transport/transport.h"
 
 /* Goes up whenever one of the structs here, in transport.h, boot.h or config.h changes. */

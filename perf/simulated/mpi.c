@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the mpi transport stands on, for ranks that share one process: mpi_process.h without anything kept once a process
- * (collectives/transport/mpi_process.c has the meaning), the bootstrap, and functions that the linker puts in place of
+ * (collectives/transport/mpi/mpi_process.c has the meaning), the bootstrap, and functions that the linker puts in place of
  * others (--wrap):
  *
  *     MPI_Testsome            waits where the rank has said that it would (simulated_block_next_look), else sees nothing
@@ -12,8 +12,8 @@
  * Ranks are never interrupted outside MPI, so what they share needs no lock.
  */
 #include "base/memory.h"
-#include "collectives/transport/mpi_module.h"
-#include "collectives/transport/mpi_process.h"
+#include "collectives/transport/mpi/mpi_module.h"
+#include "collectives/transport/mpi/mpi_process.h"
 #include "perf/simulated/simulated.h"
 #include <limits.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
  * Cleanup: zero-initialised, close accepts a half-built node. Ranks are never interrupted outside MPI: no lock.
  */
 #include "base/memory.h"
-#include "collectives/vector.h"
+#include "collectives/schedule/vector.h"
 #include "perf/simulated/simulated.h"
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -14,9 +14,9 @@
 #ifndef HALAY_SIMULATED_H
 #define HALAY_SIMULATED_H
 
-#include "collectives/reduce.h"
-#include "collectives/transport/boot.h"
-#include "collectives/world.h"
+#include "collectives/reduce/reduce.h"
+#include "collectives/transport/meet/boot.h"
+#include "collectives/group/world.h"
 #include <mpi.h>
 
 enum { SIMULATED_RANKS_MAX = 8192 };

@@ -7,8 +7,8 @@
  */
 #include "base/memory.h"
 #include "collectives/transport/module.h"
-#include "collectives/transport/mpi_module.h"
-#include "collectives/tuning_share.h"
+#include "collectives/transport/mpi/mpi_module.h"
+#include "collectives/choose/tuning_share.h"
 #include "perf/simulated/simulated.h"
 #include <stdlib.h>
 

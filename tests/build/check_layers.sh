@@ -157,8 +157,8 @@ self_test() {
         echo '#include "halay_types.h"' >include/halay.h
         echo '#include "halay_types.h"' >base/log.h
         echo '#include "base/log.h"' >collectives/transport/transport.h
-        printf '#include "collectives/transport/transport.h"\n#include "transport/transport.h"\n' >collectives/group.h
-        printf '#include "collectives/group.h"\n#include "halay.h"\n' >fusion/engine.c
+        printf '#include "collectives/transport/transport.h"\n#include "transport/transport.h"\n' >collectives/group/group.h
+        printf '#include "collectives/group/group.h"\n#include "halay.h"\n' >fusion/engine.c
         printf '#include <jansson.h>\n#include "halay.h"\n' >tft/main.c
         breaches=$(check_tree)
         [ -z "$breaches" ] || {
@@ -166,11 +166,11 @@ self_test() {
             exit 1
         }
     )
-    expect_breach base/new.c '#include "collectives/group.h"'
+    expect_breach base/new.c '#include "collectives/group/group.h"'
     expect_breach base/new.c '  #  include "halay.h"'
     expect_breach collectives/transport/new.c '#include "../group.h"'
     expect_breach collectives/new.c '#include "fusion/engine.c"'
-    expect_breach tft/new.c '#include "collectives/group.h"'
+    expect_breach tft/new.c '#include "collectives/group/group.h"'
     expect_breach perf/new.h '#include <mpi.h>'
     expect_breach tft/new.c 'int f(void) { return !getenv("HOME"); }'
 }

@@ -2,7 +2,7 @@
  *
  * Prints the table of docs/algorithms.md from algorithms.def.
  */
-#include "collectives/coll.h"
+#include "collectives/schedule/coll.h"
 #include <stdio.h>
 
 static const char *mark(const struct halay_algorithm *a, unsigned flag)

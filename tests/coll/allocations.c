@@ -6,8 +6,8 @@
  * allocated each time never comes to an end.
  */
 #include "tests/coll/allocations.h"
-#include "collectives/channel.h"
-#include "collectives/select.h"
+#include "collectives/group/channel.h"
+#include "collectives/choose/select.h"
 #include "tests/counting.h"
 #include "tests/test.h"
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef HALAY_TEST_LOSSES_H
 #define HALAY_TEST_LOSSES_H
 
-#include "collectives/coll.h"
+#include "collectives/schedule/coll.h"
 
 /* The last rank gets the signal (SIGKILL, SIGSTOP) in the middle of an operation by that algorithm; all others must get an
  * error that names it, now and from then on. Returns the number of failures and prints each. */

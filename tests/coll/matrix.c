@@ -12,8 +12,8 @@
 #include "tests/coll/matrix.h"
 #include "base/half.h"
 #include "base/memory.h"
-#include "collectives/channel.h"
-#include "collectives/nodes.h"
+#include "collectives/group/channel.h"
+#include "collectives/group/nodes.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef HALAY_TEST_OPERATION_H
 #define HALAY_TEST_OPERATION_H
 
-#include "collectives/coll.h"
+#include "collectives/schedule/coll.h"
 
 /* On f32: data and all have size * part elements; source: the root of a broadcast, that of a reduction is rank 0. */
 static inline enum halay_status operation_start(struct halay_group *group, enum halay_operation operation, float *data,

@@ -5,7 +5,7 @@
  * order; lists that are wrong or differ; one that fails while the others live on.
  */
 #include "tests/coll/subsets.h"
-#include "collectives/channel.h"
+#include "collectives/group/channel.h"
 #include "tests/coll/matrix.h"
 #include "tests/test.h"
 #include <string.h>

@@ -5,7 +5,7 @@
  * name the rank, and the first cause stays. Who completes all the same has the right data, though the rank that gives up
  * writes over its buffers at once.
  */
-#include "collectives/coll.h"
+#include "collectives/schedule/coll.h"
 #include "collectives/transport/fake.h"
 #include "tests/coll/operation.h"
 #include "tests/test.h"

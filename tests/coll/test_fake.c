@@ -3,7 +3,7 @@
  * Collectives over the fake transport: the whole matrix with ranks as threads; with shared memory and with messages only;
  * in order and delayed and reordered; on one node and on several, with as many ranks on each and not; in the checking mode.
  */
-#include "collectives/group.h"
+#include "collectives/group/group.h"
 #include "collectives/transport/fake.h"
 #include "tests/coll/checking.h"
 #include "tests/coll/matrix.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot collectives (collectives/oneshot.h) in whatever order their ranks get on, over the fake transport. Ranks
+ * One-shot collectives (collectives/shared/oneshot.h) in whatever order their ranks get on, over the fake transport. Ranks
  * are opened by threads and then driven by one: what one progress does is a step, and which rank makes the next one
  * is chosen here.
  *
@@ -13,8 +13,8 @@
  * Orders are gone through depth first: a run makes the same choices as the one before but for the last one that has an
  * alternative left. A rank whose progress changes nothing waits, and is no alternative.
  */
-#include "collectives/channel.h"
-#include "collectives/oneshot.h"
+#include "collectives/group/channel.h"
+#include "collectives/shared/oneshot.h"
 #include "collectives/transport/fake.h"
 #include "tests/test.h"
 #include <pthread.h>

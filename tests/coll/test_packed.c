@@ -4,8 +4,8 @@
  * what any could need among so many ranks. The storage is filled with a pattern before, and looked at afterwards.
  */
 #include "base/memory.h"
-#include "collectives/channel.h"
-#include "collectives/group.h"
+#include "collectives/group/channel.h"
+#include "collectives/group/group.h"
 #include "collectives/transport/fake.h"
 #include "tests/test.h"
 #include <pthread.h>

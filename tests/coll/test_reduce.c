@@ -6,7 +6,7 @@
  * roundings of the tree, and the tree itself exactly.
  */
 #include "base/half.h"
-#include "collectives/reduce.h"
+#include "collectives/reduce/reduce.h"
 #include "tests/test.h"
 #include <math.h>
 #include <string.h>

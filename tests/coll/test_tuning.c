@@ -2,8 +2,8 @@
  *
  * Tuning tables: what the parser takes and how it complains, and what is chosen by a table.
  */
-#include "collectives/tuning.h"
-#include "collectives/select.h"
+#include "collectives/choose/tuning.h"
+#include "collectives/choose/select.h"
 #include "tests/test.h"
 #include <stdint.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Opens the world under halayrun and prints what the rank believes: "rank R of N, processors P", P being what the ranks of
  * this host can use together.
  */
-#include "collectives/world.h"
+#include "collectives/group/world.h"
 #include <stdio.h>
 
 int main(void)

@@ -6,7 +6,7 @@
 #ifndef HALAY_CONFORMANCE_H
 #define HALAY_CONFORMANCE_H
 
-#include "collectives/transport/boot.h"
+#include "collectives/transport/meet/boot.h"
 #include "collectives/transport/transport.h"
 
 struct conformance {

@@ -8,7 +8,7 @@
 
 #include "base/config.h"
 #include "collectives/transport/module.h"
-#include "collectives/transport/peers.h"
+#include "collectives/transport/meet/peers.h"
 
 struct rig {
     struct halay_log log;

@@ -3,7 +3,7 @@
  * Tags in what an MPI grants: every (group, channel, own) has a place of its own, beside the goodbye, for each
  * MPI_TAG_UB that is known from a library; too few are refused.
  */
-#include "collectives/transport/mpi_tags.h"
+#include "collectives/transport/mpi/mpi_tags.h"
 #include "tests/test.h"
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * The ring between two ranks, with both ends in this process: a record that its sender changes after it has been looked
  * at, and room that is made between a sender's look and its word that it wants some.
  */
-#include "collectives/transport/shm_message.h"
+#include "collectives/transport/shm/shm_message.h"
 #include "tests/test.h"
 #include <string.h>
 

@@ -5,8 +5,8 @@
  */
 #include "../test.h"
 #include "base/clock.h"
-#include "collectives/transport/peers.h"
-#include "collectives/transport/shm.h"
+#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/shm/shm.h"
 #include "conformance.h"
 #include "shared_boot.h"
 #include <errno.h>

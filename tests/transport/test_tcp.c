@@ -6,8 +6,8 @@
  */
 #include "../test.h"
 #include "base/clock.h"
-#include "collectives/transport/peers.h"
-#include "collectives/transport/tcp_start.h"
+#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/tcp/tcp_start.h"
 #include "conformance.h"
 #include "shared_boot.h"
 #include <arpa/inet.h>

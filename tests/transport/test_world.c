@@ -6,7 +6,7 @@
 #include "../test.h"
 #include "base/clock.h"
 #include "base/store/store.h"
-#include "collectives/world.h"
+#include "collectives/group/world.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Choice of an algorithm. Nothing is decided here: tables say what to use or what things cost, algorithms.def says what an
+ * algorithm costs then, and this file looks it up:
+ *
+ *     what was asked for by name
+ *     for each table, the file's before the built-in one:
+ *         its first rule ("use") that fits and whose algorithm this group may use
+ *         else, if it has costs for the transport and place: the least by the formulas
+ *
+ * and for shared memory: how large a slot is. A table with segments says the same of messages (tuning.h).
+ *
+ * What goes in must be known to all ranks alike: never where a buffer of this rank lies.
+ */
+#include "collectives/choose/select.h"
+#include "collectives/group/nodes.h"
+#include "collectives/schedule/tree.h"
+#include "collectives/choose/tuning.h"
+#include <float.h>
+#include <stdint.h>
+#include <string.h>
+
+static unsigned place_of(const struct halay_select_query *q)
+{
+    return q->is_local ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE;
+}
+
+static int is_allowed(const struct halay_select_query *q, const struct halay_algorithm *algorithm)
+{
+    const char *why;
+
+    return algorithm->operation == q->operation &&
+           halay_select_allows(algorithm, q->caps, q->deterministic, &why) == HALAY_OK;
+}
+
+/* ---- rules ---- */
+
+static const struct halay_tuning_rule *find_rule(const struct halay_select_query *q, const struct halay_tuning *table)
+{
+    for (size_t i = 0; i < table->rule_count; i++) {
+        const struct halay_tuning_rule *rule = &table->rules[i];
+        if (q->bytes <= rule->bytes_most && q->size >= rule->ranks_least && q->size <= rule->ranks_most &&
+            halay_tuning_fits(&rule->scope, q->transport, place_of(q)) &&
+            is_allowed(q, &halay_algorithms[rule->algorithm]))
+            return rule;
+    }
+    return NULL;
+}
+
+/* ---- costs ---- */
+
+static const struct halay_tuning_cost *find_cost(const struct halay_select_query *q, const struct halay_tuning *table)
+{
+    for (size_t i = 0; i < table->cost_count; i++)
+        if (halay_tuning_fits(&table->costs[i].scope, q->transport, place_of(q)))
+            return &table->costs[i];
+    return NULL;
+}
+
+static int log2_up(int n)
+{
+    return n > 1 ? 32 - __builtin_clz((unsigned)n - 1) : 0;
+}
+
+static int hosts_of(const struct halay_select_query *q)
+{
+    return q->hosts > 0 ? q->hosts : q->is_local ? 1 : q->size;
+}
+
+static size_t chunks_of(size_t bytes, size_t chunk)
+{
+    return bytes / chunk + (bytes % chunk != 0);
+}
+
+struct halay_select_query halay_select_between(const struct halay_select_query *query, size_t chunk)
+{
+    struct halay_select_query q = *query;
+    int hosts = hosts_of(query), locals = (query->size + hosts - 1) / hosts;
+    size_t chunks = chunks_of(query->bytes, chunk);
+
+    q.bytes = chunk / (size_t)locals;
+    q.size = q.hosts = hosts;
+    q.flows = locals;
+    /* Of the chunks under way half are in shared memory. */
+    q.overlap = chunks < HALAY_NODES_DEPTH / 2 ? (int)chunks : HALAY_NODES_DEPTH / 2;
+    q.caps &= ~(unsigned)(HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_NODES);
+    q.deterministic = HALAY_DETERMINISTIC_OFF;
+    q.forced = NULL;
+    return q;
+}
+
+/* Seconds of all of those. */
+static double seconds_between(const struct halay_select_query *q)
+{
+    size_t chunk = halay_nodes_chunk(q->bytes);
+
+    if (!(q->caps & HALAY_TRANSPORT_NODES) || q->operation != HALAY_ALLREDUCE || !q->bytes || q->bytes == SIZE_MAX)
+        return 0;
+    chunk = chunk < q->bytes ? chunk : q->bytes;
+    struct halay_select_query between = halay_select_between(q, chunk);
+    return (double)q->bytes / (double)chunk * halay_select_seconds(&between, halay_select(&between, NULL, 0));
+}
+
+/* What the formulas are of: see algorithms.def. */
+static struct halay_cost_terms terms_of(const struct halay_select_query *q, const struct halay_tuning_cost *cost)
+{
+    unsigned n = (unsigned)q->size, ones = (unsigned)__builtin_popcount(n);
+    int down = q->size ? 31 - __builtin_clz(n) : 0, hosts = hosts_of(q);
+
+    return (struct halay_cost_terms){
+        .N = q->size,
+        .S = q->bytes == SIZE_MAX ? 0 : (double)q->bytes,
+        .H = hosts,
+        .K = (double)q->size / hosts,
+        .P = (double)q->segment,
+        .W = q->is_half ? 2 : 1,
+        .L = down + (ones > 1),
+        .Q = log2_up(hosts),
+        .T = down + (int)ones - 1,
+        .D = ones > 1,
+        .a = cost->a / (q->overlap ? q->overlap : 1),
+        .o = cost->o,
+        .b = cost->b * (q->flows ? q->flows : 1),
+        .g = cost->g,
+        .x = cost->x,
+        .m = cost->m,
+        .I = seconds_between(q),
+    };
+}
+
+double halay_select_seconds(const struct halay_select_query *query, const struct halay_algorithm *algorithm)
+{
+    for (const struct halay_tuning *table = query->tuning; table; table = table->next) {
+        const struct halay_tuning_cost *cost = find_cost(query, table);
+        if (cost) {
+            struct halay_cost_terms terms = terms_of(query, cost);
+            return algorithm->seconds(&terms);
+        }
+    }
+    return DBL_MAX;
+}
+
+struct ranking {
+    const struct halay_algorithm *first, *second; /* second: NULL if there is one only */
+    double first_seconds, second_seconds;
+};
+
+/* Of equal ones the first of algorithms.def. */
+static struct ranking rank_algorithms(const struct halay_select_query *q, const struct halay_tuning_cost *cost)
+{
+    struct halay_cost_terms terms = terms_of(q, cost);
+    struct ranking r = { .first = NULL };
+
+    for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
+        if (!is_allowed(q, a))
+            continue;
+        double seconds = a->seconds(&terms);
+        if (!r.first || seconds < r.first_seconds) {
+            r.second = r.first;
+            r.second_seconds = r.first_seconds;
+            r.first = a;
+            r.first_seconds = seconds;
+        } else if (!r.second || seconds < r.second_seconds) {
+            r.second = a;
+            r.second_seconds = seconds;
+        }
+    }
+    return r;
+}
+
+/* ---- the choice ---- */
+
+static void explain_costs(const struct ranking *r, const struct halay_tuning *table,
+                          const struct halay_tuning_cost *cost, char *why, size_t size)
+{
+    if (r->second)
+        snprintf(why, size, "%.3g us by the costs of %s, line %d; %s: %.3g us", r->first_seconds * 1e6, table->name,
+                 cost->scope.line, r->second->name, r->second_seconds * 1e6);
+    else
+        snprintf(why, size, "it is the only one");
+}
+
+const struct halay_algorithm *halay_select(const struct halay_select_query *query, char *why, size_t size)
+{
+    const struct halay_tuning *table = query->tuning;
+
+    if (query->forced) {
+        if (why)
+            snprintf(why, size, "it was asked for");
+        return query->forced;
+    }
+    for (;; table = table->next) { /* the last one has costs for everything */
+        const struct halay_tuning_rule *rule = find_rule(query, table);
+        if (rule) {
+            if (why)
+                snprintf(why, size, "%s, line %d, says so", table->name, rule->scope.line);
+            return &halay_algorithms[rule->algorithm];
+        }
+        const struct halay_tuning_cost *cost = find_cost(query, table);
+        if (!cost)
+            continue;
+        struct ranking r = rank_algorithms(query, cost);
+        if (why)
+            explain_costs(&r, table, cost, why, size);
+        return r.first;
+    }
+}
+
+static int slot_fits(const struct halay_select_query *q, const struct halay_tuning_slot *slot)
+{
+    return (slot->operation < 0 || slot->operation == (int)q->operation) && q->bytes <= slot->bytes_most &&
+           q->size >= slot->ranks_least && q->size <= slot->ranks_most &&
+           halay_tuning_fits(&slot->scope, q->transport, place_of(q));
+}
+
+size_t halay_select_slot(const struct halay_select_query *q)
+{
+    enum { LEAST = 4096, USUAL = 64 << 10 }; /* below, the exchanges would take longer than the data */
+    size_t bytes = q->slot;
+
+    for (const struct halay_tuning *table = q->tuning; table && !bytes; table = table->next)
+        for (size_t i = 0; i < table->slot_count && !bytes; i++)
+            if (slot_fits(q, &table->slots[i]))
+                bytes = table->slots[i].bytes;
+    bytes = bytes ? bytes : USUAL;
+    return bytes < LEAST ? LEAST : bytes / LEAST * LEAST;
+}
+
+static int adds(enum halay_operation operation)
+{
+    return operation == HALAY_ALLREDUCE || operation == HALAY_REDUCE || operation == HALAY_REDUCE_SCATTER;
+}
+
+enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, unsigned caps,
+                                      enum halay_deterministic deterministic, const char **why)
+{
+    if (algorithm->flags & HALAY_ALGORITHM_SHARED && !(caps & HALAY_TRANSPORT_SHARED)) {
+        *why = "the transport shares no memory";
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (algorithm->flags & HALAY_ALGORITHM_NODES && !(caps & HALAY_TRANSPORT_NODES)) {
+        *why = "it takes several nodes, and shared memory inside one of several ranks";
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (adds(algorithm->operation) && deterministic == HALAY_DETERMINISTIC_RANKS &&
+        !(algorithm->flags & HALAY_ALGORITHM_TREE)) {
+        *why = "it does not sum along the tree over ranks, which HALAY_DETERMINISTIC=ranks asks for";
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    return HALAY_OK;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tuning table: what the choice of an algorithm goes by. Text that people can read, write and get measured (halay-perf
+ * tune); docs/tuning.md describes it.
+ *
+ * A table is plain data: rank 0 reads it and every rank is given a copy (tuning_share.c), so that all choose alike. Tables are
+ * looked at one after the other: the file's, then the built-in one, which has an answer for everything.
+ */
+#ifndef HALAY_TUNING_H
+#define HALAY_TUNING_H
+
+#include "collectives/schedule/coll.h"
+
+enum {
+    HALAY_TUNING_COSTS = 32,
+    HALAY_TUNING_RULES = 512,
+    HALAY_TUNING_SEGMENTS = 32,
+    HALAY_TUNING_SLOTS = 256,
+    HALAY_TUNING_TRANSPORT = 16, /* bytes of a transport's name */
+};
+
+/* Where the ranks of a group are. */
+enum halay_tuning_places { HALAY_TUNING_LOCAL = 1, HALAY_TUNING_REMOTE = 2 };
+
+/* What a row is about: a transport by name ("": any), ranks of one host or of several (bits of halay_tuning_places). */
+struct halay_tuning_scope {
+    char transport[HALAY_TUNING_TRANSPORT];
+    unsigned places;
+    int line; /* in the text */
+};
+
+struct halay_tuning_cost {
+    struct halay_tuning_scope scope;
+    double a, o, b, g, x, m; /* seconds: see algorithms.def */
+};
+
+struct halay_tuning_rule {
+    struct halay_tuning_scope scope;
+    int ranks_least, ranks_most;
+    size_t bytes_most;
+    unsigned algorithm; /* place in halay_algorithms */
+};
+
+struct halay_tuning_segment {
+    struct halay_tuning_scope scope;
+    size_t bytes;
+};
+
+/* Operations over shared memory: how much of private data passes through it at a time. */
+struct halay_tuning_slot {
+    struct halay_tuning_scope scope;
+    int operation; /* of enum halay_operation; -1: any */
+    int ranks_least, ranks_most;
+    size_t bytes_most;
+    size_t bytes;
+};
+
+struct halay_tuning {
+    const struct halay_tuning *next; /* looked at after this one; borrowed; NULL: the last */
+    char name[160];                  /* the file's, or "the built-in table" */
+    size_t cost_count, rule_count, segment_count, slot_count;
+    struct halay_tuning_cost costs[HALAY_TUNING_COSTS];
+    struct halay_tuning_rule rules[HALAY_TUNING_RULES];
+    struct halay_tuning_segment segments[HALAY_TUNING_SEGMENTS];
+    struct halay_tuning_slot slots[HALAY_TUNING_SLOTS];
+};
+
+/* Parse a whole text into *table. HALAY_ERR_CONFIG: why says what is wrong, as "name:line: ..."; *table is undefined. */
+enum halay_status halay_tuning_parse(const char *text, const char *name, struct halay_tuning *table, char *why,
+                                     size_t size);
+/* The same from a file. HALAY_ERR_CONFIG also if it cannot be read. */
+enum halay_status halay_tuning_read(const char *path, struct halay_tuning *table, char *why, size_t size);
+
+/* The built-in table, as text; it parses. Static storage. */
+extern const char halay_tuning_builtin[];
+
+/* Is this row about that transport and place (one of halay_tuning_places)? */
+int halay_tuning_fits(const struct halay_tuning_scope *scope, const char *transport, unsigned place);
+/* Bytes of a segment there, by the first row that fits. */
+size_t halay_tuning_segment(const struct halay_tuning *table, const char *transport, unsigned place);
+
+#endif

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups: made and ended, memory, settings, queries.
+ *
+ * Cleanup: zero-initialised; halay_group_free_all accepts a half-built group.
+ */
+#include "base/memory.h"
+#include "collectives/group/nodes.h"
+#include "collectives/choose/select.h"
+#include "collectives/shared/shared.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPIN_US = 1000, SPIN_CROWDED_US = 50 };
+
+/* ---- open and close ---- */
+
+static void unlink_group(struct halay_group *group)
+{
+    struct halay_group **link = &group->world->groups;
+
+    while (*link && *link != group)
+        link = &(*link)->next;
+    if (*link)
+        *link = group->next;
+}
+
+/* Where user data can be reached by as many as possible. */
+static struct halay_transport *memory_of(const struct halay_group *group)
+{
+    struct halay_transport *node = group->world->node;
+
+    return node && !(group->t->caps & HALAY_TRANSPORT_SHARED) ? node : group->t;
+}
+
+void halay_group_free_all(struct halay_group *group)
+{
+    if (!group)
+        return;
+    struct halay_world *world = group->world;
+    unlink_group(group);
+    for (struct halay_block *b = group->blocks, *next; b; b = next) {
+        next = b->next;
+        memory_of(group)->ops->free(memory_of(group), b->ptr);
+        free(b);
+    }
+    for (int k = 0; k < HALAY_CHANNELS; k++) {
+        free(group->channels[k].state);
+        halay_channel_scratch_put(&group->channels[k], group->t);
+        free(group->channels[k].starts);
+        free(group->channels[k].areas);
+    }
+    free(group->closed);
+    free(group->members);
+    halay_group_end_destroy(group->end, world->data);
+    halay_nodes_destroy(group->nodes);
+    if (group->t != world->data)
+        group->t->ops->close(group->t);
+    pthread_mutex_destroy(&group->lock);
+    free(group);
+    if (!world->groups && world->closes_with_groups)
+        halay_world_close(world);
+}
+
+int halay_group_world_rank(const struct halay_group *group, int rank)
+{
+    return group->members && rank >= 0 ? group->members[rank] : rank;
+}
+
+int halay_group_rank_of(const struct halay_group *group, int world_rank)
+{
+    if (!group->members)
+        return world_rank;
+    for (int r = 0; r < group->t->size; r++)
+        if (group->members[r] == world_rank)
+            return r;
+    return -1;
+}
+
+/* A rank's number in the transport that shares memory, or -1. */
+static int shared_rank(const struct halay_group *group, int rank)
+{
+    return halay_world_shared_rank(group->world, halay_group_world_rank(group, rank));
+}
+
+static enum halay_status allocate_areas(struct halay_group *group)
+{
+    size_t n = (size_t)group->t->size;
+
+    group->shared = halay_world_shared(group->world);
+    if (!group->shared)
+        return HALAY_OK;
+    group->closed = calloc(n, sizeof *group->closed);
+    if (!group->closed)
+        return HALAY_ERR_NO_MEMORY;
+    for (int k = 0; k < HALAY_CHANNELS; k++) {
+        group->channels[k].closed = group->closed;
+        group->channels[k].areas = calloc(n, sizeof *group->channels[k].areas);
+        if (!group->channels[k].areas)
+            return HALAY_ERR_NO_MEMORY;
+    }
+    return HALAY_OK;
+}
+
+static void map_areas(struct halay_group *group)
+{
+    struct halay_transport *shared = group->shared;
+
+    for (int r = 0; shared && r < group->t->size; r++) {
+        int number = shared_rank(group, r);
+        if (number < 0)
+            continue;
+        for (int k = 0; k < HALAY_CHANNELS; k++)
+            group->channels[k].areas[r] = shared->ops->area(shared, number, group->id * HALAY_CHANNELS + k);
+        group->closed[r] = &group->channels[0].areas[r]->closed;
+    }
+}
+
+/* HALAY_ALLREDUCE_ALGORITHM and its likes. */
+static enum halay_status apply_config(struct halay_group *group)
+{
+    const struct halay_config *config = &group->world->config;
+    const char *const names[HALAY_OPERATION_COUNT] = { [HALAY_ALLREDUCE] = config->allreduce_algorithm,
+                                                       [HALAY_REDUCE] = config->reduce_algorithm,
+                                                       [HALAY_REDUCE_SCATTER] = config->reduce_scatter_algorithm,
+                                                       [HALAY_BROADCAST] = config->broadcast_algorithm,
+                                                       [HALAY_ALLGATHER] = config->allgather_algorithm,
+                                                       [HALAY_ALLTOALL] = config->alltoall_algorithm,
+                                                       [HALAY_BARRIER] = config->barrier_algorithm };
+
+    for (int i = 0; i < HALAY_OPERATION_COUNT; i++) {
+        if (!names[i])
+            continue;
+        enum halay_status status =
+            halay_group_set_algorithm(group, halay_operation_name((enum halay_operation)i), names[i]);
+        if (status == HALAY_ERR_UNSUPPORTED && group->members) {
+            halay_info(group->world->log, "not for this group: algorithm '%s' for %s", names[i],
+                       halay_operation_name((enum halay_operation)i));
+            status = HALAY_OK;
+        }
+        if (status != HALAY_OK)
+            return status == HALAY_ERR_ARGUMENT ? HALAY_ERR_CONFIG : status;
+    }
+    return HALAY_OK;
+}
+
+static void set_waiting(struct halay_group *group)
+{
+    const struct halay_world *world = group->world;
+
+    group->may_hog = halay_topology_usable(&world->topology) >= world->local_size; /* counts all local ranks' */
+    group->spin_us = group->may_hog ? SPIN_US : SPIN_CROWDED_US;
+    if (world->config.spin_us >= 0)
+        group->spin_us = world->config.spin_us;
+}
+
+static void assert_tags(void)
+{
+    for (size_t i = 0; i < halay_algorithm_count; i++)
+        assert(halay_algorithms[i].ops->tags <= halay_algorithm_tags_most(&halay_algorithms[i]));
+}
+
+enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_transport *t,
+                                   struct halay_group **out)
+{
+    struct halay_group *group = calloc(1, sizeof *group);
+
+    if (!group)
+        return HALAY_ERR_NO_MEMORY;
+    assert_tags();
+    pthread_mutex_init(&group->lock, NULL);
+    group->world = world;
+    group->is_parent = world->is_parent;
+    group->t = t;
+    group->failed_rank = -1;
+    group->reducer = halay_reducer_best();
+    group->deterministic = world->config.deterministic;
+    group->is_checked = world->config.check && t->size > 1;
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        group->channels[k].index = k;
+    set_waiting(group);
+    if (members) {
+        group->members = malloc((size_t)t->size * sizeof *members);
+        if (!group->members)
+            goto err_free;
+        memcpy(group->members, members, (size_t)t->size * sizeof *members);
+    }
+    if (allocate_areas(group) != HALAY_OK || halay_nodes_create(group, &group->nodes) != HALAY_OK)
+        goto err_free;
+    group->caps = t->caps | (group->nodes ? HALAY_TRANSPORT_NODES : 0u);
+    *out = group;
+    return HALAY_OK;
+
+err_free:
+    group->t = world->data; /* the caller's still */
+    group->next = NULL;
+    halay_group_free_all(group);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+static int count_hosts(const struct halay_group *group)
+{
+    const int *node_of = group->world->node_of;
+    int hosts = 0;
+
+    for (int r = 0; r < group->t->size; r++) {
+        int before = 0;
+        while (before < r &&
+               node_of[halay_group_world_rank(group, before)] != node_of[halay_group_world_rank(group, r)])
+            before++;
+        hosts += before == r;
+    }
+    return hosts;
+}
+
+enum halay_status halay_group_enter(struct halay_group *group)
+{
+    map_areas(group);
+    group->hosts = count_hosts(group);
+    group->next = group->world->groups;
+    group->world->groups = group;
+    return apply_config(group);
+}
+
+enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out)
+{
+    struct halay_group *group;
+
+    enum halay_status status = halay_group_make(world, NULL, world->data, &group);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_group_ids_take(&world->ids, world->log, &group->id);
+    if (status == HALAY_OK)
+        status = halay_group_enter(group);
+    if (status != HALAY_OK) {
+        halay_group_free_all(group);
+        return status;
+    }
+    *out = group;
+    return HALAY_OK;
+}
+
+/* What has to be known before the id of an ended group is used again. After a failure its messages may still be on their
+ * way, and peers may still write where they did. */
+static void keep_end(struct halay_group *group)
+{
+    struct halay_world *world = group->world;
+
+    if (!group->end)
+        return;
+    group->end->is_spoilt = group->status != HALAY_OK;
+    halay_group_ids_close(&world->ids, group->end);
+    group->end = NULL;
+    halay_group_ids_sweep(&world->ids, world->data, halay_world_shared(world));
+}
+
+enum halay_status halay_group_refuse_child(void)
+{
+    /* Not into the group's log: a thread may have held its lock at the fork. */
+    halay_error_somewhere(NULL, "a child of fork has no groups: only the process that opened them can use them");
+    return HALAY_ERR_UNSUPPORTED;
+}
+
+/* In a child of fork its memory stays, as all that it stands for is the parent's. */
+void halay_group_destroy(struct halay_group *group)
+{
+    if (!group || halay_is_forked(group->is_parent))
+        return;
+    halay_group_leave(group);
+    keep_end(group);
+    halay_group_free_all(group);
+}
+
+void halay_group_close(struct halay_group *group)
+{
+    halay_group_destroy(group);
+}
+
+/* ---- queries ---- */
+
+int halay_group_rank(const struct halay_group *group)
+{
+    return group->t->rank;
+}
+
+int halay_group_size(const struct halay_group *group)
+{
+    return group->t->size;
+}
+
+/* Members on this rank's host whose number is below `end`. */
+static int count_local(const struct halay_group *group, int end)
+{
+    const struct halay_world *world = group->world;
+    int n = 0;
+
+    for (int r = 0; r < end; r++)
+        n += world->node_of[halay_group_world_rank(group, r)] == world->node_of[world->rank];
+    return n;
+}
+
+int halay_group_local_rank(const struct halay_group *group)
+{
+    return count_local(group, group->t->rank);
+}
+
+int halay_group_local_size(const struct halay_group *group)
+{
+    return count_local(group, group->t->size);
+}
+
+const char *halay_group_transport(const struct halay_group *group)
+{
+    return group->t->ops->name;
+}
+
+void halay_group_last_error(struct halay_group *group, char *text, size_t size)
+{
+    halay_log_last_error(group->world->log, text, size);
+}
+
+struct halay_world *halay_group_world(const struct halay_group *group)
+{
+    return group->world;
+}
+
+enum halay_status halay_group_status(const struct halay_group *group, int *rank)
+{
+    if (rank)
+        *rank = group->failed_rank;
+    return group->status;
+}
+
+/* ---- memory ---- */
+
+enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, void **ptr)
+{
+    if (!group || !ptr) {
+        halay_error_somewhere(group ? group->world->log : NULL, "halay_group_alloc: no %s",
+                              group ? "place for the pointer" : "group");
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = halay_group_check_process(group);
+    if (status != HALAY_OK)
+        return status;
+    struct halay_block *block = calloc(1, sizeof *block);
+    if (!block)
+        return HALAY_ERR_NO_MEMORY;
+    status = memory_of(group)->ops->alloc(memory_of(group), bytes, &block->ptr);
+    if (status != HALAY_OK) {
+        free(block);
+        return status;
+    }
+    *ptr = block->ptr;
+    pthread_mutex_lock(&group->lock);
+    block->next = group->blocks;
+    group->blocks = block;
+    pthread_mutex_unlock(&group->lock);
+    return HALAY_OK;
+}
+
+enum halay_status halay_group_free(struct halay_group *group, void *ptr)
+{
+    struct halay_block **link, *block;
+
+    if (!ptr)
+        return HALAY_OK;
+    if (!group) {
+        halay_error_somewhere(NULL, "halay_group_free: no group");
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (halay_is_forked(group->is_parent))
+        return HALAY_OK;
+    pthread_mutex_lock(&group->lock);
+    for (link = &group->blocks; (block = *link) && block->ptr != ptr; link = &block->next)
+        ;
+    if (block)
+        *link = block->next;
+    pthread_mutex_unlock(&group->lock);
+    if (!block) {
+        halay_error(group->world->log, "not freed: %p is not from halay_group_alloc of this group, or was freed before",
+                    ptr);
+        return HALAY_ERR_ARGUMENT;
+    }
+    memory_of(group)->ops->free(memory_of(group), ptr);
+    free(block);
+    return HALAY_OK;
+}
+
+/* ---- settings ---- */
+
+void halay_group_set_absent(struct halay_group *group, int ranks)
+{
+    group->absent = ranks;
+}
+
+void halay_group_set_chunks(struct halay_group *group, int shift)
+{
+    group->chunk_shift = shift;
+}
+
+void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode)
+{
+    const char *why;
+
+    group->deterministic = mode;
+    halay_choice_forget(group);
+    for (int i = 0; i < HALAY_OPERATION_COUNT; i++) {
+        const struct halay_algorithm *forced = group->forced[i];
+        if (!forced || halay_select_allows(forced, group->caps, mode, &why) == HALAY_OK)
+            continue;
+        halay_warning(group->world->log, "algorithm '%s' is not used: %s", forced->name, why);
+        group->forced[i] = NULL;
+    }
+}
+
+static void list_algorithms(enum halay_operation operation, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = 0;
+    for (size_t i = 0; i < halay_algorithm_count && used < size; i++)
+        if (halay_algorithms[i].operation == operation)
+            used += (size_t)snprintf(text + used, size - used, ", %s", halay_algorithms[i].name);
+}
+
+static void list_operations(char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = 0;
+    for (int i = 0; i < HALAY_OPERATION_COUNT && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "",
+                                 halay_operation_name((enum halay_operation)i));
+}
+
+enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation, const char *algorithm)
+{
+    enum halay_operation which;
+    const char *why;
+    char list[256];
+
+    if (!group) {
+        halay_error_somewhere(NULL, "halay_group_set_algorithm: no group");
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (halay_operation_parse(operation, &which) != HALAY_OK) {
+        list_operations(list, sizeof list);
+        halay_error(group->world->log, "unknown operation '%s': there are %s", operation ? operation : "(null)", list);
+        return HALAY_ERR_ARGUMENT;
+    }
+    halay_choice_forget(group);
+    if (algorithm && !strcmp(algorithm, "auto")) {
+        group->forced[which] = NULL;
+        return HALAY_OK;
+    }
+    const struct halay_algorithm *found = algorithm ? halay_algorithm_find(which, algorithm) : NULL;
+    if (!found) {
+        list_algorithms(which, list, sizeof list);
+        halay_error(group->world->log, "unknown algorithm '%s' for %s: there are auto%s",
+                    algorithm ? algorithm : "(null)", operation, list);
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = halay_select_allows(found, group->caps, group->deterministic, &why);
+    if (status != HALAY_OK) {
+        halay_error(group->world->log, "algorithm '%s' for %s is not possible over '%s': %s", algorithm, operation,
+                    group->t->ops->name, why);
+        return status;
+    }
+    group->forced[which] = found;
+    return HALAY_OK;
+}
+
+const char *halay_group_algorithm(const struct halay_group *group, const char *operation, size_t index, int *is_tree)
+{
+    enum halay_operation which;
+    const char *why;
+
+    if (halay_operation_parse(operation, &which) != HALAY_OK)
+        return NULL;
+    for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
+        if (a->operation != which || halay_select_allows(a, group->t->caps, group->deterministic, &why) != HALAY_OK)
+            continue;
+        if (index--)
+            continue;
+        if (is_tree)
+            *is_tree = halay_select_allows(a, group->t->caps, HALAY_DETERMINISTIC_RANKS, &why) == HALAY_OK;
+        return a->name;
+    }
+    return NULL;
+}
+
+/* Choices made with a setting that all groups of one origin share. */
+static void forget_choices(struct halay_world *world)
+{
+    for (struct halay_group *group = world->groups; group; group = group->next)
+        halay_choice_forget(group);
+}
+
+enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes)
+{
+    if (!group || !bytes) {
+        halay_error_somewhere(group ? group->world->log : NULL, "%s",
+                              group ? "a segment needs at least one byte" : "halay_group_set_segment: no group");
+        return HALAY_ERR_ARGUMENT;
+    }
+    group->world->config.ring_segment_bytes = bytes;
+    forget_choices(group->world);
+    return HALAY_OK;
+}
+
+enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes)
+{
+    if (!group) {
+        halay_error_somewhere(NULL, "halay_group_set_slot: no group");
+        return HALAY_ERR_ARGUMENT;
+    }
+    group->world->config.slot_bytes = bytes;
+    forget_choices(group->world);
+    return HALAY_OK;
+}
+
+const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count, enum halay_dtype dtype,
+                                int shared, char *text, size_t size)
+{
+    enum halay_operation which;
+    char why[512], data[64] = "";
+    size_t bytes;
+
+    if (halay_operation_parse(operation, &which) != HALAY_OK || !halay_dtype_size(dtype) ||
+        halay_mul_overflows(count, halay_dtype_size(dtype), &bytes)) {
+        snprintf(text, size, "no such operation or type");
+        return "?";
+    }
+    if (group->t->size == 1) {
+        snprintf(text, size, "none: there is one rank only");
+        return "none";
+    }
+    struct halay_select_query query = halay_choice_query(group, which, bytes, dtype);
+    const struct halay_algorithm *algorithm = halay_select(&query, why, sizeof why);
+    int has_place = which != HALAY_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED;
+    if (has_place && shared)
+        snprintf(data, sizeof data, "; data in place");
+    else if (has_place)
+        snprintf(data, sizeof data, "; private data go through shared slots of %zu bytes", halay_select_slot(&query));
+    snprintf(text, size, "%s for %zu bytes over %s, %d ranks, because: %s%s", algorithm->name, bytes,
+             query.transport, query.size, why, data);
+    return algorithm->name;
+}

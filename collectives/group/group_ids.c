@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ids of groups. group_ids.h says when one may be used again.
+ */
+#include "collectives/group/group_ids.h"
+#include "collectives/shared/shared.h"
+#include <stdlib.h>
+
+_Static_assert(HALAY_GROUPS_MAX <= 32, "a bit for each id");
+
+enum halay_status halay_group_ids_take(struct halay_group_ids *ids, struct halay_log *log, int *id)
+{
+    if (ids->made == HALAY_WORLD_GROUPS) {
+        halay_error(log, "no more groups of all ranks: a job has %d, ended ones counted", HALAY_WORLD_GROUPS);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    *id = ids->made++;
+    return HALAY_OK;
+}
+
+int halay_group_ids_choose(uint32_t taken, int last)
+{
+    enum { COUNT = HALAY_GROUPS_MAX - HALAY_SUBSET_FIRST };
+    int after = last < HALAY_SUBSET_FIRST ? 0 : last - HALAY_SUBSET_FIRST + 1;
+
+    for (int i = 0; i < COUNT; i++) {
+        int id = HALAY_SUBSET_FIRST + (after + i) % COUNT;
+        if (!(taken >> id & 1))
+            return id;
+    }
+    return -1;
+}
+
+/* ---- the end of one group ---- */
+
+/* The last of channel 0's tags: no algorithm has so many. */
+static uint32_t farewell_tag(const struct halay_group_end *end)
+{
+    return halay_tag(end->id, 0, (1u << HALAY_TAG_BITS) - 1);
+}
+
+static int is_posted(struct halay_transfer *x)
+{
+    return atomic_load_explicit(&x->state, memory_order_acquire) == HALAY_TRANSFER_POSTED;
+}
+
+enum halay_status halay_group_end_create(int members, struct halay_group_end **out)
+{
+    struct halay_group_end *end = calloc(1, sizeof *end);
+
+    if (!end)
+        return HALAY_ERR_NO_MEMORY;
+    end->witness = calloc((size_t)members, sizeof *end->witness);
+    end->farewell = calloc((size_t)members, sizeof *end->farewell);
+    if (!end->witness || !end->farewell) {
+        halay_group_end_destroy(end, NULL);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    *out = end;
+    return HALAY_OK;
+}
+
+void halay_group_end_destroy(struct halay_group_end *end, struct halay_transport *data)
+{
+    if (!end)
+        return;
+    for (int i = 0; i < end->farewells; i++) {
+        struct halay_farewell *f = &end->farewell[i];
+        if (is_posted(&f->saying))
+            data->ops->cancel(data, &f->saying);
+        if (is_posted(&f->hearing))
+            data->ops->cancel(data, &f->hearing);
+    }
+    free(end->farewell);
+    free(end->witness);
+    free(end);
+}
+
+void halay_group_end_say(struct halay_group_end *end, struct halay_transport *data,
+                         const struct halay_last_words *words)
+{
+    for (int i = 0; i < end->farewells; i++) {
+        struct halay_farewell *f = &end->farewell[i];
+        f->said = *words;
+        f->saying.is_optional = 1;
+        data->ops->send(data, f->peer, farewell_tag(end), &f->said, sizeof f->said, &f->saying);
+    }
+}
+
+void halay_group_end_listen(struct halay_group_end *end, struct halay_transport *data)
+{
+    for (int i = 0; i < end->farewells; i++) {
+        struct halay_farewell *f = &end->farewell[i];
+        if (f->is_listening++)
+            continue;
+        f->hearing.is_optional = 1;
+        data->ops->recv(data, f->peer, farewell_tag(end), &f->heard, sizeof f->heard, &f->hearing);
+    }
+}
+
+int halay_group_end_heard(struct halay_group_end *end, int rank, struct halay_last_words *words)
+{
+    for (int i = 0; i < end->farewells; i++) {
+        struct halay_farewell *f = &end->farewell[i];
+        if (f->rank != rank || !halay_transfer_is_done(&f->hearing))
+            continue;
+        *words = f->heard;
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- all ids ---- */
+
+void halay_group_ids_close(struct halay_group_ids *ids, struct halay_group_end *end)
+{
+    end->next = ids->ends;
+    ids->ends = end;
+}
+
+/* Pairs with the stores of publish_end (coll.c) and of give_up here. */
+static int has_closed(const struct halay_group_witness *w)
+{
+    return atomic_load_explicit(&w->area->closed, memory_order_acquire) ||
+           atomic_load_explicit(&w->area->generation, memory_order_acquire) != w->generation;
+}
+
+/* Nothing is to be said any more and, unless it was spoilt, nothing to be heard. */
+static int is_quiet(struct halay_group_end *end)
+{
+    for (int i = 0; i < end->farewells; i++)
+        if (is_posted(&end->farewell[i].saying) ||
+            (!end->is_spoilt && !halay_transfer_is_done(&end->farewell[i].hearing)))
+            return 0;
+    for (int i = 0; i < end->witnesses && !end->is_spoilt; i++)
+        if (!has_closed(&end->witness[i]))
+            return 0;
+    return 1;
+}
+
+static void give_up(struct halay_group_ids *ids, struct halay_transport *shared, int id)
+{
+    ids->generation[id]++;
+    if (shared) {
+        struct halay_area *area = shared->ops->area(shared, shared->rank, id * HALAY_CHANNELS);
+        shared->ops->clear(shared, id * HALAY_CHANNELS, HALAY_CHANNELS);
+        atomic_store_explicit(&area->generation, ids->generation[id], memory_order_release);
+    }
+    ids->taken &= ~(1u << id);
+}
+
+void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *data, struct halay_transport *shared)
+{
+    struct halay_group_end **link = &ids->ends, *end;
+
+    while ((end = *link)) {
+        if (!end->is_spoilt)
+            halay_group_end_listen(end, data);
+        if (!is_quiet(end)) {
+            link = &end->next;
+            continue;
+        }
+        *link = end->next;
+        if (!end->is_spoilt)
+            give_up(ids, shared, end->id);
+        halay_group_end_destroy(end, data);
+    }
+}
+
+int halay_group_ids_waiting(const struct halay_group_ids *ids)
+{
+    int waiting = 0;
+
+    for (const struct halay_group_end *end = ids->ends; end; end = end->next)
+        waiting += !end->is_spoilt;
+    return waiting;
+}
+
+void halay_group_ids_fini(struct halay_group_ids *ids, struct halay_transport *data)
+{
+    while (ids->ends) {
+        struct halay_group_end *end = ids->ends;
+        ids->ends = end->next;
+        halay_group_end_destroy(end, data);
+    }
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups of some ranks: how the members agree on one, without the others.
+ *
+ *     member                                      leader: the lowest number of the job
+ *       | my list (a hash), ids that I can't use,   |
+ *       | my generation of each          --------->|  same list? some id free at all?
+ *       |                                           |
+ *       |<--------- the id, and everybody's generation of it
+ *       |           or: none yet, since some groups are closed here and not yet there; again
+ *
+ * Who could not prepare says so in its place, and everybody gets the first such status. The messages go under a group id
+ * of their own, over the new group's view of the transport: they meet in the order of the calls, which is the same at the
+ * two ends of each pair if members make their groups in the same order. A group is made step by step, so that the engine
+ * goes on with all else; halay_group_subset waits, and drives all groups meanwhile, since a member that is late may need a
+ * collective that is under way here.
+ *
+ * Cleanup: zero-initialised; halay_group_making_end accepts any state.
+ */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/relax.h"
+#include "collectives/shared/shared.h"
+#include "collectives/transport/subset.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum step { PROPOSAL, DECISION, GENERATIONS }; /* also the messages' tags */
+enum { SPINS = 200, YIELDS = 2000, CHECK_EVERY = 128, NAP_US = 50 };
+
+struct proposal {
+    uint64_t members; /* hash of the list */
+    int32_t status;
+    int32_t waiting; /* ids that will be free once others have closed their groups */
+    uint32_t taken;
+    uint32_t generation[HALAY_GROUPS_MAX];
+};
+
+/* HALAY_IN_PROGRESS: no id is free, but some will be: everybody proposes again. The generations follow, if the status is
+ * HALAY_OK: members that disagree about their list disagree about the length. */
+struct decision {
+    int32_t status;
+    int32_t id;
+};
+
+struct halay_group_making {
+    struct halay_group *parent; /* borrowed, as is the world */
+    struct halay_world *world;
+    int *members;              /* owned: the world's numbers */
+    struct halay_transport *t; /* owned: the members, over the world's data */
+    int leader;
+    enum step step;
+    enum halay_status mine;     /* has this rank what it needs? */
+    enum halay_status status;   /* HALAY_IN_PROGRESS until all is done */
+    struct halay_group *group;  /* owned until it is handed over; not yet entered. NULL unless `mine` is HALAY_OK */
+    int64_t deadline_us;        /* of waiting for an id */
+    struct proposal *proposals; /* owned: the leader has all, others their own at [rank] */
+    struct decision decision;
+    uint32_t *generations;            /* owned: of the new id, of each member */
+    struct halay_transfer *transfers; /* owned: one a member */
+};
+
+static enum halay_status making_init(struct halay_group_making *a, struct halay_group *parent, const int *ranks,
+                                     int count, int rank)
+{
+    size_t n = (size_t)count;
+
+    a->parent = parent;
+    a->world = parent->world;
+    a->members = malloc(n * sizeof *a->members);
+    a->proposals = calloc(n, sizeof *a->proposals);
+    a->generations = calloc(n, sizeof *a->generations);
+    a->transfers = calloc(n, sizeof *a->transfers);
+    if (!a->members || !a->proposals || !a->generations || !a->transfers) {
+        halay_error(a->world->log, "out of memory: a group of %d ranks", count);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (int r = 0; r < count; r++) {
+        a->members[r] = halay_group_world_rank(parent, ranks[r]);
+        a->leader = a->members[r] < a->members[a->leader] ? r : a->leader;
+    }
+    return halay_subset_open(a->world->data, a->members, count, rank, 0, &a->t);
+}
+
+void halay_group_making_end(struct halay_group_making *a)
+{
+    if (!a)
+        return;
+    for (int r = 0; a->t && r < a->t->size; r++)
+        if (!coll_is_settled(&a->transfers[r]))
+            a->t->ops->cancel(a->t, &a->transfers[r]);
+    if (a->t)
+        a->t->ops->close(a->t);
+    halay_group_free_all(a->group);
+    free(a->transfers);
+    free(a->generations);
+    free(a->proposals);
+    free(a->members);
+    free(a);
+}
+
+static int all_settled(const struct halay_group_making *a)
+{
+    for (int r = 0; r < a->t->size; r++)
+        if (!coll_is_settled(&a->transfers[r]))
+            return 0;
+    return 1;
+}
+
+static void pause_a_while(unsigned polls)
+{
+    const struct timespec nap = { .tv_nsec = NAP_US * 1000 };
+
+    if (polls < SPINS)
+        halay_relax();
+    else if (polls < YIELDS)
+        sched_yield();
+    else
+        nanosleep(&nap, NULL);
+}
+
+static void send_to(struct halay_group_making *a, int peer, uint32_t what, const void *data, size_t bytes)
+{
+    a->t->ops->send(a->t, peer, halay_tag(HALAY_AGREEMENT_GROUP, 0, what), data, bytes, &a->transfers[peer]);
+}
+
+static void send_to_all(struct halay_group_making *a, uint32_t what, const void *data, size_t bytes)
+{
+    for (int r = 0; r < a->t->size; r++)
+        if (r != a->t->rank)
+            send_to(a, r, what, data, bytes);
+}
+
+static void receive_from(struct halay_group_making *a, int peer, uint32_t what, void *data, size_t bytes)
+{
+    a->t->ops->recv(a->t, peer, halay_tag(HALAY_AGREEMENT_GROUP, 0, what), data, bytes, &a->transfers[peer]);
+}
+
+/* What the leader makes of all proposals. */
+static void decide(struct halay_group_making *a)
+{
+    uint32_t taken = 0;
+    int waiting = 0;
+    enum halay_status status = HALAY_OK;
+
+    for (int r = 0; r < a->t->size; r++) {
+        taken |= a->proposals[r].taken;
+        waiting += a->proposals[r].waiting;
+        if (status == HALAY_OK)
+            status = (enum halay_status)a->proposals[r].status;
+    }
+    for (int r = 1; r < a->t->size; r++)
+        if (status == HALAY_OK && a->proposals[r].members != a->proposals[0].members)
+            status = HALAY_ERR_ARGUMENT;
+    a->decision.id = halay_group_ids_choose(taken, a->world->ids.last);
+    if (status == HALAY_OK && a->decision.id < 0)
+        status = waiting && !halay_deadline_passed(a->deadline_us) ? HALAY_IN_PROGRESS : HALAY_ERR_UNSUPPORTED;
+    a->decision.status = (int32_t)status;
+    for (int r = 0; r < a->t->size && status == HALAY_OK; r++)
+        a->generations[r] = a->proposals[r].generation[a->decision.id];
+}
+
+static uint64_t hash_of(const int *members, int count)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a over the numbers */
+
+    for (int r = 0; r < count; r++)
+        hash = (hash ^ (uint64_t)(unsigned)members[r]) * 1099511628211u;
+    return (hash ^ (uint64_t)(unsigned)count) * 1099511628211u;
+}
+
+static void propose(struct halay_group_making *a)
+{
+    struct halay_group_ids *ids = &a->world->ids;
+    struct proposal *p = &a->proposals[a->t->rank];
+
+    halay_group_ids_sweep(ids, a->world->data, halay_world_shared(a->world));
+    *p = (struct proposal){ .members = hash_of(a->members, a->t->size),
+                            .status = (int32_t)a->mine,
+                            .waiting = halay_group_ids_waiting(ids),
+                            .taken = ids->taken };
+    memcpy(p->generation, ids->generation, sizeof p->generation);
+    if (a->t->rank != a->leader) {
+        send_to(a, a->leader, PROPOSAL, p, sizeof *p);
+        return;
+    }
+    for (int r = 0; r < a->t->size; r++)
+        if (r != a->t->rank)
+            receive_from(a, r, PROPOSAL, &a->proposals[r], sizeof a->proposals[r]);
+}
+
+/* From the leader to all. */
+static void spread(struct halay_group_making *a, enum step what, void *data, size_t bytes)
+{
+    if (a->t->rank == a->leader)
+        send_to_all(a, what, data, bytes);
+    else
+        receive_from(a, a->leader, what, data, bytes);
+}
+
+static void begin(struct halay_group_making *a, enum step step)
+{
+    a->step = step;
+    if (step == PROPOSAL) {
+        propose(a);
+    } else if (step == DECISION) {
+        if (a->t->rank == a->leader)
+            decide(a);
+        spread(a, DECISION, &a->decision, sizeof a->decision);
+    } else {
+        spread(a, GENERATIONS, a->generations, (size_t)a->t->size * sizeof *a->generations);
+    }
+}
+
+/* All have the decision. */
+static enum halay_status take_decision(struct halay_group_making *a)
+{
+    enum halay_status status = (enum halay_status)a->decision.status;
+
+    if (status == HALAY_IN_PROGRESS)
+        begin(a, PROPOSAL);
+    else if (status == HALAY_OK)
+        begin(a, GENERATIONS);
+    else if (status == HALAY_ERR_ARGUMENT)
+        halay_error(a->world->log, "no new group: its members gave different lists of ranks");
+    else if (status == HALAY_ERR_UNSUPPORTED)
+        halay_error(a->world->log, "no more groups: each rank can be in %d at a time, those that failed counted",
+                    HALAY_GROUPS_MAX - HALAY_SUBSET_FIRST);
+    else if (a->mine == HALAY_OK)
+        halay_error(a->world->log, "no new group: %s, says another member", halay_status_string(status));
+    return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
+}
+
+/* The group has its id from now on; all others will have to close it before the id is free. */
+static void settle_id(struct halay_group *group, const struct halay_group_making *a)
+{
+    struct halay_group_ids *ids = &a->world->ids;
+    struct halay_group_end *end = group->end;
+
+    group->id = a->decision.id;
+    ids->taken |= 1u << group->id;
+    ids->last = group->id;
+    end->id = group->id;
+    for (int r = 0; r < a->t->size; r++) {
+        int number = halay_world_shared_rank(a->world, halay_group_world_rank(group, r));
+        if (r == a->t->rank)
+            continue;
+        if (number < 0) {
+            end->farewell[end->farewells].rank = r;
+            end->farewell[end->farewells++].peer = halay_group_world_rank(group, r);
+            continue;
+        }
+        end->witness[end->witnesses++] = (struct halay_group_witness){
+            .area = group->shared->ops->area(group->shared, number, group->id * HALAY_CHANNELS),
+            .generation = a->generations[r],
+        };
+    }
+}
+
+static enum halay_status prepare(struct halay_world *world, const int *members, struct halay_transport *t,
+                                 struct halay_group **out)
+{
+    enum halay_status status = halay_group_make(world, members, t, out);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_group_end_create(t->size, &(*out)->end);
+    if (status != HALAY_OK) {
+        (*out)->t = world->data; /* t is the caller's still */
+        halay_group_free_all(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* What the group's data go over: the memory of a node where all members are on it, else what the world's do. */
+static enum halay_status open_transport(struct halay_world *world, const int *members, int count, int rank,
+                                        struct halay_transport **t)
+{
+    int *numbers, is_one_node = world->node != NULL;
+
+    for (int r = 0; r < count; r++)
+        is_one_node &= world->node_of[members[r]] == world->node_of[world->rank];
+    if (!is_one_node)
+        return halay_subset_open(world->data, members, count, rank, ~0u, t);
+    numbers = malloc((size_t)count * sizeof *numbers);
+    if (!numbers) {
+        halay_error(world->log, "out of memory: a group of %d ranks", count);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (int r = 0; r < count; r++)
+        numbers[r] = world->node_rank[members[r]];
+    enum halay_status status = halay_subset_open(world->node, numbers, count, rank, ~0u, t);
+    free(numbers);
+    return status;
+}
+
+static enum halay_status finish(struct halay_group_making *a)
+{
+    settle_id(a->group, a);
+    halay_group_set_deterministic(a->group, a->parent->deterministic);
+    return halay_group_enter(a->group);
+}
+
+/* One look: HALAY_IN_PROGRESS, or how it has ended. */
+static enum halay_status look(struct halay_group_making *a)
+{
+    enum halay_status status = a->t->ops->progress(a->t);
+
+    if (!all_settled(a)) {
+        if (status == HALAY_ERR_PEER)
+            halay_group_lost(a->parent, halay_group_rank_of(a->parent, a->members[a->t->failed_peer]));
+        if (status == HALAY_OK)
+            status = a->parent->status;
+        if (status == HALAY_OK)
+            return HALAY_IN_PROGRESS;
+        halay_error(a->world->log, "no new group: %s", halay_status_string(status));
+        return status;
+    }
+    if (a->step == PROPOSAL)
+        begin(a, DECISION);
+    else if (a->step == DECISION)
+        return take_decision(a);
+    else
+        return finish(a);
+    return HALAY_IN_PROGRESS;
+}
+
+enum halay_status halay_group_making_progress(struct halay_group_making *a, struct halay_group **group)
+{
+    if (a->status != HALAY_IN_PROGRESS)
+        return a->status;
+    a->status = look(a);
+    if (a->status == HALAY_OK) {
+        *group = a->group;
+        a->group = NULL;
+    }
+    return a->status;
+}
+
+static int is_list(const struct halay_group *parent, const int *ranks, int count)
+{
+    if (!ranks || count < 1 || count > parent->t->size)
+        return 0;
+    for (int i = 0; i < count; i++) {
+        if (ranks[i] < 0 || ranks[i] >= parent->t->size)
+            return 0;
+        for (int k = 0; k < i; k++)
+            if (ranks[k] == ranks[i])
+                return 0;
+    }
+    return 1;
+}
+
+/* This rank is number `rank` of those. */
+static enum halay_status making_create(struct halay_group *parent, const int *ranks, int count, int rank,
+                                       struct halay_group_making **making)
+{
+    struct halay_transport *t = NULL;
+    struct halay_group_making *a = calloc(1, sizeof *a);
+
+    enum halay_status status = a ? making_init(a, parent, ranks, count, rank) : HALAY_ERR_NO_MEMORY;
+    if (status != HALAY_OK) {
+        halay_group_making_end(a);
+        halay_group_fail(parent, status, -1); /* the other members would wait for us */
+        return status;
+    }
+    a->mine = open_transport(a->world, a->members, count, rank, &t);
+    if (a->mine == HALAY_OK)
+        a->mine = prepare(a->world, a->members, t, &a->group);
+    if (a->mine != HALAY_OK && t)
+        t->ops->close(t);
+    a->status = HALAY_IN_PROGRESS;
+    a->deadline_us = halay_deadline_us(a->world->config.start_timeout_ms);
+    begin(a, PROPOSAL);
+    *making = a;
+    return HALAY_OK;
+}
+
+enum halay_status halay_group_making_start(struct halay_group *parent, const int *ranks, int count,
+                                           struct halay_group_making **making)
+{
+    *making = NULL;
+    if (!is_list(parent, ranks, count)) {
+        halay_error(parent->world->log, "no list of ranks: 1 to %d different ones from 0 to %d would do",
+                    parent->t->size, parent->t->size - 1);
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (parent->status != HALAY_OK)
+        return parent->status;
+    for (int r = 0; r < count; r++)
+        if (ranks[r] == parent->t->rank)
+            return making_create(parent, ranks, count, r, making);
+    return HALAY_OK;
+}
+
+enum halay_status halay_group_subset(struct halay_group *parent, const int *ranks, int count,
+                                     struct halay_group **group)
+{
+    struct halay_group_making *a;
+
+    if (!parent || !group) {
+        halay_error_somewhere(parent ? parent->world->log : NULL, "halay_group_subset: no %s",
+                              parent ? "place for the group" : "parent");
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = halay_group_check_process(parent);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_group_making_start(parent, ranks, count, &a);
+    if (!a) {
+        if (status == HALAY_OK)
+            *group = NULL;
+        return status;
+    }
+    for (unsigned polls = 0; (status = halay_group_making_progress(a, group)) == HALAY_IN_PROGRESS; polls++) {
+        if (polls % CHECK_EVERY == CHECK_EVERY - 1)
+            halay_group_check_everybody(parent);
+        halay_world_drive(a->world);
+        pause_a_while(polls);
+    }
+    halay_group_making_end(a);
+    return status;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Nodes: where the ranks of a group are, as far as an algorithm over several nodes needs it; set once with the group.
+ *
+ * Each node cuts a row of data into as many slices as it has ranks, and each of its ranks owns one. Nodes may have
+ * different numbers of ranks, so their cuts differ; all cuts together make the *segments*. Every segment lies in one slice
+ * of each node, so it has one owner on each: those add it up between them.
+ *
+ *     node A, 2 ranks    |        0        |        1        |
+ *     node B, 3 ranks    |     0     |     1     |     2     |
+ *     segments           |     0     |  1  |  2  |     3     |        owners: A0 B0, A0 B1, A1 B1, A1 B2
+ *
+ * Cuts are fractions of the row, so that they serve rows of any length.
+ */
+#ifndef HALAY_NODES_H
+#define HALAY_NODES_H
+
+#include "base/memory.h"
+#include "collectives/group/channel.h"
+
+enum {
+    HALAY_SEGMENTS_MAX = 256,
+    /* Of the hierarchical all-reduce: chunks under way, and their bytes. */
+    HALAY_NODES_DEPTH = 4,
+    HALAY_CHUNK_LEAST = 32 << 10,
+    HALAY_CHUNK_MOST = 512 << 10,
+};
+
+/* Of a row of that many bytes; a chunk may be longer than the row. */
+static inline size_t halay_nodes_chunk(size_t bytes)
+{
+    size_t chunk = halay_round_up(bytes / HALAY_NODES_DEPTH + 1, HALAY_PAGE);
+
+    return chunk < HALAY_CHUNK_LEAST ? HALAY_CHUNK_LEAST : chunk > HALAY_CHUNK_MOST ? HALAY_CHUNK_MOST : chunk;
+}
+
+/* A place in a row: num / den of it. */
+struct halay_cut {
+    int num, den;
+};
+
+/* One that this rank owns. */
+struct halay_segment {
+    struct halay_cut from, to;
+    int index; /* among all segments of the row */
+    struct halay_transport
+        *owners; /* owned: a view of the group's transport: its owner on each node, in order of nodes */
+};
+
+struct halay_nodes {
+    int count;                     /* nodes with members of the group */
+    int local;                     /* this rank's number among the members of its node */
+    int locals;                    /* how many these are */
+    int *rank;                     /* owned: [locals], their numbers in the group */
+    int *shared;                   /* owned: [locals], their numbers in group->shared */
+    int segments;                  /* in this rank's slice: at least 1 */
+    struct halay_segment *segment; /* owned */
+};
+
+/* For a group with its transport and members. *out is NULL where there is nothing to gain: one node, one rank on each, no
+ * shared memory, or more than HALAY_SEGMENTS_MAX segments; the same on all ranks. HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_nodes_create(const struct halay_group *group, struct halay_nodes **out);
+void halay_nodes_destroy(struct halay_nodes *nodes); /* NULL is allowed */
+
+/* Where a cut falls in a row of `count` elements, at a multiple of `unit` elements. Cuts of one value fall together. */
+static inline size_t halay_cut_at(struct halay_cut cut, size_t count, size_t unit)
+{
+    size_t units = count / unit + (count % unit != 0), at = units * (size_t)cut.num / (size_t)cut.den * unit;
+
+    return at < count ? at : count;
+}
+
+/* Rank number `local`'s slice. */
+static inline struct halay_span halay_slice_span(int local, int locals, size_t count, size_t unit)
+{
+    size_t from = halay_cut_at((struct halay_cut){ local, locals }, count, unit);
+
+    return (struct halay_span){ from, halay_cut_at((struct halay_cut){ local + 1, locals }, count, unit) - from };
+}
+
+#endif

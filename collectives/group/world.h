@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * World: all ranks of this job and how they are reached: bootstrap, peers, transports. Opened once per context.
+ */
+#ifndef HALAY_WORLD_H
+#define HALAY_WORLD_H
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/machine/topology.h"
+#include "collectives/group/group_ids.h"
+#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/transport.h"
+
+struct halay_fake_hub; /* transport/fake.h */
+struct halay_group;
+struct halay_host;     /* transport/module.h */
+struct halay_tuning;
+struct halay_peers;    /* where each rank runs, and whether it still does: transport/peers.h */
+
+/* What an elastic job's process takes from one world to the next; filled by the first. Begun with zeros. */
+struct halay_heritage {
+    struct halay_log *log;           /* owned, as are these; NULL: there has been no elastic world */
+    struct halay_member *member;     /* transport/member.h */
+    struct halay_shm_memory *memory; /* transport/shm_memory.h: of this process, whether a transport uses it or not */
+};
+void halay_heritage_fini(struct halay_heritage *heritage);
+
+struct halay_world {
+    struct halay_log *log;       /* owned */
+    struct halay_config config;  /* owned */
+    struct halay_topology topology;
+    struct halay_boot *boot;     /* owned */
+    struct halay_tuning *tuning; /* owned: what algorithms are chosen by, the same on all ranks: collectives/choose/tuning.h */
+    struct halay_peers *peers;   /* owned; NULL over the fake transport */
+    int rank, size;
+    int local_rank, local_size;  /* among the ranks of this host, in order of rank */
+    int cross_rank, cross_size;  /* this host among hosts (in order of their lowest rank); number of hosts */
+    int is_homogeneous;          /* every host has the same number of ranks */
+    int *node_of;                /* owned, [rank]: the number of its host, in order of their lowest rank */
+    int *node_rank;              /* owned, [rank]: its rank among the ranks of its host */
+    struct halay_transport *data;    /* owned: what collectives move data over */
+    /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each has
+     * one rank, or where the ranks of some host can't share. All ranks have it or none. */
+    struct halay_transport *node;
+    struct halay_transport *under; /* owned: what data and node are views of; NULL but over a fake hub of several nodes */
+    /* What the engine's messages go over: SLEEPS. Owned unless it is `data` or `under`. On several hosts NULL until
+     * halay_world_open_control. */
+    struct halay_transport *control;
+    int data_rings; /* news of `data` end a sleep in `control`: its fd_arm is called before */
+    struct halay_group_ids ids;
+    struct halay_group *groups;  /* borrowed: all groups that are open */
+    unsigned char *is_parent;    /* owned: base/fork.h */
+    int closes_with_groups;      /* the last group that is closed closes the world */
+    struct halay_host *host;     /* owned: what modules were given; NULL over the fake transport */
+    enum halay_mpi_abi comm_abi; /* of the program's communicator; 0 if it gave none */
+    void *module[2];             /* owned: handles of loaded modules */
+    struct halay_heritage
+        *heritage; /* borrowed: what this world only uses; NULL: it owns its log, and is of no elastic job */
+    struct halay_fake_hub *hub;  /* borrowed; NULL unless this is a rank of a fake hub */
+};
+
+struct halay_world_options {
+    const char *bootstrap; /* NULL: the configuration's */
+    const void
+        *comm; /* an MPI_Comm whose ranks these are, instead of a bootstrap's; NULL: none. Borrowed for the call */
+    enum halay_mpi_abi comm_abi;
+    const char *transport;
+    const char *join_average; /* "all", "present"; NULL: the configuration's */
+    void (*log_write)(void *arg, enum halay_log_level level, const char *line); /* NULL: standard error */
+    void *log_arg;
+    /* Borrowed until close. NULL: the caller has no use for an elastic job, and is refused in one. */
+    struct halay_heritage *heritage;
+    int lost;      /* with a heritage that is in use: by whose loss the epoch before ended, -1: nobody's */
+    int has_state; /* with one: whether this process can give the job's state to others */
+    /* What the caller has found wrong with what it was given, and logged; HALAY_OK: nothing. The others are met all the same,
+     * and told. */
+    enum halay_status status;
+};
+
+/* Blocks until all ranks have come; in an elastic job first until halayrun gives this process a place, for as long as that takes
+ * (HALAY_ERR_CLOSED: there is none for it), and HALAY_ERR_PEER and HALAY_ERR_TIMEOUT mean that it is worth to try again. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is
+ * an error. */
+enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
+
+/* One rank of a fake hub (transport/fake.h), for tests: one call a thread. config is loaded from the environment. */
+enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, struct halay_world **out);
+
+/* See to it that there is a control transport among all ranks; every rank calls it, it may block until all have. With one rank
+ * there is nothing to do. */
+enum halay_status halay_world_open_control(struct halay_world *world);
+
+/* Every rank says how it went (mine), and whether it wants something; then each knows whether any does (*wanted). Returns mine if it
+ * is an error, else the first error of another rank, whose number is logged. Over the bootstrap: may block until all have
+ * come, at most HALAY_START_TIMEOUT. */
+enum halay_status halay_world_agree(struct halay_world *world, enum halay_status mine, int *wanted);
+
+/* HALAY_OK, or HALAY_ERR_PEER with *rank set once a peer is known to be dead. Cheap: looks at the operating system at most
+ * every millisecond of `now_us` (base/clock.h). */
+enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);
+/* Is that rank one of those known to be dead, once check_peers has said that there are some? */
+int halay_world_is_dead(const struct halay_world *world, int rank);
+/* Has that rank's process ended without leaving? Looks at once; of another host's only what its connection has told. */
+int halay_world_has_died(const struct halay_world *world, int rank);
+/* Is it lost because its host does not answer? */
+int halay_world_is_unreachable(const struct halay_world *world, int rank);
+/* The name of that rank's host; borrowed. */
+const char *halay_world_host(const struct halay_world *world, int rank);
+
+/* Is that rank's process stopped? Known of ranks of this host only. Reads /proc. */
+int halay_world_is_stopped(const struct halay_world *world, int rank);
+
+/* The transport over which this rank shares memory with others, NULL if it does with none. */
+struct halay_transport *halay_world_shared(const struct halay_world *world);
+/* A rank's number in that transport, -1 if it shares no memory with this one. */
+int halay_world_shared_rank(const struct halay_world *world, int rank);
+
+/* Set what follows from node_of: node_rank, local, cross. HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_world_place(struct halay_world *world);
+
+/* The first half of close: from here on this rank has left, and nothing is mapped any more that others write to. What remains answers
+ * questions about ranks. */
+void halay_world_leave(struct halay_world *world);
+void halay_world_close(struct halay_world *world); /* NULL is allowed */
+
+#endif

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adasum all-reduce: pairs of vectors are joined along the tree over ranks, each by as much as it does not repeat the other.
+ *
+ *     a (+) b = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b       for each tensor of the vector by itself
+ *
+ * Orthogonal vectors are added, equal ones averaged. The tree is the one of the sums (reduce.h), for any number of ranks:
+ *     3: (0 (+) 1) (+) 2     5: ((0 (+) 1) (+) (2 (+) 3)) (+) 4
+ *
+ * Each block of the data has an owner, who holds it of all ranks. What an owner cannot know alone is the dot products; so
+ * each level of the tree is: own part of them, a small all-reduce, join.
+ *
+ *     four ranks, blocks 0 1 2 3
+ *
+ *     to the owners      A has 0A 0B 0C 0D, B has 1A 1B 1C 1D, ...
+ *     level 1            three numbers for A, B and for C, D: a.b |a|^2 |b|^2 of the own block, all-reduced (recursive
+ *                        doubling, in f64); then 0A = 0A (+) 0B, 0C = 0C (+) 0D
+ *     level 2            the same for what is now A, C; then 0A = 0A (+) 0C
+ *     to all             the owner's block, rounded
+ *
+ * Dot products are summed in f64. f32, f16 and bf16 vectors are joined in f64 and kept as f32 from level to level; f16 and
+ * bf16 are rounded once, at the end. Each block is computed once, so everybody gets the same bits. Where the blocks and
+ * tensors begin changes how a dot product is summed, and so its last bits: this is not a tree algorithm in the sense of
+ * HALAY_DETERMINISTIC=ranks.
+ *
+ * Work goes in steps of STEP elements, a step a call of progress. A list of pieces is packed into one array first; each
+ * piece is a tensor.
+ *
+ * Cost: 2 S (N - 1) / N bytes sent and received by each rank, all pairs at once, and for each of the ceil(log2(N)) levels
+ * an all-reduce of 24 bytes a tensor and pair. S bytes of memory and that table; f16 and bf16 3 S; a list of pieces S more.
+ * Any number of ranks, any count, in and out of place.
+ *
+ * Source: Maleki et al., "Scaling distributed training with adaptive summation", MLSys 2021.
+ */
+#include "base/memory.h"
+#include "collectives/group/channel.h"
+#include <string.h>
+
+enum { STEP = 1 << 16, PART = 64, RESULT }; /* tags above those of the inner all-reduce */
+
+enum phase { PACKING, SCATTERING, WIDENING, MULTIPLYING, SUMMING, JOINING, ROUNDING, GATHERING, UNPACKING, DONE };
+
+struct peer {
+    struct halay_transfer send, recv;
+};
+
+struct state {
+    enum phase phase;
+    int distance;   /* of the ranks whose vectors are joined on this level */
+    int pair;       /* which of this level */
+    size_t at;      /* elements of the block, or of the array, that this phase has done */
+    size_t tensor;  /* the tensor there */
+    size_t ends_at; /* where that one ends in the whole data */
+    size_t tensors;
+    enum halay_dtype wide;
+    struct halay_span block; /* this rank's */
+    unsigned char *packed;   /* a list of pieces as one array; NULL: the data are one */
+    unsigned char *landing;  /* everybody's block as it arrives, if it is converted then */
+    unsigned char *vectors;  /* everybody's block; the vector of a subtree is where its first rank's was */
+    double *table;           /* three numbers for each pair and tensor */
+    unsigned char *inner_scratch;
+    struct halay_cursor cursor;
+    struct halay_piece table_piece;
+    struct halay_coll inner; /* the all-reduce of the table */
+    struct peer peer[];      /* size of them, then the state of inner */
+};
+
+static const struct halay_algorithm_ops *inner_ops(void)
+{
+    return halay_algorithm_find(HALAY_ALLREDUCE, "recursive-doubling")->ops;
+}
+
+static size_t inner_state_offset(int size)
+{
+    return halay_round_up(sizeof(struct state) + (size_t)size * sizeof(struct peer), HALAY_CACHE_LINE);
+}
+
+static size_t state_bytes(int size)
+{
+    return inner_state_offset(size) + inner_ops()->state_bytes(size);
+}
+
+/* ---- what there is: tensors, blocks, memory ---- */
+
+static size_t tensor_count(const struct halay_coll *c)
+{
+    return c->counts ? c->tensors : c->out.piece_count;
+}
+
+static size_t tensor_length(const struct halay_coll *c, size_t tensor)
+{
+    return c->counts ? c->counts[tensor] : c->out.pieces[tensor].count;
+}
+
+static struct halay_span block_of(const struct halay_coll *c, int rank)
+{
+    return halay_aligned_span(c->out.count, c->t->size, rank, HALAY_CACHE_LINE / c->element);
+}
+
+static int is_half(const struct halay_coll *c)
+{
+    return c->reducer->widen[c->dtype] != NULL;
+}
+
+static size_t wide_bytes(const struct halay_coll *c)
+{
+    return is_half(c) ? sizeof(float) : c->element;
+}
+
+/* The first level has the most pairs. */
+static size_t table_length(const struct halay_coll *c)
+{
+    return 3 * tensor_count(c) * (size_t)(c->t->size / 2);
+}
+
+static void make_inner(const struct halay_coll *c, double *table, size_t length, struct halay_piece *piece,
+                       struct halay_coll *inner)
+{
+    *inner = *c;
+    *piece = (struct halay_piece){ .data = table, .count = length };
+    inner->ops = inner_ops();
+    inner->dtype = HALAY_F64;
+    inner->op = HALAY_SUM;
+    inner->element = sizeof(double);
+    inner->out = (struct halay_vector){ .pieces = piece, .piece_count = 1, .count = length, .element = sizeof(double) };
+    inner->in = inner->out;
+}
+
+/* Parts of scratch, in this order. */
+struct layout {
+    size_t packed, landing, vectors, table, inner;
+};
+
+static int is_packed(const struct halay_coll *c)
+{
+    return c->out.piece_count > 1 || c->in.is_converted || c->out.is_converted;
+}
+
+static struct layout layout_of(const struct halay_coll *c)
+{
+    size_t longest = block_of(c, 0).length, n = (size_t)c->t->size, line = HALAY_CACHE_LINE;
+    struct halay_piece piece;
+    struct halay_coll inner;
+
+    make_inner(c, NULL, table_length(c), &piece, &inner);
+    return (struct layout){
+        .packed = is_packed(c) ? halay_round_up(c->out.count * c->element, line) : 0,
+        .landing = is_half(c) ? n * halay_round_up(longest * c->element, line) : 0,
+        .vectors = n * halay_round_up(longest * wide_bytes(c), line),
+        .table = halay_round_up(table_length(c) * sizeof(double), line),
+        .inner = inner.ops->scratch_bytes(&inner),
+    };
+}
+
+static size_t scratch_bytes(const struct halay_coll *c)
+{
+    struct layout l = layout_of(c);
+
+    return l.packed + l.landing + l.vectors + l.table + l.inner;
+}
+
+static unsigned char *vector_of(const struct halay_coll *c, int rank)
+{
+    const struct state *s = c->state;
+
+    return s->vectors + (size_t)rank * halay_round_up(block_of(c, 0).length * wide_bytes(c), HALAY_CACHE_LINE);
+}
+
+/* Where a rank's block arrives. */
+static unsigned char *landing_of(const struct halay_coll *c, int rank)
+{
+    const struct state *s = c->state;
+
+    if (!is_half(c))
+        return vector_of(c, rank);
+    return s->landing + (size_t)rank * halay_round_up(block_of(c, 0).length * c->element, HALAY_CACHE_LINE);
+}
+
+static const unsigned char *given(const struct halay_coll *c)
+{
+    const struct state *s = c->state;
+
+    return s->packed ? s->packed : coll_in(c);
+}
+
+static unsigned char *result(const struct halay_coll *c)
+{
+    const struct state *s = c->state;
+
+    return s->packed ? s->packed : coll_out(c);
+}
+
+/* ---- phases ---- */
+
+/* From the first element of the block, or of the data. */
+static void rewind_to(struct state *s, const struct halay_coll *c)
+{
+    s->at = 0;
+    s->tensor = 0;
+    s->ends_at = tensor_length(c, 0);
+    s->cursor = (struct halay_cursor){ 0 };
+}
+
+static void enter(struct halay_coll *c, enum phase phase)
+{
+    struct state *s = c->state;
+
+    s->phase = phase;
+    s->pair = 0;
+    rewind_to(s, c);
+}
+
+static size_t at_most_step(size_t count)
+{
+    return count < STEP ? count : STEP;
+}
+
+static void start(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    struct layout l = layout_of(c);
+
+    s->tensors = tensor_count(c);
+    s->wide = is_half(c) ? HALAY_F32 : c->dtype;
+    s->block = block_of(c, c->t->rank);
+    s->packed = l.packed ? c->scratch : NULL;
+    s->landing = c->scratch + l.packed;
+    s->vectors = s->landing + l.landing;
+    s->table = (double *)(void *)(s->vectors + l.vectors);
+    s->inner_scratch = (unsigned char *)s->table + l.table;
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank)
+            coll_recv(c, r, PART, landing_of(c, r), s->block.length * c->element, &s->peer[r].recv);
+    enter(c, PACKING);
+}
+
+static void packing(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    if (s->packed && s->at < c->out.count) {
+        size_t n = at_most_step(c->out.count - s->at);
+        halay_vector_pack(&c->in, &s->cursor, s->at, n, s->packed + s->at * c->element);
+        s->at += n;
+        return;
+    }
+    for (int d = 1; d < c->t->size; d++) {
+        int r = (c->t->rank + d) % c->t->size; /* so that not everybody begins with rank 0 */
+        struct halay_span theirs = block_of(c, r);
+        coll_send(c, r, PART, given(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].send);
+    }
+    enter(c, SCATTERING);
+}
+
+static int all_settled(const struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    for (int r = 0; r < c->t->size; r++)
+        if (!coll_is_settled(&s->peer[r].send) || !coll_is_settled(&s->peer[r].recv))
+            return 0;
+    return 1;
+}
+
+/* Ranks whose number is a multiple of 2 distance hold a vector, and join the one at that distance, if there is one. */
+static int level_pairs(const struct halay_coll *c)
+{
+    const struct state *s = c->state;
+
+    return (c->t->size + s->distance - 1) / (2 * s->distance);
+}
+
+/* The next level, or the end of them. */
+static void begin_level(struct halay_coll *c, int distance)
+{
+    struct state *s = c->state;
+
+    s->distance = distance;
+    if (distance < c->t->size)
+        memset(s->table, 0, 3 * s->tensors * (size_t)level_pairs(c) * sizeof *s->table);
+    enter(c, distance < c->t->size ? MULTIPLYING : ROUNDING);
+}
+
+/* What has arrived becomes f32; of what needs no conversion only the own block is still to be taken. Here `pair` counts
+ * ranks. */
+static void widening(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    int is_own = s->pair == c->t->rank;
+    const unsigned char *from = is_own ? given(c) + s->block.start * c->element : landing_of(c, s->pair);
+    size_t n = at_most_step(s->block.length - s->at);
+    unsigned char *to = vector_of(c, s->pair) + s->at * wide_bytes(c);
+
+    from += s->at * c->element;
+    if (is_half(c))
+        c->reducer->widen[c->dtype]((float *)(void *)to, from, n);
+    else if (is_own)
+        memcpy(to, from, n * c->element);
+    s->at += n;
+    if (s->at < s->block.length)
+        return;
+    s->at = 0;
+    if (++s->pair == c->t->size)
+        begin_level(c, 1);
+}
+
+/* The next run of the block that lies within one tensor; s->tensor is that one. Not at the end of the block. */
+static size_t next_run(const struct halay_coll *c)
+{
+    struct state *s = c->state;
+    size_t place = s->block.start + s->at, left = s->block.length - s->at;
+
+    while (place >= s->ends_at)
+        s->ends_at += tensor_length(c, ++s->tensor);
+    left = s->ends_at - place < left ? s->ends_at - place : left;
+    return at_most_step(left);
+}
+
+/* How much of a vector is kept: what the other one does not repeat, and half of what it does. */
+static double share(double product, double square)
+{
+    return square == 0 ? 1 : 1 - product / square / 2;
+}
+
+static void handle_run(struct halay_coll *c, size_t count)
+{
+    struct state *s = c->state;
+    int lower = 2 * s->distance * s->pair;
+    size_t offset = s->at * wide_bytes(c);
+    void *a = vector_of(c, lower) + offset;
+    const void *b = vector_of(c, lower + s->distance) + offset;
+    double *three = s->table + 3 * ((size_t)s->pair * s->tensors + s->tensor);
+
+    if (s->phase == MULTIPLYING)
+        c->reducer->dots[s->wide](a, b, count, three);
+    else
+        c->reducer->join[s->wide](a, b, count, share(three[0], three[1]), share(three[0], three[2]));
+}
+
+/* Some runs of some pairs; nonzero when there are no more on this level. */
+static int walk_pairs(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    size_t budget = STEP;
+
+    while (budget && s->at < s->block.length) {
+        size_t n = next_run(c);
+        n = n < budget ? n : budget;
+        handle_run(c, n);
+        s->at += n;
+        budget -= n;
+    }
+    if (s->at < s->block.length)
+        return 0;
+    rewind_to(s, c);
+    return ++s->pair == level_pairs(c);
+}
+
+static void begin_sums(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    int n = c->t->size;
+
+    make_inner(c, s->table, 3 * s->tensors * (size_t)level_pairs(c), &s->table_piece, &s->inner);
+    s->inner.state = (unsigned char *)c->state + inner_state_offset(n);
+    s->inner.scratch = s->inner_scratch;
+    memset(s->inner.state, 0, s->inner.ops->state_bytes(n));
+    enter(c, SUMMING);
+    s->inner.ops->start(&s->inner);
+}
+
+static void rounding(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    size_t n = at_most_step(s->block.length - s->at);
+    const void *from = vector_of(c, 0) + s->at * wide_bytes(c);
+    void *to = result(c) + (s->block.start + s->at) * c->element;
+
+    if (is_half(c))
+        c->reducer->narrow[c->dtype](to, from, n);
+    else
+        c->reducer->reduce[c->dtype][HALAY_SUM](&to, 1, &from, 1, n, 1); /* makes a NaN canonical */
+    s->at += n;
+    if (s->at < s->block.length)
+        return;
+    for (int d = 1; d < c->t->size; d++) {
+        int r = (c->t->rank + d) % c->t->size;
+        struct halay_span theirs = block_of(c, r);
+        coll_recv(c, r, RESULT, result(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].recv);
+        coll_send(c, r, RESULT, result(c) + s->block.start * c->element, s->block.length * c->element,
+                  &s->peer[r].send);
+    }
+    enter(c, GATHERING);
+}
+
+static void unpacking(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    size_t n = at_most_step(c->out.count - s->at);
+
+    if (s->packed)
+        halay_vector_unpack(&c->out, &s->cursor, s->at, n, s->packed + s->at * c->element);
+    s->at += n;
+    if (!s->packed || s->at == c->out.count)
+        enter(c, DONE);
+}
+
+static enum halay_status progress(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    if ((s->phase == SCATTERING || s->phase == GATHERING) && !all_settled(c))
+        return HALAY_IN_PROGRESS;
+    if (s->phase == SUMMING) {
+        enum halay_status status = s->inner.ops->progress(&s->inner);
+        if (status == HALAY_OK)
+            enter(c, JOINING);
+        return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
+    }
+    coll_advanced(c);
+    switch (s->phase) {
+    case PACKING:
+        packing(c);
+        break;
+    case SCATTERING:
+        enter(c, WIDENING);
+        break;
+    case WIDENING:
+        widening(c);
+        break;
+    case MULTIPLYING:
+        if (walk_pairs(c))
+            begin_sums(c);
+        break;
+    case JOINING:
+        if (walk_pairs(c))
+            begin_level(c, 2 * s->distance);
+        break;
+    case ROUNDING:
+        rounding(c);
+        break;
+    case GATHERING:
+        enter(c, UNPACKING);
+        break;
+    case UNPACKING:
+        unpacking(c);
+        break;
+    default:
+        break;
+    }
+    return s->phase == DONE ? HALAY_OK : HALAY_IN_PROGRESS;
+}
+
+static void cancel(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    for (int r = 0; r < c->t->size; r++) {
+        coll_take_back(c, &s->peer[r].send);
+        coll_take_back(c, &s->peer[r].recv);
+    }
+    if (s->phase == SUMMING)
+        s->inner.ops->cancel(&s->inner);
+}
+
+const struct halay_algorithm_ops halay_allreduce_adasum = {
+    .tags = RESULT + 1,
+    .state_bytes = state_bytes,
+    .scratch_bytes = scratch_bytes,
+    .start = start,
+    .progress = progress,
+    .cancel = cancel,
+};

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts to their owners by messages.
+ *
+ *                   block of a rank              the sum goes to
+ *     all-reduce      an N-th of the elements      everybody's out
+ *     reduce-scatter  its part                     its own out
+ *
+ * The owner adds all N parts at once along the tree over ranks, in f32 for f16 and bf16, and rounds once.
+ *
+ * Large blocks go in chunks; two chunks are under way (lanes), so that one is added while the other travels. Blocks may differ
+ * in length: who has no more to receive goes on sending. A receive of a sum is posted when the part that was sent from the
+ * same place is gone: in place nothing overwrites what is being sent.
+ */
+#include "collectives/messages/direct.h"
+#include "base/memory.h"
+
+enum { LANES = DIRECT_LANES, PARTS, SUMS };
+
+struct peer {
+    struct halay_transfer send_part, recv_part, send_sum, recv_sum;
+    int sum_posted;
+};
+
+struct lane {
+    size_t chunk; /* which chunk of each block */
+    int started;
+    int added; /* this rank's chunk of its own block is summed and, of an all-reduce, on its way */
+};
+
+struct state {
+    size_t chunk_length; /* elements */
+    size_t chunks;       /* of the longest block */
+    struct lane lanes[LANES];
+    const void **src;   /* behind the peers: size */
+    struct peer peer[]; /* LANES * size, then src */
+};
+
+size_t direct_state_bytes(int size)
+{
+    return sizeof(struct state) + LANES * (size_t)size * sizeof(struct peer) + (size_t)size * sizeof(void *);
+}
+
+static int has_sums(const struct halay_coll *c)
+{
+    return c->operation == HALAY_ALLREDUCE;
+}
+
+static struct halay_span block_of(const struct halay_coll *c, int owner)
+{
+    if (has_sums(c))
+        return halay_block_span(c->in.count, c->t->size, owner);
+    return (struct halay_span){ .start = c->starts[owner], .length = c->starts[owner + 1] - c->starts[owner] };
+}
+
+static size_t chunk_length(const struct halay_coll *c)
+{
+    size_t most = c->group->world->config.ring_segment_bytes / c->element;
+
+    return most ? most : 1;
+}
+
+/* Only parts of this rank's own block land here. */
+static size_t landing_bytes(const struct halay_coll *c)
+{
+    size_t most = chunk_length(c), length = block_of(c, c->t->rank).length;
+
+    return halay_round_up((length < most ? length : most) * c->element, HALAY_CACHE_LINE);
+}
+
+size_t direct_scratch_bytes(const struct halay_coll *c)
+{
+    return LANES * (size_t)c->t->size * landing_bytes(c);
+}
+
+static size_t place_of(const struct halay_coll *c, const struct lane *lane, int rank)
+{
+    const struct state *s = c->state;
+
+    return (size_t)((lane - s->lanes) * c->t->size + rank);
+}
+
+static struct peer *peer_of(const struct halay_coll *c, const struct lane *lane, int rank)
+{
+    struct state *s = c->state;
+
+    return &s->peer[place_of(c, lane, rank)];
+}
+
+static unsigned char *landing(const struct halay_coll *c, const struct lane *lane, int rank)
+{
+    return c->scratch + place_of(c, lane, rank) * landing_bytes(c);
+}
+
+static struct halay_span chunk_of(const struct halay_coll *c, const struct lane *lane, int owner)
+{
+    const struct state *s = c->state;
+
+    return halay_segment_span(block_of(c, owner), s->chunk_length, lane->chunk);
+}
+
+static uint32_t tag_of(const struct halay_coll *c, const struct lane *lane, int what)
+{
+    const struct state *s = c->state;
+
+    return (uint32_t)(2 * (lane - s->lanes)) + (what == SUMS);
+}
+
+void direct_start(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    s->chunk_length = chunk_length(c);
+    for (int r = 0; r < c->t->size; r++) {
+        size_t chunks = halay_segment_count(block_of(c, r).length, s->chunk_length);
+        s->chunks = chunks > s->chunks ? chunks : s->chunks;
+    }
+    s->src = (const void **)(void *)&s->peer[LANES * c->t->size];
+    for (size_t i = 0; i < LANES; i++)
+        s->lanes[i].chunk = i;
+}
+
+/* Peers in the order of distance, so that not everybody begins with rank 0. */
+static int peer_at(const struct halay_coll *c, int distance)
+{
+    return (c->t->rank + distance) % c->t->size;
+}
+
+static void lane_start(struct halay_coll *c, struct lane *lane)
+{
+    struct halay_span mine = chunk_of(c, lane, c->t->rank);
+
+    for (int d = 1; d < c->t->size; d++) {
+        int r = peer_at(c, c->t->size - d); /* who sends here first */
+        coll_recv(c, r, tag_of(c, lane, PARTS), landing(c, lane, r), mine.length * c->element,
+                  &peer_of(c, lane, r)->recv_part);
+        peer_of(c, lane, r)->sum_posted = !has_sums(c);
+    }
+    for (int d = 1; d < c->t->size; d++) {
+        int r = peer_at(c, d);
+        struct halay_span theirs = chunk_of(c, lane, r);
+        coll_send(c, r, tag_of(c, lane, PARTS), coll_in(c) + theirs.start * c->element, theirs.length * c->element,
+                  &peer_of(c, lane, r)->send_part);
+    }
+    lane->started = 1;
+    lane->added = 0;
+    coll_advanced(c);
+}
+
+static void post_sums(struct halay_coll *c, struct lane *lane)
+{
+    for (int d = 1; d < c->t->size; d++) {
+        int r = peer_at(c, d);
+        struct peer *p = peer_of(c, lane, r);
+        struct halay_span theirs = chunk_of(c, lane, r);
+        if (p->sum_posted || !coll_is_settled(&p->send_part))
+            continue;
+        coll_recv(c, r, tag_of(c, lane, SUMS), coll_out(c) + theirs.start * c->element, theirs.length * c->element,
+                  &p->recv_sum);
+        p->sum_posted = 1;
+        coll_advanced(c);
+    }
+}
+
+static int all_settled(const struct halay_coll *c, const struct lane *lane, size_t member)
+{
+    for (int r = 0; r < c->t->size; r++)
+        if (!coll_is_settled((struct halay_transfer *)(void *)((char *)peer_of(c, lane, r) + member)))
+            return 0;
+    return 1;
+}
+
+static void add_all(struct halay_coll *c, struct lane *lane)
+{
+    struct state *s = c->state;
+    struct halay_span mine = chunk_of(c, lane, c->t->rank);
+    void *dst = coll_out(c) + (has_sums(c) ? mine.start : mine.start - c->starts[c->t->rank]) * c->element;
+
+    for (int r = 0; r < c->t->size; r++)
+        s->src[r] = r == c->t->rank ? coll_in(c) + mine.start * c->element : landing(c, lane, r);
+    if (mine.length)
+        c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, c->t->size, mine.length, c->divisor);
+    for (int d = 1; d < c->t->size && has_sums(c); d++) {
+        int r = peer_at(c, d);
+        coll_send(c, r, tag_of(c, lane, SUMS), dst, mine.length * c->element, &peer_of(c, lane, r)->send_sum);
+    }
+    lane->added = 1;
+    coll_advanced(c);
+}
+
+static int is_complete(const struct halay_coll *c, const struct lane *lane)
+{
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank && !peer_of(c, lane, r)->sum_posted)
+            return 0;
+    return lane->added && all_settled(c, lane, offsetof(struct peer, send_part)) &&
+           all_settled(c, lane, offsetof(struct peer, recv_sum)) &&
+           all_settled(c, lane, offsetof(struct peer, send_sum));
+}
+
+enum halay_status direct_progress(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    int busy = 0;
+
+    for (struct lane *lane = s->lanes; lane < s->lanes + LANES; lane++) {
+        if (lane->chunk >= s->chunks)
+            continue;
+        if (!lane->started)
+            lane_start(c, lane);
+        post_sums(c, lane);
+        if (!lane->added && all_settled(c, lane, offsetof(struct peer, recv_part)))
+            add_all(c, lane);
+        if (is_complete(c, lane)) {
+            lane->chunk += LANES;
+            lane->started = 0;
+            coll_advanced(c);
+        }
+        busy |= lane->chunk < s->chunks;
+    }
+    return busy ? HALAY_IN_PROGRESS : HALAY_OK;
+}
+
+void direct_cancel(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    for (int i = 0; i < LANES * c->t->size; i++) {
+        coll_take_back(c, &s->peer[i].send_part);
+        coll_take_back(c, &s->peer[i].recv_part);
+        coll_take_back(c, &s->peer[i].send_sum);
+        coll_take_back(c, &s->peer[i].recv_sum);
+    }
+}

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The public calls of the collectives: they check their arguments, fill in a collective (coll.h) and launch it. What is
+ * refused here is refused before anything has moved, and the group lives on.
+ */
+#include "base/memory.h"
+#include "collectives/group/channel.h"
+#include <stdint.h>
+#include <stdlib.h>
+
+/* ---- arguments ---- */
+
+/* group may be NULL: perhaps that is what is wrong. */
+static enum halay_status refuse(struct halay_group *group, const char *what)
+{
+    halay_error_somewhere(group ? group->world->log : NULL, "%s", what);
+    return HALAY_ERR_ARGUMENT;
+}
+
+/* One array of count elements. */
+static enum halay_status set_array(struct halay_coll *c, void *data, size_t count, struct halay_vector *vector,
+                                   struct halay_piece *piece)
+{
+    size_t bytes;
+
+    if (halay_mul_overflows(count, c->element, &bytes))
+        return refuse(c->group, "count is too large for the address space");
+    if (count && (!data || (uintptr_t)data % c->element))
+        return refuse(c->group, "a buffer is missing or not aligned to its element");
+    *piece = (struct halay_piece){ .data = data, .count = count };
+    *vector = (struct halay_vector){ .pieces = piece, .piece_count = 1, .count = count, .element = c->element };
+    return HALAY_OK;
+}
+
+/* A list of pieces of elements of that size. */
+static enum halay_status set_list(struct halay_coll *c, const struct halay_piece *pieces, size_t piece_count,
+                                  size_t element, struct halay_vector *vector)
+{
+    size_t total = 0, bytes;
+
+    for (size_t i = 0; i < piece_count; i++) {
+        if (pieces[i].count && (!pieces[i].data || (uintptr_t)pieces[i].data % element))
+            return refuse(c->group, "a piece is missing or not aligned to its element");
+        if (halay_add_overflows(total, pieces[i].count, &total))
+            return refuse(c->group, "the pieces are too large for the address space");
+    }
+    if (halay_mul_overflows(total, element, &bytes))
+        return refuse(c->group, "the pieces are too large for the address space");
+    *vector = (struct halay_vector){ .pieces = pieces, .piece_count = piece_count, .count = total, .element = element };
+    c->is_list = 1;
+    return HALAY_OK;
+}
+
+/* In place. */
+static enum halay_status set_pieces(struct halay_coll *c, const struct halay_piece *pieces, size_t piece_count)
+{
+    enum halay_status status = set_list(c, pieces, piece_count, c->element, &c->in);
+
+    c->out = c->in;
+    return status;
+}
+
+static void set_conversion(const struct halay_coll *c, enum halay_dtype dtype, struct halay_vector *vector)
+{
+    vector->dtype = dtype;
+    vector->packed = c->dtype;
+    vector->is_converted = dtype != c->dtype;
+    for (size_t i = 0; i < vector->piece_count && !vector->is_converted; i++)
+        vector->is_converted = vector->pieces[i].factor != 0 && vector->pieces[i].factor != 1;
+}
+
+static int can_convert(enum halay_dtype memory, enum halay_dtype dtype)
+{
+    return memory == dtype || (memory == HALAY_F32 && (dtype == HALAY_F16 || dtype == HALAY_BF16));
+}
+
+static enum halay_status set_lists(struct halay_coll *c, const struct halay_lists *lists)
+{
+    size_t element = halay_dtype_size(lists->dtype);
+
+    if (!can_convert(lists->dtype, c->dtype))
+        return refuse(c->group, "no conversion between these types");
+    enum halay_status status = set_list(c, lists->in, lists->in_count, element, &c->in);
+    if (status == HALAY_OK)
+        status = set_list(c, lists->out, lists->out_count, element, &c->out);
+    if (status == HALAY_OK && c->in.count != c->out.count)
+        status = refuse(c->group, "in and out have different numbers of elements");
+    if (status != HALAY_OK)
+        return status;
+    set_conversion(c, lists->dtype, &c->in);
+    set_conversion(c, lists->dtype, &c->out);
+    if ((c->in.is_converted || c->out.is_converted) && c->dtype == HALAY_BOOL)
+        return refuse(c->group, "bool has no multiples");
+    return HALAY_OK;
+}
+
+static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+    uintptr_t p = (uintptr_t)a, q = (uintptr_t)b;
+
+    return p < q + b_bytes && q < p + a_bytes;
+}
+
+static enum halay_status set_reduction(struct halay_coll *c, enum halay_dtype dtype, enum halay_op op)
+{
+    c->element = halay_dtype_size(dtype);
+    c->dtype = dtype;
+    c->op = op;
+    if (!c->element || (unsigned)op >= HALAY_OP_COUNT)
+        return refuse(c->group, "no such type or reduction");
+    if (!halay_op_takes(op, dtype)) {
+        halay_error(c->group->world->log, "reduction '%s' does not take type '%s'", halay_op_name(op),
+                    halay_dtype_name(dtype));
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (op == HALAY_ADASUM && c->operation != HALAY_ALLREDUCE_ADASUM) {
+        halay_error(c->group->world->log, "adasum is for all-reduce only");
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (op == HALAY_ADASUM && c->group->deterministic == HALAY_DETERMINISTIC_RANKS) {
+        halay_error(c->group->world->log,
+                    "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on counts");
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    c->divisor = op == HALAY_AVERAGE ? c->t->size - c->group->absent : 1;
+    return HALAY_OK;
+}
+
+static enum halay_status set_type(struct halay_coll *c, enum halay_dtype dtype)
+{
+    c->element = halay_dtype_size(dtype);
+    c->dtype = dtype;
+    return c->element ? HALAY_OK : refuse(c->group, "no such type");
+}
+
+/* bytes: of coll.h. */
+static enum halay_status launch(struct halay_coll *c, size_t bytes, struct halay_coll **out)
+{
+    if (!out)
+        return refuse(c->group, "no place for the collective's handle");
+    c->bytes = bytes;
+    enum halay_status status = halay_coll_launch(c);
+
+    if (status == HALAY_OK)
+        *out = c;
+    return status;
+}
+
+/* ---- start ---- */
+
+static enum halay_status take_allreduce(struct halay_group *group, enum halay_dtype dtype, enum halay_op op,
+                                        struct halay_coll **c)
+{
+    enum halay_status status = halay_coll_take(group, op == HALAY_ADASUM ? HALAY_ALLREDUCE_ADASUM : HALAY_ALLREDUCE, c);
+
+    return status == HALAY_OK ? set_reduction(*c, dtype, op) : status;
+}
+
+static enum halay_status launch_allreduce(struct halay_coll *c, const void *in, void *out, size_t count,
+                                          struct halay_coll **coll)
+{
+    enum halay_status status = set_array(c, (void *)in, count, &c->in, &c->in_piece);
+
+    if (status == HALAY_OK)
+        status = set_array(c, out, count, &c->out, &c->out_piece);
+    if (status == HALAY_OK && in != out && overlap(in, count * c->element, out, count * c->element))
+        status = refuse(c->group, "in and out overlap");
+    return status == HALAY_OK ? launch(c, count * c->element, coll) : status;
+}
+
+enum halay_status halay_group_allreduce_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                              enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = take_allreduce(group, dtype, op, &c);
+
+    return status == HALAY_OK ? launch_allreduce(c, in, out, count, coll) : status;
+}
+
+enum halay_status halay_group_allreduce_adasum_start(struct halay_group *group, const void *in, void *out,
+                                                     const size_t *counts, size_t tensors, enum halay_dtype dtype,
+                                                     struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = take_allreduce(group, dtype, HALAY_ADASUM, &c);
+    size_t count = 0;
+
+    if (status != HALAY_OK)
+        return status;
+    if (tensors && !counts)
+        return refuse(group, "counts are missing");
+    for (size_t i = 0; i < tensors; i++)
+        if (halay_add_overflows(count, counts[i], &count))
+            return refuse(group, "the counts are too large for the address space");
+    c->counts = counts;
+    c->tensors = tensors;
+    c->has_counts = 1;
+    return launch_allreduce(c, in, out, count, coll);
+}
+
+enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
+                                                     size_t piece_count, enum halay_dtype dtype, enum halay_op op,
+                                                     struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = take_allreduce(group, dtype, op, &c);
+
+    if (status == HALAY_OK)
+        status = set_pieces(c, pieces, piece_count);
+    return status == HALAY_OK ? launch(c, c->out.count * c->element, coll) : status;
+}
+
+enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, const struct halay_lists *lists,
+                                                    enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = take_allreduce(group, dtype, op, &c);
+
+    if (status == HALAY_OK)
+        status = set_lists(c, lists);
+    return status == HALAY_OK ? launch(c, c->out.count * c->element, coll) : status;
+}
+
+static enum halay_status set_root(struct halay_coll *c, int root)
+{
+    c->root = root;
+    return root >= 0 && root < c->t->size ? HALAY_OK : refuse(c->group, "no such root");
+}
+
+enum halay_status halay_group_broadcast_start(struct halay_group *group, void *buf, size_t count,
+                                              enum halay_dtype dtype, int root, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_BROADCAST, &c);
+
+    if (status == HALAY_OK)
+        status = set_type(c, dtype);
+    if (status == HALAY_OK)
+        status = set_root(c, root);
+    if (status == HALAY_OK)
+        status = set_array(c, buf, count, &c->in, &c->in_piece);
+    if (status != HALAY_OK)
+        return status;
+    c->out = c->in;
+    return launch(c, count * c->element, coll);
+}
+
+enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
+                                                     size_t piece_count, int root, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_BROADCAST, &c);
+
+    if (status == HALAY_OK) {
+        c->element = 1;
+        status = set_root(c, root);
+    }
+    if (status == HALAY_OK)
+        status = set_pieces(c, pieces, piece_count);
+    return status == HALAY_OK ? launch(c, c->out.count, coll) : status;
+}
+
+/* Where each rank's part of a long array begins, and its end; counts NULL: `count` each. `which`: coll.h's starts (0) or
+ * in_starts (1). */
+static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, size_t count, size_t which,
+                                    const size_t **out)
+{
+    size_t size = (size_t)c->t->size, bytes;
+
+    if (!c->channel->starts)
+        c->channel->starts = calloc(2 * (size + 1), sizeof *c->channel->starts);
+    if (!c->channel->starts) {
+        halay_error(c->group->world->log, "no memory for the counts of %zu ranks", size);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    size_t *starts = c->channel->starts + which * (size + 1);
+    starts[0] = 0;
+    for (size_t r = 0; r < size; r++)
+        if (halay_add_overflows(starts[r], counts ? counts[r] : count, &starts[r + 1]))
+            return refuse(c->group, "the counts are too large for the address space");
+    if (halay_mul_overflows(starts[size], c->element, &bytes))
+        return refuse(c->group, "the counts are too large for the address space");
+    *out = starts;
+    return HALAY_OK;
+}
+
+/* The short array of this rank is its part of the long one, or nowhere in it. */
+static enum halay_status check_part(const struct halay_coll *c, const struct halay_vector *part,
+                                    const struct halay_vector *all, const char *what)
+{
+    const char *mine = part->pieces[0].data, *data = all->pieces[0].data;
+
+    if (!part->count || mine == data + c->starts[c->t->rank] * c->element ||
+        !overlap(mine, part->count * c->element, data, all->count * c->element))
+        return HALAY_OK;
+    return refuse(c->group, what);
+}
+
+static enum halay_status allgather_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
+                                         size_t count, enum halay_dtype dtype, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_ALLGATHER, &c);
+
+    if (status == HALAY_OK)
+        status = set_type(c, dtype);
+    if (status == HALAY_OK)
+        status = set_starts(c, counts, count, 0, &c->starts);
+    if (status != HALAY_OK)
+        return status;
+    c->has_counts = counts != NULL;
+    size_t mine = c->starts[c->t->rank + 1] - c->starts[c->t->rank], all = c->starts[c->t->size];
+    status = set_array(c, out, all, &c->out, &c->out_piece);
+    if (status == HALAY_OK)
+        status = set_array(c, (void *)in, mine, &c->in, &c->in_piece);
+    if (status == HALAY_OK)
+        status = check_part(c, &c->in, &c->out, "in and out overlap, and in is not this rank's part of out");
+    return status == HALAY_OK ? launch(c, all * c->element, coll) : status;
+}
+
+enum halay_status halay_group_allgather_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                              enum halay_dtype dtype, struct halay_coll **coll)
+{
+    return allgather_start(group, in, out, NULL, count, dtype, coll);
+}
+
+enum halay_status halay_group_allgatherv_start(struct halay_group *group, const void *in, void *out,
+                                               const size_t *counts, enum halay_dtype dtype, struct halay_coll **coll)
+{
+    if (!counts)
+        return refuse(group, "counts are missing");
+    return allgather_start(group, in, out, counts, 0, dtype, coll);
+}
+
+enum halay_status halay_group_reduce_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                           enum halay_dtype dtype, enum halay_op op, int root, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_REDUCE, &c);
+
+    if (status == HALAY_OK)
+        status = set_reduction(c, dtype, op);
+    if (status == HALAY_OK)
+        status = set_root(c, root);
+    if (status == HALAY_OK)
+        status = set_array(c, (void *)in, count, &c->in, &c->in_piece);
+    if (status != HALAY_OK)
+        return status;
+    int is_root = c->t->rank == root;
+    status = set_array(c, is_root ? out : NULL, is_root ? count : 0, &c->out, &c->out_piece);
+    if (status == HALAY_OK && is_root && in != out && overlap(in, count * c->element, out, count * c->element))
+        status = refuse(group, "in and out overlap");
+    return status == HALAY_OK ? launch(c, count * c->element, coll) : status;
+}
+
+static enum halay_status reduce_scatter_start(struct halay_group *group, const void *in, void *out,
+                                              const size_t *counts, size_t count, enum halay_dtype dtype,
+                                              enum halay_op op, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_REDUCE_SCATTER, &c);
+
+    if (status == HALAY_OK)
+        status = set_reduction(c, dtype, op);
+    if (status == HALAY_OK)
+        status = set_starts(c, counts, count, 0, &c->starts);
+    if (status != HALAY_OK)
+        return status;
+    c->has_counts = counts != NULL;
+    size_t mine = c->starts[c->t->rank + 1] - c->starts[c->t->rank], all = c->starts[c->t->size];
+    status = set_array(c, (void *)in, all, &c->in, &c->in_piece);
+    if (status == HALAY_OK)
+        status = set_array(c, out, mine, &c->out, &c->out_piece);
+    if (status == HALAY_OK)
+        status = check_part(c, &c->out, &c->in, "in and out overlap, and out is not this rank's part of in");
+    return status == HALAY_OK ? launch(c, all * c->element, coll) : status;
+}
+
+enum halay_status halay_group_reduce_scatter_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                                   enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll)
+{
+    return reduce_scatter_start(group, in, out, NULL, count, dtype, op, coll);
+}
+
+enum halay_status halay_group_reduce_scatterv_start(struct halay_group *group, const void *in, void *out,
+                                                    const size_t *counts, enum halay_dtype dtype, enum halay_op op,
+                                                    struct halay_coll **coll)
+{
+    if (!counts)
+        return refuse(group, "counts are missing");
+    return reduce_scatter_start(group, in, out, counts, 0, dtype, op, coll);
+}
+
+/* In place every part is replaced by one of the same place and length. */
+static enum halay_status check_exchange(const struct halay_coll *c, const void *in, const void *out)
+{
+    size_t rank = (size_t)c->t->rank;
+    int is_even = 1;
+
+    for (int r = 0; r <= c->t->size; r++)
+        is_even &= c->in_starts[r] == c->starts[r];
+    if (c->in_starts[rank + 1] - c->in_starts[rank] != c->starts[rank + 1] - c->starts[rank])
+        return refuse(c->group, "in_counts and out_counts disagree about what this rank keeps");
+    if (in == out)
+        return is_even ? HALAY_OK : refuse(c->group, "in place in_counts and out_counts must be the same");
+    if (overlap(in, c->in.count * c->element, out, c->out.count * c->element))
+        return refuse(c->group, "in and out overlap");
+    return HALAY_OK;
+}
+
+static enum halay_status alltoall_start(struct halay_group *group, const void *in, const size_t *in_counts, void *out,
+                                        const size_t *out_counts, size_t count, enum halay_dtype dtype,
+                                        struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_ALLTOALL, &c);
+
+    if (status == HALAY_OK)
+        status = set_type(c, dtype);
+    if (status == HALAY_OK)
+        status = set_starts(c, out_counts, count, 0, &c->starts);
+    if (status == HALAY_OK)
+        status = set_starts(c, in_counts, count, 1, &c->in_starts);
+    if (status == HALAY_OK)
+        status = set_array(c, (void *)in, c->in_starts[c->t->size], &c->in, &c->in_piece);
+    if (status == HALAY_OK)
+        status = set_array(c, out, c->starts[c->t->size], &c->out, &c->out_piece);
+    if (status == HALAY_OK)
+        status = check_exchange(c, in, out);
+    if (status != HALAY_OK)
+        return status;
+    c->has_counts = in_counts != NULL;
+    return launch(c, in_counts ? SIZE_MAX : c->out.count * c->element, coll);
+}
+
+enum halay_status halay_group_alltoall_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                             enum halay_dtype dtype, struct halay_coll **coll)
+{
+    return alltoall_start(group, in, NULL, out, NULL, count, dtype, coll);
+}
+
+enum halay_status halay_group_alltoallv_start(struct halay_group *group, const void *in, const size_t *in_counts,
+                                              void *out, const size_t *out_counts, enum halay_dtype dtype,
+                                              struct halay_coll **coll)
+{
+    if (!in_counts || !out_counts)
+        return refuse(group, "counts are missing");
+    return alltoall_start(group, in, in_counts, out, out_counts, 0, dtype, coll);
+}
+
+enum halay_status halay_group_barrier_start(struct halay_group *group, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_BARRIER, &c);
+
+    return status == HALAY_OK ? launch(c, 0, coll) : status;
+}
+
+/* ---- blocking ---- */
+
+enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out, size_t count,
+                                        enum halay_dtype dtype, enum halay_op op)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_allreduce_start(group, in, out, count, dtype, op, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
+                                               const size_t *counts, size_t tensors, enum halay_dtype dtype)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_allreduce_adasum_start(group, in, out, counts, tensors, dtype, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count, enum halay_dtype dtype,
+                                        int root)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_broadcast_start(group, buf, count, dtype, root, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_allgather(struct halay_group *group, const void *in, void *out, size_t count,
+                                        enum halay_dtype dtype)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_allgather_start(group, in, out, count, dtype, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_allgatherv(struct halay_group *group, const void *in, void *out, const size_t *counts,
+                                         enum halay_dtype dtype)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_allgatherv_start(group, in, out, counts, dtype, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
+                                     enum halay_dtype dtype, enum halay_op op, int root)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_reduce_start(group, in, out, count, dtype, op, root, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out, size_t count,
+                                             enum halay_dtype dtype, enum halay_op op)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_reduce_scatter_start(group, in, out, count, dtype, op, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
+                                              const size_t *counts, enum halay_dtype dtype, enum halay_op op)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_reduce_scatterv_start(group, in, out, counts, dtype, op, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_alltoall(struct halay_group *group, const void *in, void *out, size_t count,
+                                       enum halay_dtype dtype)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_alltoall_start(group, in, out, count, dtype, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts, void *out,
+                                        const size_t *out_counts, enum halay_dtype dtype)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_alltoallv_start(group, in, in_counts, out, out_counts, dtype, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}
+
+enum halay_status halay_group_barrier(struct halay_group *group)
+{
+    struct halay_coll *c;
+    enum halay_status status = halay_group_barrier_start(group, &c);
+
+    return status == HALAY_OK ? halay_coll_finish(c) : status;
+}

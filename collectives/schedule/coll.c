@@ -1,0 +1,674 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collectives under way: start, progress, wait, end; and how a group ends.
+ *
+ * An algorithm is a resumable schedule behind a table of operations (coll.h). This file gives it a channel with storage,
+ * drives it, and decides what a waiter does meanwhile:
+ *
+ *     progress everything under way -> got further? again
+ *                                   -> nothing: pause; without a processor for every local rank, yield
+ *                                   -> for spin_us: arm, progress once more, sleep (or nap, if the transport cannot sleep)
+ *     every CHECK_EVERY polls in vain: is a peer dead, has it given up, or is it stopped (stalled.c)?
+ *
+ * A wait drives all collectives of all groups of its world, not only its own: a peer may be waiting for another one first
+ * (three ranks that each wait for another one of the groups {0,1}, {1,2}, {2,0}).
+ *
+ * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory; a farewell
+ * by message to those who share none, in a group of some ranks: of all ranks, the transport's own "has left" tells them when
+ * the world is closed), everything under way is taken back, and then we wait for peers that are writing into our memory at
+ * this moment: they finish one bounded piece and see the flag before the next (shared.h). Who only reads there is not waited
+ * for: it looks at the flag after its copy, and does not take what may have changed meanwhile (shared_copy.c). So a buffer is
+ * its owner's again when end returns. With the cause stands of which collectives this rank has done its part: peers that are
+ * still in one of those go on, and have its result.
+ */
+#include "collectives/shared/shared.h"
+#include "base/clock.h"
+#include "base/fence.h"
+#include "base/memory.h"
+#include "base/relax.h"
+#include "collectives/schedule/check.h"
+#include "collectives/choose/choice.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000 };
+/* Of a blocking call before it waits: how often it looks, how often of that without a pause, and up to how many bytes. */
+enum { LOOKS = 256, LOOKS_AT_ONCE = 16, LOOKED_BYTES = 1 << 16 };
+
+void coll_advanced(struct halay_coll *c)
+{
+    c->group->work++;
+}
+
+unsigned long halay_group_work(const struct halay_group *group)
+{
+    return group->work;
+}
+
+/* ---- start ---- */
+
+int halay_group_can_start(const struct halay_group *group)
+{
+    return !group->channels[group->started % HALAY_CHANNELS].is_taken;
+}
+
+/* Field by field: a call of a few bytes over shared memory takes as long as some hundred instructions, and a structure that is
+ * assigned as a whole is cleared by a string instruction that takes dozens of cycles to begin. in_piece and out_piece are
+ * what in and out may point to. */
+static void reset(struct halay_coll *c, struct halay_group *group, struct halay_channel *channel,
+                  enum halay_operation operation)
+{
+    c->group = group;
+    c->channel = channel;
+    c->t = group->t;
+    c->reducer = group->reducer;
+    c->algorithm = NULL;
+    c->ops = NULL;
+    c->status = HALAY_IN_PROGRESS;
+    c->operation = operation;
+    c->number = group->started;
+    c->dtype = (enum halay_dtype)0;
+    c->op = (enum halay_op)0;
+    c->divisor = 1;
+    c->chunk_shift = group->chunk_shift;
+    c->root = 0;
+    c->element = 0;
+    c->in = c->out = (struct halay_vector){ .pieces = NULL };
+    c->starts = c->in_starts = c->counts = NULL;
+    c->tensors = 0;
+    c->has_counts = c->is_list = 0;
+    c->slot = c->chunk = c->bytes = 0;
+    c->tag = halay_tag(group->id, channel->index, 0);
+    c->state = NULL;
+    c->scratch = NULL;
+}
+
+enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out)
+{
+    if (!group) {
+        halay_error_somewhere(NULL, "%s: no group", halay_operation_name(operation));
+        return HALAY_ERR_ARGUMENT;
+    }
+    struct halay_channel *channel = &group->channels[group->started % HALAY_CHANNELS];
+    enum halay_status status = halay_group_check_process(group);
+    if (status == HALAY_OK)
+        status = group->status;
+    if (status != HALAY_OK)
+        return status;
+    if (channel->is_taken) {
+        halay_error(group->world->log, "too many collectives under way: %d of this group have not been ended",
+                    HALAY_CHANNELS);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    reset(&channel->coll, group, channel, operation);
+    *out = &channel->coll;
+    return HALAY_OK;
+}
+
+/* One rank, or nothing to move. */
+static void complete_alone(struct halay_coll *c)
+{
+    _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
+    struct halay_cursor in = { 0 }, out = { 0 };
+    size_t most = sizeof block / (c->element ? c->element : 1), count = c->t->size == 1 ? c->in.count : 0;
+
+    if (count && coll_is_in_place(c))
+        count = 0;
+    for (size_t at = 0, n; at < count; at += n) {
+        n = count - at < most ? count - at : most;
+        halay_vector_pack(&c->in, &in, at, n, block);
+        halay_vector_unpack(&c->out, &out, at, n, block);
+    }
+    c->status = HALAY_OK;
+}
+
+/* Where messages land: the transport's own memory if it wants that. */
+static enum halay_status scratch_get(struct halay_channel *channel, struct halay_transport *t, size_t bytes)
+{
+    void *memory = NULL;
+    enum halay_status status = HALAY_OK;
+
+    halay_channel_scratch_put(channel, t);
+    if (t->ops->hold)
+        status = t->ops->hold(t, bytes, &memory);
+    else if (!(memory = halay_aligned_alloc(HALAY_PAGE, bytes)))
+        status = HALAY_ERR_NO_MEMORY;
+    if (status != HALAY_OK)
+        return status;
+    channel->scratch = memory;
+    channel->scratch_bytes = bytes;
+    return HALAY_OK;
+}
+
+void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t)
+{
+    if (t->ops->release)
+        t->ops->release(t, channel->scratch);
+    else
+        free(channel->scratch);
+    channel->scratch = NULL;
+    channel->scratch_bytes = 0;
+}
+
+/* Of any algorithm and of the check. */
+static size_t most_state(int size)
+{
+    size_t packed = halay_packed_state(size), check = halay_check.ops->state_bytes(size);
+
+    return packed > check ? packed : check;
+}
+
+/* Storage of the channel: grows to the largest that was needed, and stays. */
+static enum halay_status get_storage(struct halay_coll *c, const struct halay_algorithm_ops *ops)
+{
+    struct halay_channel *channel = c->channel;
+    size_t bytes = ops->scratch_bytes ? ops->scratch_bytes(c) : 0;
+
+    if (!channel->state) {
+        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, most_state(c->t->size));
+        if (!channel->state)
+            return HALAY_ERR_NO_MEMORY;
+    }
+    if (bytes > channel->scratch_bytes && scratch_get(channel, c->t, halay_round_up(bytes, HALAY_PAGE)) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    c->state = channel->state;
+    c->scratch = channel->scratch;
+    memset(c->state, 0, ops->state_bytes(c->t->size));
+    return HALAY_OK;
+}
+
+const struct halay_choice *halay_coll_choose(const struct halay_coll *c)
+{
+    if (c->t->size == 1 || (!c->bytes && c->operation != HALAY_BARRIER))
+        return NULL;
+    return halay_choice_make(c->group, c->operation, c->bytes, c->dtype);
+}
+
+static enum halay_status set_going(struct halay_coll *c, const struct halay_algorithm *algorithm,
+                                   const struct halay_algorithm_ops *ops)
+{
+    c->algorithm = algorithm;
+    if (get_storage(c, ops) != HALAY_OK) {
+        halay_error(c->group->world->log, "no memory for a collective of %zu bytes", c->bytes);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    c->ops = ops;
+    c->ops->start(c);
+    return HALAY_IN_PROGRESS;
+}
+
+static size_t shifted(size_t bytes, int shift)
+{
+    bytes = shift < 0 ? bytes >> -shift : bytes << shift;
+    return bytes < HALAY_PAGE ? HALAY_PAGE : bytes;
+}
+
+enum halay_status halay_coll_begin(struct halay_coll *c)
+{
+    const struct halay_choice *choice = halay_coll_choose(c);
+
+    if (!choice) {
+        complete_alone(c);
+        return HALAY_OK;
+    }
+    const struct halay_algorithm *algorithm = choice->algorithm;
+    c->slot = shifted(choice->slot, c->chunk_shift);
+    c->chunk = shifted(HALAY_PACKED_BYTES, c->chunk_shift);
+    int is_packed = !(algorithm->flags & HALAY_ALGORITHM_PIECES) && c->is_list;
+    return set_going(c, algorithm, is_packed ? &halay_packed : algorithm->ops);
+}
+
+enum halay_status halay_coll_launch(struct halay_coll *c)
+{
+    struct halay_group *group = c->group;
+    unsigned bit = 1u << c->channel->index;
+
+    c->channel->is_taken = 1;
+    group->started++;
+    group->under_way |= bit;
+    enum halay_status status =
+        group->is_checked ? set_going(c, &halay_check, halay_check.ops) : halay_coll_begin(c);
+    if (status == HALAY_IN_PROGRESS)
+        return HALAY_OK;
+    group->under_way &= ~bit;
+    if (status != HALAY_OK) {
+        c->channel->is_taken = 0;
+        group->started--;                    /* without us */
+        halay_group_fail(group, status, -1); /* the others have started it and would wait for us */
+    }
+    return status;
+}
+
+/* ---- the end of a group ---- */
+
+static int is_under_way(const struct halay_group *group, int channel)
+{
+    return (int)(group->under_way >> channel & 1u);
+}
+
+static struct halay_area *flags_area(const struct halay_group *group, int rank)
+{
+    return group->channels[0].areas[rank];
+}
+
+/* For messages to people: the numbers that the job has. */
+static int number_of(const struct halay_group *group, int rank)
+{
+    return halay_group_world_rank(group, rank);
+}
+
+static int is_dead(const struct halay_group *group, int rank)
+{
+    return halay_world_is_dead(group->world, halay_group_world_rank(group, rank));
+}
+
+/* Peers that are writing into our memory now finish a bounded piece and then see our flag. One that was stopped in the
+ * middle of it may still write when it goes on: we don't wait for ever, and say so. */
+static void wait_until_quiet(struct halay_group *group)
+{
+    int64_t deadline = halay_now_us() + QUIET_US;
+    int first; /* of the dead */
+
+    for (int r = 0; r < group->t->size; r++)
+        for (int k = 0; k < HALAY_CHANNELS && r != group->t->rank; k++)
+            while (atomic_load_explicit(&group->channels[k].areas[r]->busy, memory_order_seq_cst)) {
+                if (halay_world_check_peers(group->world, &first) == HALAY_ERR_PEER && is_dead(group, r))
+                    break;
+                if (halay_deadline_passed(deadline)) {
+                    halay_warning(group->world->log, "rank %d may still write into buffers of a collective given up",
+                                  number_of(group, r));
+                    return;
+                }
+                sched_yield();
+            }
+}
+
+static void publish_flag(struct halay_group *group, const struct halay_last_words *words)
+{
+    struct halay_area *area = flags_area(group, group->t->rank);
+
+    area->culprit = words->culprit;
+    area->finished = words->finished;
+    atomic_store_explicit(&area->closed, words->status, memory_order_seq_cst);
+    halay_full_fence(); /* before the owner writes into its buffers again: shared_copy.c looks at closed after a copy */
+    for (int r = 0; r < group->t->size; r++)
+        if (r != group->t->rank && group->closed[r])
+            group->shared->ops->notify(group->shared, halay_world_shared_rank(group->world, number_of(group, r)));
+}
+
+/* The first collective of which this rank has not done its part. */
+static uint64_t first_unfinished(const struct halay_group *group)
+{
+    uint64_t first = group->started;
+
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        if (is_under_way(group, k) && group->channels[k].coll.number < first)
+            first = group->channels[k].coll.number;
+    return first;
+}
+
+/* Where peers look: a flag in shared memory, a message to those that share none. */
+static void publish_end(struct halay_group *group, enum halay_status status, int culprit)
+{
+    const struct halay_last_words words = { (uint32_t)status, culprit, first_unfinished(group) };
+
+    if (group->shared)
+        publish_flag(group, &words);
+    if (group->end)
+        halay_group_end_say(group->end, group->world->data, &words);
+}
+
+static void close_group(struct halay_group *group, enum halay_status status, int culprit)
+{
+    int was_shared = 0;
+
+    if (group->status != HALAY_OK)
+        return;
+    group->status = status;
+    group->failed_rank = culprit;
+    publish_end(group, status, culprit >= 0 ? culprit : group->t->rank);
+    for (int k = 0; k < HALAY_CHANNELS; k++) {
+        struct halay_coll *c = &group->channels[k].coll;
+        if (!is_under_way(group, k))
+            continue;
+        was_shared |= c->algorithm->flags & HALAY_ALGORITHM_SHARED;
+        if (c->ops->cancel)
+            c->ops->cancel(c);
+        c->status = status;
+        group->work++;
+    }
+    group->under_way = 0;
+    if (was_shared)
+        wait_until_quiet(group);
+}
+
+void halay_group_fail(struct halay_group *group, enum halay_status status, int culprit)
+{
+    close_group(group, status, culprit);
+}
+
+void halay_group_leave(struct halay_group *group)
+{
+    if (group->under_way)
+        close_group(group, HALAY_ERR_CANCELED, -1);
+    if (group->status == HALAY_OK)
+        publish_end(group, HALAY_ERR_CLOSED, -1);
+}
+
+/* ---- peers ---- */
+
+/* Does anything under way lack a rank whose last words these are? */
+static int is_missed(const struct halay_group *group, const struct halay_last_words *words)
+{
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        if (is_under_way(group, k) && group->channels[k].coll.number >= words->finished)
+            return 1;
+    return 0;
+}
+
+/* Has that member closed the group, and how? */
+static int has_ended(const struct halay_group *group, int rank, struct halay_last_words *words)
+{
+    if (!group->shared || !group->closed[rank])
+        return group->end && halay_group_end_heard(group->end, rank, words);
+    uint32_t closed = atomic_load_explicit(group->closed[rank], memory_order_acquire);
+    if (!closed)
+        return 0;
+    const struct halay_area *area = flags_area(group, rank);
+    *words = (struct halay_last_words){ closed, area->culprit, area->finished };
+    return 1;
+}
+
+/* Of `rank`, which is missed. */
+static void report_end(const struct halay_group *group, int rank, const struct halay_last_words *words)
+{
+    struct halay_log *log = group->world->log;
+    int who = number_of(group, rank), culprit = number_of(group, words->culprit);
+
+    if (words->status == HALAY_ERR_CLOSED)
+        halay_error(log, "rank %d has left after %llu collectives", who, (unsigned long long)words->finished);
+    else if (words->culprit == rank)
+        halay_error(log, "rank %d has given up: %s", who, halay_status_string((enum halay_status)words->status));
+    else
+        halay_error(log, "rank %d is lost, says rank %d", culprit, who);
+}
+
+/* Has anybody ended its group while something that is under way here lacks it? What it did its part of completes. everybody:
+ * who has given up is one in any case. */
+static void check_ends(struct halay_group *group, int everybody)
+{
+    struct halay_last_words words;
+
+    if (group->end)
+        halay_group_end_listen(group->end, group->world->data);
+    for (int r = 0; r < group->t->size && group->status == HALAY_OK; r++) {
+        if (r == group->t->rank || !has_ended(group, r, &words) ||
+            !(is_missed(group, &words) || (everybody && words.status != HALAY_ERR_CLOSED)))
+            continue;
+        report_end(group, r, &words);
+        close_group(group, HALAY_ERR_PEER, words.status == HALAY_ERR_CLOSED ? r : words.culprit);
+    }
+}
+
+void halay_group_lost(struct halay_group *group, int rank)
+{
+    if (group->status == HALAY_OK)
+        check_ends(group, 1);
+    close_group(group, HALAY_ERR_PEER, rank); /* unless it is closed now */
+}
+
+/* The transport's error. Whom it names may have gone because of somebody else: its flag says so. */
+static void transport_failed(struct halay_group *group, enum halay_status status)
+{
+    if (status == HALAY_ERR_PEER)
+        check_ends(group, 1);
+    close_group(group, status, status == HALAY_ERR_PEER ? group->t->failed_peer : -1); /* unless it is closed now */
+}
+
+static int has_done_its_part(const struct halay_group *group, int rank)
+{
+    struct halay_last_words words;
+
+    return has_ended(group, rank, &words) && !is_missed(group, &words);
+}
+
+/* A member that is dead and that something under way lacks, -1: none. Of several the one that died first, if it is one. */
+static int find_dead(struct halay_group *group)
+{
+    int first = -1;
+
+    if (halay_world_check_peers(group->world, &first) == HALAY_OK)
+        return -1;
+    first = halay_group_rank_of(group, first);
+    if (first >= 0 && !has_done_its_part(group, first))
+        return first;
+    for (int r = 0; r < group->t->size; r++)
+        if (is_dead(group, r) && !has_done_its_part(group, r))
+            return r;
+    return -1;
+}
+
+static void look_at_peers(struct halay_group *group, int everybody)
+{
+    int rank;
+
+    if (group->status != HALAY_OK)
+        return;
+    check_ends(group, everybody);
+    if (group->status != HALAY_OK)
+        return;
+    enum halay_status status = group->t->ops->progress(group->t);
+    if (status != HALAY_OK) {
+        transport_failed(group, status);
+        return;
+    }
+    rank = find_dead(group);
+    if (rank < 0)
+        rank = halay_group_find_stopped(group);
+    if (rank >= 0)
+        close_group(group, HALAY_ERR_PEER, rank);
+}
+
+void halay_group_check(struct halay_group *group)
+{
+    look_at_peers(group, 0);
+}
+
+void halay_group_check_everybody(struct halay_group *group)
+{
+    look_at_peers(group, 1);
+}
+
+/* ---- progress ---- */
+
+/* The transport has been driven already. */
+static void step(struct halay_group *group, struct halay_coll *c)
+{
+    enum halay_status status = c->ops->progress(c);
+
+    if (status == HALAY_IN_PROGRESS)
+        return;
+    group->work++;
+    if (status != HALAY_OK && status != HALAY_ERR_MISMATCH) {
+        close_group(group, status, -1);
+        return;
+    }
+    c->status = status;
+    group->under_way &= ~(1u << c->channel->index);
+}
+
+static void drive(struct halay_group *group, unsigned channels)
+{
+    unsigned long before = group->work;
+    unsigned messages = 0;
+
+    for (unsigned left = channels & group->under_way; left; left &= left - 1)
+        messages |= !(group->channels[__builtin_ctz(left)].coll.algorithm->flags & HALAY_ALGORITHM_SHARED);
+    if (messages) {
+        enum halay_status status = group->t->ops->progress(group->t);
+        if (status != HALAY_OK)
+            transport_failed(group, status);
+    }
+    for (unsigned left = channels & group->under_way; left && group->under_way; left &= left - 1)
+        step(group, &group->channels[__builtin_ctz(left)].coll);
+    if (group->work != before)
+        group->idle_polls = 0;
+    else if (++group->idle_polls % CHECK_EVERY == 0)
+        halay_group_check(group);
+}
+
+void halay_world_drive(struct halay_world *world)
+{
+    for (struct halay_group *group = world->groups; group; group = group->next)
+        if (group->under_way)
+            drive(group, ~0u);
+}
+
+/* What a waiter drives: its own group, which looks at its peers meanwhile, and whatever is under way in the others. */
+static void drive_all(struct halay_group *group)
+{
+    drive(group, ~0u);
+    for (struct halay_group *other = group->world->groups; other; other = other->next)
+        if (other != group && other->under_way)
+            drive(other, ~0u);
+}
+
+/* How far all groups have come. */
+static unsigned long all_work(const struct halay_group *group)
+{
+    unsigned long work = 0;
+
+    for (const struct halay_group *g = group->world->groups; g; g = g->next)
+        work += g->work;
+    return work;
+}
+
+static enum halay_status refuse_nothing(void)
+{
+    halay_error_somewhere(NULL, "no collective");
+    return HALAY_ERR_ARGUMENT;
+}
+
+enum halay_status halay_coll_progress(struct halay_coll *c)
+{
+    if (!c)
+        return refuse_nothing();
+    if (c->status != HALAY_IN_PROGRESS)
+        return c->status;
+    enum halay_status status = halay_group_check_process(c->group);
+    if (status != HALAY_OK)
+        return status;
+    drive(c->group, 1u << c->channel->index);
+    return c->status;
+}
+
+/* ---- wait ---- */
+
+/* One bell ends a sleep: the transport's. Over several nodes shared memory has another one than the messages have. */
+static int can_sleep(const struct halay_group *group)
+{
+    if (!(group->t->caps & HALAY_TRANSPORT_SLEEPS))
+        return 0;
+    if (!group->world->node)
+        return 1;
+    for (const struct halay_group *g = group->world->groups; g; g = g->next)
+        for (unsigned left = g->under_way; left; left &= left - 1)
+            if (g != group || g->channels[__builtin_ctz(left)].coll.algorithm->flags & HALAY_ALGORITHM_NODES)
+                return 0;
+    return 1;
+}
+
+/* Nothing happens: let the processor go, until something does or for `left_us` at most. */
+static void rest(struct halay_group *group, const struct halay_coll *c, int64_t left_us)
+{
+    struct halay_transport *t = group->t;
+    long most = left_us < SLEEP_US ? (long)left_us : SLEEP_US;
+    unsigned long before = all_work(group);
+
+    if (!can_sleep(group)) {
+        struct timespec nap = { .tv_nsec = (most < NAP_US ? most : NAP_US) * 1000 };
+        nanosleep(&nap, NULL);
+        return;
+    }
+    uint32_t token = t->ops->arm(t);
+    drive_all(group);
+    if (all_work(group) == before && c->status == HALAY_IN_PROGRESS) {
+        t->ops->sleep(t, token, most);
+        halay_group_check(group);
+    } else {
+        t->ops->disarm(t);
+    }
+}
+
+enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
+{
+    if (!c)
+        return refuse_nothing();
+    struct halay_group *group = c->group;
+    int64_t deadline = timeout_ms < 0 ? HALAY_NEVER : halay_deadline_us(timeout_ms), since = 0;
+    unsigned long seen = all_work(group), now_at;
+
+    if (halay_group_check_process(group) != HALAY_OK)
+        return HALAY_ERR_UNSUPPORTED;
+    for (unsigned polls = 1; c->status == HALAY_IN_PROGRESS; polls++) {
+        drive_all(group);
+        if ((now_at = all_work(group)) != seen) {
+            seen = now_at;
+            since = 0;
+            polls = 0;
+            continue;
+        }
+        if (group->may_hog)
+            halay_relax();
+        else
+            sched_yield();
+        if (polls % CLOCK_EVERY)
+            continue;
+        int64_t now = halay_now_us();
+        if (now >= deadline)
+            return HALAY_ERR_TIMEOUT;
+        if (!since)
+            since = now;
+        else if (now - since >= group->spin_us)
+            rest(group, c, deadline == HALAY_NEVER ? SLEEP_US : deadline - now);
+    }
+    return c->status;
+}
+
+void halay_coll_end(struct halay_coll *c)
+{
+    if (!c || halay_is_forked(c->group->is_parent))
+        return;
+    if (!c->channel->is_taken) {
+        halay_error(c->group->world->log, "a collective was ended twice");
+        return;
+    }
+    if (c->status == HALAY_IN_PROGRESS)
+        close_group(c->group, HALAY_ERR_CANCELED, -1);
+    c->channel->is_taken = 0;
+}
+
+/* What is small and in shared memory is over before it is worth a look at anything else, where every rank has a processor. */
+static void look_first(struct halay_coll *c)
+{
+    struct halay_group *group = c->group;
+
+    if (!c->algorithm || !(c->algorithm->flags & HALAY_ALGORITHM_SHARED) || c->bytes > LOOKED_BYTES || !group->may_hog)
+        return;
+    for (int looks = 0; looks < LOOKS && c->status == HALAY_IN_PROGRESS; looks++) {
+        step(group, c);
+        if (looks >= LOOKS_AT_ONCE)
+            halay_relax();
+    }
+}
+
+enum halay_status halay_coll_finish(struct halay_coll *c)
+{
+    if (c->status == HALAY_IN_PROGRESS)
+        look_first(c);
+    enum halay_status status = c->status == HALAY_IN_PROGRESS ? halay_coll_wait(c, -1) : c->status;
+
+    halay_coll_end(c);
+    return status;
+}

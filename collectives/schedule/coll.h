@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collective, inside view: what an algorithm is given and what it must provide. The list of algorithms is algorithms.def;
+ * coll.c drives them; CONTRIBUTING.md says how to add one.
+ */
+#ifndef HALAY_COLLECTIVE_H
+#define HALAY_COLLECTIVE_H
+
+#include "collectives/reduce/reduce.h"
+#include "collectives/schedule/span.h"
+#include "collectives/schedule/vector.h"
+#include <assert.h>
+
+enum halay_operation {
+    HALAY_ALLREDUCE,
+    HALAY_ALLREDUCE_ADASUM, /* the reduction of that name, which no other algorithm can do */
+    HALAY_REDUCE,
+    HALAY_REDUCE_SCATTER,
+    HALAY_BROADCAST,
+    HALAY_ALLGATHER,
+    HALAY_ALLTOALL,
+    HALAY_BARRIER,
+    HALAY_OPERATION_COUNT
+};
+
+enum halay_algorithm_flags {
+    HALAY_ALGORITHM_SHARED = 1, /* needs a transport that shares memory; moves data by load and store, not by messages */
+    HALAY_ALGORITHM_TREE = 2,   /* sums along the tree over ranks: bits independent of count, pieces and algorithm */
+    HALAY_ALGORITHM_WIDE = 4,   /* f16 and bf16 are rounded once */
+    HALAY_ALGORITHM_PIECES = 8, /* takes a list of pieces as it is; the others are given one array */
+    HALAY_ALGORITHM_NODES = 16, /* needs several nodes that share memory inside: by messages between them */
+};
+
+/* What the formulas of algorithms.def are of; the letters are explained there. */
+struct halay_cost_terms {
+    double N, S, H, K, P, W, L, Q, T, D;
+    double a, o, b, g, x, m, I; /* seconds */
+};
+
+struct halay_algorithm {
+    enum halay_operation operation;
+    const char *name;
+    const char *file; /* collectives/<file>.c */
+    const struct halay_algorithm_ops *ops;
+    unsigned flags;
+    const char *what; /* for docs/algorithms.md */
+    const char *cost; /* the formula's text, for docs/algorithms.md */
+    double (*seconds)(const struct halay_cost_terms *terms);
+};
+
+/* All algorithms, in the order of algorithms.def. Static storage. */
+extern const struct halay_algorithm halay_algorithms[];
+extern const size_t halay_algorithm_count;
+
+const char *halay_operation_name(enum halay_operation operation);
+enum halay_status halay_operation_parse(const char *name, enum halay_operation *operation);
+/* NULL if that operation has none of that name. */
+const struct halay_algorithm *halay_algorithm_find(enum halay_operation operation, const char *name);
+
+struct halay_channel;
+
+/* One collective under way. The channel owns it and everything it points to except the user's data. */
+struct halay_coll {
+    struct halay_group *group;
+    struct halay_channel *channel;
+    struct halay_transport *t; /* borrowed from the world */
+    const struct halay_reducer *reducer;
+    const struct halay_algorithm *algorithm; /* what was chosen; NULL: nothing has to be moved */
+    const struct halay_algorithm_ops *ops;   /* what is driven: the algorithm's, or packed.c's around it */
+    enum halay_status status;
+    enum halay_operation operation;
+    uint64_t number; /* in the group: 0, 1, 2, ..., the same on every rank */
+
+    enum halay_dtype dtype;
+    enum halay_op op;
+    int divisor;      /* average: the number of ranks; else 1 */
+    int chunk_shift;  /* of slot and chunk: 2^n times what the table says; as the group had it when this was taken */
+    int root;
+    size_t element;   /* bytes, of what is reduced; in memory it may be of another type: vector.h */
+    /* All-gather: in is this rank's part, out all parts. Reduce-scatter: in all parts, out this rank's. Reduce: out is
+     * empty but on the root. Broadcast: both are buf. */
+    struct halay_vector in, out;
+    /* Where each rank's part begins in the long array, and the end (size + 1): all-gather: in out; reduce-scatter: in in;
+     * all-to-all: in out (starts: from whom) and in in (in_starts: for whom). The channel's. */
+    const size_t *starts, *in_starts;
+    /* Adasum: elements of each of `tensors` tensors, borrowed to the end; NULL: each piece is one. */
+    const size_t *counts;
+    size_t tensors;
+    int has_counts; /* the caller gave a list of them */
+    int is_list;    /* of pieces, perhaps one only here: how many each rank has is its own affair */
+    size_t slot;  /* bytes of private data that go through shared memory at a time, alike on all ranks: shared.h */
+    size_t chunk; /* bytes of a list that are packed at a time, alike on all ranks: packed.c */
+    size_t bytes; /* what every rank knows alike about its amount, for the choice; 0: there is nothing to move */
+    struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */
+
+    uint32_t tag; /* group, channel and, for the two halves of packed.c, which one */
+    void *state;  /* the algorithm's: state_bytes, zeroed before start */
+    unsigned char *scratch; /* scratch_bytes, aligned to a cache line, contents undefined */
+};
+
+/*
+ * An algorithm. Buffers, state and scratch stay where they are from start to the end. An algorithm whose flags lack PIECES
+ * sees vectors of one piece that is not converted (coll_in, coll_out). There are at least two ranks and, but for a barrier, elements.
+ */
+struct halay_algorithm_ops {
+    uint32_t tags; /* it sends under own tags below this; 0: it sends no messages */
+    size_t (*state_bytes)(int size); /* for that many ranks; no more than a fixed part and a part a rank */
+    size_t (*scratch_bytes)(const struct halay_coll *c); /* NULL: none */
+    /* Post the first transfers or publish the arrival. Never blocks. */
+    void (*start)(struct halay_coll *c);
+    /* Do what can be done without waiting, a bounded piece of it: HALAY_IN_PROGRESS, HALAY_OK, or an error (then cancel is
+     * called and the group is closed; only HALAY_ERR_MISMATCH, which all ranks return alike, ends the collective alone).
+     * Calls coll_advanced whenever it got further, so that a waiter knows whether it may sleep. The transport's own progress
+     * has been called by the driver. */
+    enum halay_status (*progress)(struct halay_coll *c);
+    /* Take back what is posted; at any time, and more than once. NULL: nothing is ever posted. */
+    void (*cancel)(struct halay_coll *c);
+};
+
+static inline const unsigned char *coll_in(const struct halay_coll *c)
+{
+    return c->in.pieces[0].data;
+}
+
+static inline unsigned char *coll_out(const struct halay_coll *c)
+{
+    return c->out.pieces[0].data;
+}
+
+/* Elements of a rank's part, where each has one. */
+static inline size_t coll_part(const struct halay_coll *c, int rank)
+{
+    return c->starts[rank + 1] - c->starts[rank];
+}
+
+static inline size_t coll_longest_part(const struct halay_coll *c)
+{
+    size_t longest = 0;
+
+    for (int r = 0; r < c->t->size; r++)
+        longest = coll_part(c, r) > longest ? coll_part(c, r) : longest;
+    return longest;
+}
+
+/* So many elements are in so many bytes, rounded down: sizes of elements are powers of two. */
+static inline size_t coll_elements(const struct halay_coll *c, size_t bytes)
+{
+    return bytes >> __builtin_ctzl(c->element);
+}
+
+/* The result goes where the input is, as it is. */
+static inline int coll_is_in_place(const struct halay_coll *c)
+{
+    if (c->in.is_converted || c->out.is_converted)
+        return 0;
+    return c->in.pieces == c->out.pieces || (!c->is_list && coll_in(c) == coll_out(c));
+}
+
+/* Something happened: whoever drives this group should look again before it sleeps. */
+void coll_advanced(struct halay_coll *c);
+
+/* Own tags that an algorithm may have, and one that may run inside another (allreduce_hierarchical.c): an all-reduce by
+ * messages. Messages of one that took more would be matched with those of another segment. */
+enum { HALAY_COLL_OWN_TAGS = 1 << (HALAY_TAG_BITS - 1), HALAY_COLL_INNER_TAGS = 1 << 7 };
+
+/* Send or receive under this collective's tags (own < ops->tags); zero bytes are skipped on both sides. */
+
+static inline void coll_send(struct halay_coll *c, int peer, uint32_t own, const void *buf, size_t bytes,
+                             struct halay_transfer *x)
+{
+    assert(own < c->ops->tags);
+    if (bytes)
+        c->t->ops->send(c->t, peer, c->tag | own, buf, bytes, x);
+}
+
+static inline void coll_recv(struct halay_coll *c, int peer, uint32_t own, void *buf, size_t bytes,
+                             struct halay_transfer *x)
+{
+    assert(own < c->ops->tags);
+    if (bytes)
+        c->t->ops->recv(c->t, peer, c->tag | own, buf, bytes, x);
+}
+
+/* Not under way: never posted, skipped, or done. */
+static inline int coll_is_settled(struct halay_transfer *x)
+{
+    return __atomic_load_n((enum halay_transfer_state *)&x->state, __ATOMIC_ACQUIRE) != HALAY_TRANSFER_POSTED;
+}
+
+static inline void coll_take_back(struct halay_coll *c, struct halay_transfer *x)
+{
+    if (!coll_is_settled(x))
+        c->t->ops->cancel(c->t, x);
+}
+
+/* Reduce into one place: dst = a op b, lower rank first. last: this is the final combination (average divides). */
+static inline void coll_reduce2(const struct halay_coll *c, void *dst, const void *a, const void *b, size_t count,
+                                int last)
+{
+    const void *src[2] = { a, b };
+
+    c->reducer->reduce[c->dtype][c->op](&dst, 1, src, 2, count, last ? c->divisor : 1);
+}
+
+/* For an algorithm without PIECES: the ops that run it over a list of pieces, packed and unpacked in chunks (packed.c). Around
+ * any algorithm their state takes halay_packed_state bytes, of which they clear what they need. */
+extern const struct halay_algorithm_ops halay_packed;
+#define HALAY_PACKED_BYTES ((size_t)4 << 20) /* at a time, unless halay_group_set_chunks says otherwise */
+size_t halay_packed_state(int size);
+
+/* How many tags that algorithm may have. */
+uint32_t halay_algorithm_tags_most(const struct halay_algorithm *algorithm);
+/* Bytes of state that any algorithm needs for that many ranks. */
+size_t halay_algorithm_state_max(int size);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vector: the data of one rank as a row of elements, whether they lie in one array or in a list of pieces.
+ */
+#ifndef HALAY_VECTOR_H
+#define HALAY_VECTOR_H
+
+#include "collectives/group/group.h"
+
+struct halay_vector {
+    const struct halay_piece *pieces; /* borrowed */
+    size_t piece_count;
+    size_t count; /* elements of all pieces */
+    size_t element; /* bytes */
+    int is_converted; /* packed arrays hold something else: another type, or multiples; then: */
+    enum halay_dtype dtype, packed; /* of the elements here, and in a packed array */
+};
+
+/* Where converted elements are worked on: they stay in the first-level cache. */
+enum { HALAY_BLOCK_BYTES = 8192 };
+
+/* A place in a vector, remembered so that going on from it is cheap. Zero-initialised: the start. */
+struct halay_cursor {
+    size_t piece; /* which piece */
+    size_t first; /* the element of the vector at which it begins */
+};
+
+/* The longest run of elements from `at` on that lies in one piece, at most `most`: its address; *length its elements;
+ * cursor->piece is its piece and at - cursor->first its place there. at < count. */
+void *halay_vector_run(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t most,
+                       size_t *length);
+
+/* Pieces that lie side by side and have the same factor become one; empty ones go. Returns how many are left. */
+size_t halay_pieces_join(struct halay_piece *pieces, size_t count, size_t element);
+
+/* Copy elements [at, at + count) of the vector to or from an array, converted if they are to be. */
+void halay_vector_pack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count, void *array);
+void halay_vector_unpack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count,
+                         const void *array);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One-shot all-gather over shared memory, even and ragged: everybody writes its part into a slot, everybody copies
+ * all from there (oneshot.h).
+ *
+ * Cost: one exchange; each rank writes its part and reads those of the others. Any number of ranks, any counts, zero
+ * included; in and out of place.
+ */
+#include "collectives/shared/oneshot.h"
+
+static void put(struct halay_coll *c, unsigned char *slot)
+{
+    const struct oneshot *s = c->state;
+    size_t count = oneshot_count(c, coll_part(c, c->t->rank));
+
+    if (count)
+        memcpy(slot, coll_in(c) + s->at * c->element, count * c->element);
+}
+
+static void take(struct halay_coll *c)
+{
+    const struct oneshot *s = c->state;
+
+    for (int r = 0; r < c->t->size; r++) {
+        size_t count = oneshot_count(c, coll_part(c, r));
+        unsigned char *to = coll_out(c) + (c->starts[r] + s->at) * c->element;
+        const unsigned char *from = oneshot_slot(c, r)->data;
+        if (r == c->t->rank)
+            from = coll_in(c) + s->at * c->element;
+        if (count && to != from)
+            memcpy(to, from, count * c->element);
+    }
+}
+
+static const struct oneshot_operation operation = {
+    .gives = oneshot_everybody, .takes = oneshot_everybody, .all_give = 1, .put = put, .take = take
+};
+
+static void start(struct halay_coll *c)
+{
+    oneshot_start(c, &operation, coll_longest_part(c), 1);
+}
+
+static enum halay_status progress(struct halay_coll *c)
+{
+    return oneshot_progress(c, &operation);
+}
+
+const struct halay_algorithm_ops halay_allgather_oneshot = {
+    .state_bytes = oneshot_state_bytes,
+    .start = start,
+    .progress = progress,
+};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One-shot all-reduce over shared memory: everybody writes its data, everybody adds all along the tree (oneshot.h).
+ *
+ * Cost: one exchange; each rank reads N S bytes. Any number of ranks, any count, in and out of place, lists of
+ * pieces. Everybody adds the same along the same tree: the same bits on all ranks; f16 and bf16 are rounded once.
+ */
+#include "collectives/shared/oneshot.h"
+
+static void put(struct halay_coll *c, unsigned char *slot)
+{
+    struct oneshot *s = c->state;
+
+    halay_vector_pack(&c->in, &s->in, s->at, s->count, slot);
+}
+
+static void take(struct halay_coll *c)
+{
+    struct oneshot *s = c->state;
+    _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
+    int n = c->t->size;
+
+    for (size_t done = 0, run; done < s->count; done += run) {
+        size_t left = s->count - done, most = coll_elements(c, sizeof block);
+        void *dst = block;
+        if (!c->out.is_converted)
+            dst = halay_vector_run(&c->out, &s->out, s->at + done, left, &run);
+        else
+            run = left < most ? left : most;
+        for (int r = 0; r < n; r++)
+            s->src[r] = oneshot_slot(c, r)->data + done * c->element;
+        c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, n, run, c->divisor);
+        if (c->out.is_converted)
+            halay_vector_unpack(&c->out, &s->out, s->at + done, run, block);
+    }
+}
+
+static const struct oneshot_operation operation = {
+    .gives = oneshot_everybody, .takes = oneshot_everybody, .all_give = 1, .put = put, .take = take
+};
+
+static void start(struct halay_coll *c)
+{
+    oneshot_start(c, &operation, c->out.count, 1);
+}
+
+static enum halay_status progress(struct halay_coll *c)
+{
+    return oneshot_progress(c, &operation);
+}
+
+const struct halay_algorithm_ops halay_allreduce_oneshot = {
+    .state_bytes = oneshot_state_bytes,
+    .start = start,
+    .progress = progress,
+};

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One-shot all-to-all over shared memory: everybody writes its parts for the others into a slot, everybody copies its
+ * own from there (oneshot.h).
+ *
+ *     slot of A   | number | A's for B | A's for C |
+ *     slot of B   | number | B's for A | B's for C |
+ *     slot of C   | number | C's for A | C's for B |
+ *
+ * With splits no rank knows how long the longest part is: then it is alltoall_shared.c that runs.
+ *
+ * Cost: one exchange; each rank writes and reads S bytes. Any number of ranks, any count, in and out of place.
+ */
+#include "collectives/shared/oneshot.h"
+
+extern const struct halay_algorithm_ops halay_alltoall_shared;
+
+static size_t row(const struct halay_coll *c)
+{
+    return c->starts[1];
+}
+
+static void put(struct halay_coll *c, unsigned char *slot)
+{
+    const struct oneshot *s = c->state;
+
+    (void)slot;
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank)
+            memcpy(oneshot_place(c, c->t->rank, r), coll_in(c) + ((size_t)r * row(c) + s->at) * c->element,
+                   s->count * c->element);
+}
+
+static void take(struct halay_coll *c)
+{
+    const struct oneshot *s = c->state;
+
+    for (int r = 0; r < c->t->size; r++) {
+        size_t at = ((size_t)r * row(c) + s->at) * c->element;
+        const unsigned char *from = r == c->t->rank ? coll_in(c) + at : oneshot_place(c, r, c->t->rank);
+        if (coll_out(c) + at != from)
+            memcpy(coll_out(c) + at, from, s->count * c->element);
+    }
+}
+
+static const struct oneshot_operation operation = {
+    .gives = oneshot_everybody, .takes = oneshot_everybody, .all_give = 1, .put = put, .take = take
+};
+
+static size_t state_bytes(int size)
+{
+    size_t own = oneshot_state_bytes(size), other = halay_alltoall_shared.state_bytes(size);
+
+    return own > other ? own : other;
+}
+
+static void start(struct halay_coll *c)
+{
+    if (c->has_counts) {
+        c->ops = &halay_alltoall_shared;
+        c->ops->start(c);
+    } else {
+        oneshot_start(c, &operation, row(c), c->t->size - 1);
+    }
+}
+
+static enum halay_status progress(struct halay_coll *c)
+{
+    return oneshot_progress(c, &operation);
+}
+
+const struct halay_algorithm_ops halay_alltoall_oneshot = {
+    .state_bytes = state_bytes,
+    .start = start,
+    .progress = progress,
+};

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All-to-all over shared memory, even and with splits: everybody copies its parts from everybody's memory.
+ *
+ *     A   publishes where its parts for A B C lie      copies   A's part of b, of c         done; waits until B and C are
+ *     B   publishes where its parts for A B C lie      copies   B's part of c, of a         done
+ *     C   publishes where its parts for A B C lie      copies   C's part of a, of b         done
+ *
+ *   arrive  one entry a rank of the table (shared.h): place and length of its part; how many chunks the longest part has.
+ *           No rank knows that of all, so the numbers of the channel grow by the largest that was published (by one if
+ *           there is none).
+ *   own     what a rank keeps, copied while it waits for the others
+ *   fill    a private rank copies chunk k of every other's part into its slots, one place a taker: the slot k mod SHARED_SLOTS,
+ *           when everybody has taken chunk k - SHARED_SLOTS
+ *   take    chunk k of every part that is for this rank, beginning with the next rank's, not all with rank 0's
+ *   end     when everybody has taken everything: memory and slots are free again
+ *
+ * In place a rank goes through the slots whatever its memory is, and takes chunk k when its own chunk k is out of the way.
+ *
+ * A giver that gives up is noticed as in shared_copy.c: after the copy its taker looks whether it still stood by it.
+ *
+ * Cost: 2 exchanges; each rank reads and writes S bytes (private or in place: twice). Any number of ranks, any counts, zero
+ * included.
+ */
+#include "base/fence.h"
+#include "base/memory.h"
+#include "collectives/shared/shared.h"
+#include <string.h>
+
+struct giver {
+    const unsigned char *data; /* its part for this rank; NULL: through its slots */
+};
+
+struct state {
+    uint64_t base;        /* chunks of this channel before this collective */
+    size_t chunk, chunks; /* elements of one; of the longest part of anybody */
+    size_t place;         /* bytes of one taker's place in a slot */
+    int is_private;       /* this rank fills slots */
+    int slotted;          /* some rank does */
+    int met;              /* ranks below have arrived */
+    int distance;         /* of the rank to take from next */
+    size_t own;           /* elements of this rank's own part that are copied */
+    size_t fills, takes;  /* chunks of the longest part that this rank gives, takes */
+    size_t filled, taken;
+    struct giver giver[];
+};
+
+static size_t state_bytes(int size)
+{
+    return sizeof(struct state) + (size_t)size * sizeof(struct giver);
+}
+
+static struct halay_span part_of(const size_t *starts, int rank)
+{
+    return (struct halay_span){ .start = starts[rank], .length = starts[rank + 1] - starts[rank] };
+}
+
+static size_t longest(const struct halay_coll *c, const size_t *starts)
+{
+    size_t most = 0;
+
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank && part_of(starts, r).length > most)
+            most = part_of(starts, r).length;
+    return most;
+}
+
+/* Where in a private rank's slots chunk k of the taker's part lies. */
+static unsigned char *slot_place(const struct halay_coll *c, int rank, int taker, size_t k)
+{
+    const struct state *s = c->state;
+
+    return shared_slot_place(c, rank, taker, k, s->place);
+}
+
+/* ---- arrive ---- */
+
+static void arrive(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    struct halay_area *area = shared_mine(c);
+    uint64_t offset = HALAY_PRIVATE;
+
+    if (c->in.count && coll_in(c) != coll_out(c))
+        offset = c->t->ops->locate(c->t, coll_in(c), c->in.count * c->element);
+    s->is_private = c->in.count && offset == HALAY_PRIVATE;
+    s->slotted = s->is_private;
+    for (int r = 0; r < c->t->size; r++) {
+        area->table[2 * r] = s->is_private ? HALAY_PRIVATE : offset + c->in_starts[r] * c->element;
+        area->table[2 * r + 1] = part_of(c->in_starts, r).length;
+    }
+    area->in_offset = offset;
+    area->chunks = s->fills;
+    shared_publish(c, &area->arrived, s->base + 1);
+}
+
+static void start(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    s->place = shared_place_bytes(c);
+    s->chunk = coll_elements(c, s->place);
+    s->fills = halay_segment_count(longest(c, c->in_starts), s->chunk);
+    s->takes = halay_segment_count(longest(c, c->starts), s->chunk);
+    s->chunks = s->fills > 1 ? s->fills : 1;
+    s->distance = 1;
+    s->base = c->channel->numbers.chunks;
+    arrive(c);
+}
+
+static enum halay_status meet(struct halay_coll *c, int rank)
+{
+    struct state *s = c->state;
+    const struct halay_area *area = shared_area(c, rank);
+    size_t length = part_of(c->starts, rank).length;
+    uint64_t offset = area->table[2 * c->t->rank], given = area->table[2 * c->t->rank + 1];
+
+    if (given != length) {
+        halay_error(c->t->log, "rank %d gives %llu elements to rank %d, who expects %zu", rank,
+                    (unsigned long long)given, c->t->rank, length);
+        return HALAY_ERR_FORMAT;
+    }
+    s->chunks = area->chunks > s->chunks ? area->chunks : s->chunks;
+    s->slotted |= area->in_offset == HALAY_PRIVATE;
+    if (offset == HALAY_PRIVATE || !length)
+        return HALAY_OK;
+    s->giver[rank].data = c->t->ops->reach(c->t, rank, offset, length * c->element);
+    return s->giver[rank].data ? HALAY_OK : shared_reach_failed(c, rank);
+}
+
+static enum halay_status meet_all(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    for (; s->met < c->t->size; s->met++) {
+        if (s->met == c->t->rank)
+            continue;
+        if (!shared_has_reached(&shared_area(c, s->met)->arrived, s->base + 1))
+            return HALAY_IN_PROGRESS;
+        enum halay_status status = meet(c, s->met);
+        if (status != HALAY_OK)
+            return status;
+    }
+    c->channel->numbers.chunks = s->base + s->chunks;
+    return HALAY_OK;
+}
+
+/* ---- give ---- */
+
+static void fill(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    if (s->filled >= SHARED_SLOTS && !shared_all_have_done(c, s->base + s->filled - SHARED_SLOTS + 1))
+        return;
+    for (int r = 0; r < c->t->size; r++) {
+        struct halay_span span = halay_segment_span(part_of(c->in_starts, r), s->chunk, s->filled);
+        if (r != c->t->rank && span.length)
+            memcpy(slot_place(c, c->t->rank, r, s->filled), coll_in(c) + span.start * c->element,
+                   span.length * c->element);
+    }
+    s->filled++;
+    shared_publish(c, &shared_mine(c)->filled, s->base + s->filled);
+    coll_advanced(c);
+}
+
+/* ---- take ---- */
+
+static void take_own(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    struct halay_span in = part_of(c->in_starts, c->t->rank), out = part_of(c->starts, c->t->rank);
+    size_t left = in.length - s->own, length = left < s->chunk ? left : s->chunk;
+    const unsigned char *from = coll_in(c) + (in.start + s->own) * c->element;
+    unsigned char *to = coll_out(c) + (out.start + s->own) * c->element;
+
+    if (to != from)
+        memcpy(to, from, length * c->element);
+    s->own += length;
+    coll_advanced(c);
+}
+
+/* 0: not there yet, or the giver has given up: the next look at the peers finds out. */
+static int take_from(struct halay_coll *c, int rank, struct halay_span span)
+{
+    const struct state *s = c->state;
+    const unsigned char *data = s->giver[rank].data;
+
+    if (!data && !shared_has_reached(&shared_area(c, rank)->filled, s->base + s->taken + 1))
+        return 0;
+    if (shared_is_abandoned(c, rank))
+        return 0;
+    data = data ? data + (span.start - c->starts[rank]) * c->element : slot_place(c, rank, c->t->rank, s->taken);
+    memcpy(coll_out(c) + span.start * c->element, data, span.length * c->element);
+    halay_full_fence(); /* the copy before the look */
+    return !shared_is_abandoned(c, rank);
+}
+
+/* One part of chunk `taken`. */
+static void take(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    int next = c->t->rank + s->distance, rank = next < c->t->size ? next : next - c->t->size;
+    struct halay_span span = halay_segment_span(part_of(c->starts, rank), s->chunk, s->taken);
+
+    if (span.length && !take_from(c, rank, span))
+        return;
+    coll_advanced(c);
+    if (++s->distance < c->t->size)
+        return;
+    s->distance = 1;
+    s->taken++;
+    if (s->slotted && s->taken < s->takes) /* else nobody waits for it */
+        shared_publish(c, &shared_mine(c)->done, s->base + s->taken);
+}
+
+static enum halay_status progress(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    if (s->is_private && s->filled < s->fills)
+        fill(c);
+    if (s->own < part_of(c->in_starts, c->t->rank).length) {
+        take_own(c);
+        return HALAY_IN_PROGRESS;
+    }
+    if (s->met < c->t->size) {
+        enum halay_status status = meet_all(c);
+        if (status != HALAY_OK)
+            return status;
+        if (!s->takes)
+            shared_publish(c, &shared_mine(c)->done, s->base + s->chunks);
+    }
+    int in_place = coll_in(c) == coll_out(c);
+    if (s->taken < s->takes && (!in_place || s->taken < s->filled)) {
+        take(c);
+        if (s->taken == s->takes)
+            shared_publish(c, &shared_mine(c)->done, s->base + s->chunks);
+    }
+    return s->taken == s->takes && (!s->is_private || s->filled == s->fills) &&
+                   shared_all_have_done(c, s->base + s->chunks)
+               ? HALAY_OK
+               : HALAY_IN_PROGRESS;
+}
+
+const struct halay_algorithm_ops halay_alltoall_shared = {
+    .state_bytes = state_bytes,
+    .start = start,
+    .progress = progress,
+};

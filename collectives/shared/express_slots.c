@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Express: a one-shot exchange (allreduce_oneshot.c) in a place that belongs to one tensor.
+ *
+ *     place of A   | 7 | a a a a ...      7: the round, stored last, in the line of the first data
+ *     place of B   | 6 | b b b b ...      there are two of each: round k uses number k mod 2
+ *
+ * A rank puts k + 2 after its round k + 1 is over, for which everybody had put k + 1, which nobody does before its round k
+ * is over: so nobody reads what is overwritten. A round may also end without having been taken, if all ranks are told to
+ * end it: then nobody reads it any more either.
+ *
+ * Who is missing is woken by nobody; the last one to put wakes the others, which have nothing to do before that:
+ *
+ *     A   store own number; full fence; look at all numbers      Of two that put at the same time at least one sees the
+ *     B   the same                                                other's (store and load, in one order by the fences).
+ *
+ * A sleeper arms its doorbell, then looks at the numbers, then sleeps (transport/shm_doorbell.h): it sees the last number, or
+ * who stored that sees it sleep.
+ */
+#include "collectives/shared/express_slots.h"
+#include "base/fence.h"
+#include "collectives/shared/shared.h"
+#include <string.h>
+
+static struct halay_express_slot *slot_of(const struct halay_group *group, int rank, size_t place, uint64_t round)
+{
+    struct halay_area *area = group->channels[place / SHARED_EXPRESS].areas[rank];
+
+    return &area->express[place % SHARED_EXPRESS][round & 1];
+}
+
+size_t halay_express_places(const struct halay_group *group)
+{
+    if (group->t->size < 2 || group->t->size > HALAY_EXPRESS_RANKS || !(group->caps & HALAY_TRANSPORT_SHARED) ||
+        group->hosts != 1 || group->is_checked || group->forced[HALAY_ALLREDUCE])
+        return 0;
+    return HALAY_EXPRESS_PLACES;
+}
+
+static int have_all_put(const struct halay_group *group, size_t place, uint64_t round)
+{
+    for (int r = 0; r < group->t->size; r++)
+        if (!shared_has_reached(&slot_of(group, r, place, round)->number, round))
+            return 0;
+    return 1;
+}
+
+void halay_express_put(struct halay_group *group, size_t place, uint64_t round, const void *data, size_t bytes)
+{
+    struct halay_express_slot *slot = slot_of(group, group->t->rank, place, round);
+
+    memcpy(slot->data, data, bytes);
+    atomic_store_explicit(&slot->number, round, memory_order_release);
+    halay_full_fence();
+    if (!have_all_put(group, place, round))
+        return;
+    for (int r = 0; r < group->t->size; r++)
+        if (r != group->t->rank)
+            group->t->ops->notify(group->t, r);
+}
+
+int halay_express_take(struct halay_group *group, size_t place, uint64_t round, void *out, size_t count,
+                       enum halay_dtype dtype, enum halay_op op)
+{
+    const void *src[HALAY_EXPRESS_RANKS];
+    int n = group->t->size;
+
+    if (!have_all_put(group, place, round))
+        return 0;
+    for (int r = 0; r < n; r++)
+        src[r] = slot_of(group, r, place, round)->data;
+    group->reducer->reduce[dtype][op](&out, 1, src, n, count, op == HALAY_AVERAGE ? n : 1);
+    return 1;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Express: all-reduces of small vectors in shared memory outside the order of the group's collectives, which hold no channel.
+ * Each goes through a place of its own, whose rounds are numbered 1, 2, 3, ... alike on all ranks:
+ *
+ *     put     this rank's data and the round's number into its place; never waits, and neither needs the others
+ *     take    when all have put: the sum of all places, the same bits on every rank
+ *
+ * A rank puts round k + 1 only when its round k is over. One driver at a time, as for the group.
+ */
+#ifndef HALAY_EXPRESS_H
+#define HALAY_EXPRESS_H
+
+#include "collectives/group/group.h"
+
+enum { HALAY_EXPRESS_BYTES = 4096, HALAY_EXPRESS_RANKS = 8, HALAY_EXPRESS_PLACES = 32 };
+
+/* How many places the group has: 0 unless a few ranks share memory and may choose their algorithm. Alike on all ranks. */
+size_t halay_express_places(const struct halay_group *group);
+
+/* Put `bytes` (HALAY_EXPRESS_BYTES at most). Wakes those that sleep if nobody else is missing. */
+void halay_express_put(struct halay_group *group, size_t place, uint64_t round, const void *data, size_t bytes);
+
+/* Zero if somebody has not put that round yet; nothing is written then. Not adasum. */
+int halay_express_take(struct halay_group *group, size_t place, uint64_t round, void *out, size_t count,
+                       enum halay_dtype dtype, enum halay_op op);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One-shot: one exchange through slots of shared memory, and no barrier. What all collectives of that name have in
+ * common; what each gives and takes is in its own file.
+ *
+ *     slot of A   | 7 | a a a a a a a |  a a a ...      7: the number of this exchange, stored last; in front of
+ *     slot of B   | 7 | b b b b b b b |  b b b ...      the first data and in the same cache line, so that 56 bytes
+ *     slot of C   | 6 | not there yet                   travel with it
+ *
+ *     giver: write own data, then the number      taker: wait for each giver's number; take      all: read = the number
+ *
+ * Who only gives (the root of a broadcast) waits for nobody and is done when it has written; who only takes (the root
+ * of a reduction) is waited for by nobody. More than a slot holds goes in turns, one exchange each.
+ *
+ * A slot is written again when nobody needs what is in it. Exchanges of a channel are numbered 1, 2, 3, ... alike on
+ * all ranks, each rank goes through them in order, and exchange k uses slot k mod ONESHOTS of its givers.
+ *
+ *     read       of a rank, stored (release) when it is done with exchange k: it will not look at slots of 1 .. k again
+ *     all_read   what a rank knows of it: every rank's read has reached that
+ *
+ * Exchange k is written only once all_read has reached k - ONESHOTS, the last exchange that used its slot: so nothing
+ * is overwritten that somebody still reads, and a taker finds either an older number, or the one that it waits for
+ * (the giver cannot be further: that would take the taker's own read). Who waits to write waits for ranks that are at
+ * an earlier exchange, and of those the one that is furthest behind waits for givers that are not behind it: nobody
+ * waits in a circle. all_read is brought up to date by a look at everybody's read, which is another core's cache
+ * line. It is rarely needed: who writes k has done k - 1, so where everybody gives and this rank takes, all that it
+ * has seen k of have read k - 1. tests/coll/test_interleavings.c runs through all orders in which a few ranks can get
+ * on.
+ */
+#ifndef HALAY_ONESHOT_H
+#define HALAY_ONESHOT_H
+
+#include "base/prefetch.h"
+#include "collectives/shared/shared.h"
+#include <string.h>
+
+/* Of the next slot: as much as is fetched without holding up the return. */
+enum { ONESHOT_FETCHED_MOST = 1024 };
+
+/* State of one of them; zero at the start. */
+struct oneshot {
+    uint64_t number;   /* of this exchange */
+    size_t longest;    /* elements of the longest row that anybody gives to anybody: the same on all ranks */
+    size_t most;       /* elements of a row in one exchange */
+    size_t at, count;  /* elements of the longest row that are done, and that are in this exchange */
+    int met;           /* ranks below have written, if they give */
+    int has_given;
+    struct halay_cursor in, out;
+    const void *src[]; /* c->t->size of them */
+};
+
+/* What an operation is made of. Rows are what a giver has for one taker, or for all. */
+struct oneshot_operation {
+    int (*gives)(const struct halay_coll *c, int rank);
+    int (*takes)(const struct halay_coll *c, int rank);
+    int all_give;
+    /* This exchange's part of own rows, to own slot: what is behind its number. */
+    void (*put)(struct halay_coll *c, unsigned char *slot);
+    /* This exchange's part of the others' rows, from their slots; all that give have written. */
+    void (*take)(struct halay_coll *c);
+};
+
+static inline size_t oneshot_state_bytes(int size)
+{
+    return sizeof(struct oneshot) + (size_t)size * sizeof(void *);
+}
+
+static inline int oneshot_everybody(const struct halay_coll *c, int rank)
+{
+    (void)c, (void)rank;
+    return 1;
+}
+
+static inline int oneshot_root(const struct halay_coll *c, int rank)
+{
+    return rank == c->root;
+}
+
+static inline int oneshot_not_root(const struct halay_coll *c, int rank)
+{
+    return rank != c->root;
+}
+
+static inline struct halay_oneshot_slot *oneshot_slot(const struct halay_coll *c, int rank)
+{
+    const struct oneshot *s = c->state;
+
+    return &shared_area(c, rank)->oneshot[s->number % HALAY_ONESHOTS];
+}
+
+/* Where a giver with a row for each of the others puts that of the taker. */
+static inline unsigned char *oneshot_place(const struct halay_coll *c, int giver, int taker)
+{
+    const struct oneshot *s = c->state;
+    size_t index = (size_t)(taker < giver ? taker : taker - 1);
+
+    return oneshot_slot(c, giver)->data + index * s->most * c->element;
+}
+
+/* The part of a row that is in this exchange, from element `at` of the row on; rows may be shorter than the longest. */
+static inline size_t oneshot_count(const struct halay_coll *c, size_t row)
+{
+    const struct oneshot *s = c->state;
+    size_t left = row > s->at ? row - s->at : 0;
+
+    return left < s->count ? left : s->count;
+}
+
+/* Has everybody read what is in the slot of this exchange? */
+static inline int oneshot_has_room(struct halay_coll *c)
+{
+    const struct oneshot *s = c->state;
+    uint64_t *all_read = &c->channel->numbers.all_read, least = s->number;
+
+    if (s->number <= *all_read + HALAY_ONESHOTS)
+        return 1;
+    for (int r = 0; r < c->t->size; r++) {
+        uint64_t read = r == c->t->rank ? least : atomic_load_explicit(&shared_area(c, r)->read, memory_order_acquire);
+        least = read < least ? read : least;
+    }
+    *all_read = least;
+    return s->number <= least + HALAY_ONESHOTS;
+}
+
+static inline void oneshot_give(struct halay_coll *c, const struct oneshot_operation *o)
+{
+    struct oneshot *s = c->state;
+
+    if (s->has_given || !oneshot_has_room(c))
+        return;
+    struct halay_oneshot_slot *slot = oneshot_slot(c, c->t->rank);
+    o->put(c, slot->data);
+    shared_publish(c, &slot->number, s->number);
+    s->has_given = 1;
+}
+
+static inline void oneshot_begin(struct halay_coll *c, const struct oneshot_operation *o)
+{
+    struct oneshot *s = c->state;
+    size_t left = s->longest - s->at;
+
+    s->count = left < s->most ? left : s->most;
+    s->number = ++c->channel->numbers.oneshots;
+    s->met = 0;
+    s->has_given = !o->gives(c, c->t->rank);
+    oneshot_give(c, o);
+}
+
+/* places: rows of one giver that are in its slot. */
+static inline void oneshot_start(struct halay_coll *c, const struct oneshot_operation *o, size_t longest, int places)
+{
+    struct oneshot *s = c->state;
+
+    s->longest = longest;
+    s->most = coll_elements(c, HALAY_ONESHOT_BYTES);
+    if (places > 1 && longest * (size_t)places > s->most)
+        s->most /= (size_t)places;
+    s->most = s->most < longest ? s->most : longest;
+    oneshot_begin(c, o);
+}
+
+/* The other slot is about to be written next; its lines are fetched back, so that the write finds them here. */
+static inline void oneshot_fetch_next(const struct halay_coll *c, size_t bytes)
+{
+    const struct oneshot *s = c->state;
+    const unsigned char *slot = (const unsigned char *)&shared_mine(c)->oneshot[(s->number + 1) % HALAY_ONESHOTS];
+
+    for (size_t at = 0; at < sizeof s->number + bytes && at < ONESHOT_FETCHED_MOST; at += HALAY_CACHE_LINE)
+        halay_prefetch_write(slot + at);
+}
+
+/* Have those who give written? */
+static inline int oneshot_meet(struct halay_coll *c, const struct oneshot_operation *o)
+{
+    struct oneshot *s = c->state;
+
+    for (; s->met < c->t->size; s->met++)
+        if (s->met != c->t->rank && o->gives(c, s->met) &&
+            !shared_has_reached(&oneshot_slot(c, s->met)->number, s->number))
+            return 0;
+    if (o->all_give && c->channel->numbers.all_read < s->number - 1)
+        c->channel->numbers.all_read = s->number - 1;
+    return 1;
+}
+
+static inline enum halay_status oneshot_progress(struct halay_coll *c, const struct oneshot_operation *o)
+{
+    struct oneshot *s = c->state;
+    int gives = o->gives(c, c->t->rank);
+
+    if (!s->has_given) {
+        oneshot_give(c, o);
+        if (!s->has_given)
+            return HALAY_IN_PROGRESS;
+        coll_advanced(c);
+    }
+    if (o->takes(c, c->t->rank)) {
+        if (!oneshot_meet(c, o))
+            return HALAY_IN_PROGRESS;
+        o->take(c);
+    }
+    shared_publish(c, &shared_mine(c)->read, s->number);
+    s->at += s->count;
+    coll_advanced(c);
+    if (s->at < s->longest) {
+        oneshot_begin(c, o);
+        return HALAY_IN_PROGRESS;
+    }
+    if (gives)
+        oneshot_fetch_next(c, s->count * c->element);
+    return HALAY_OK;
+}
+
+#endif

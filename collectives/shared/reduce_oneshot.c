@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One-shot reduction over shared memory: all but the root write their data, the root adds all along the tree
+ * (oneshot.h).
+ *
+ *     A (root)   waits for b and c, adds a b c
+ *     B          writes b, goes on
+ *     C          writes c, goes on
+ *
+ * Cost: one exchange; the root reads N S bytes. Any number of ranks, any count, in and out of place; f16 and bf16 are
+ * rounded once.
+ */
+#include "collectives/shared/oneshot.h"
+
+static void put(struct halay_coll *c, unsigned char *slot)
+{
+    const struct oneshot *s = c->state;
+
+    memcpy(slot, coll_in(c) + s->at * c->element, s->count * c->element);
+}
+
+static void take(struct halay_coll *c)
+{
+    struct oneshot *s = c->state;
+    void *out = coll_out(c) + s->at * c->element;
+
+    for (int r = 0; r < c->t->size; r++)
+        s->src[r] = oneshot_slot(c, r)->data;
+    s->src[c->t->rank] = coll_in(c) + s->at * c->element;
+    c->reducer->reduce[c->dtype][c->op](&out, 1, s->src, c->t->size, s->count, c->divisor);
+}
+
+static const struct oneshot_operation operation = {
+    .gives = oneshot_not_root, .takes = oneshot_root, .put = put, .take = take
+};
+
+static void start(struct halay_coll *c)
+{
+    oneshot_start(c, &operation, c->in.count, 1);
+}
+
+static enum halay_status progress(struct halay_coll *c)
+{
+    return oneshot_progress(c, &operation);
+}
+
+const struct halay_algorithm_ops halay_reduce_oneshot = {
+    .state_bytes = oneshot_state_bytes,
+    .start = start,
+    .progress = progress,
+};

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One-shot reduce-scatter over shared memory, even and ragged: everybody writes what the others need, everybody adds
+ * its own part of all along the tree (oneshot.h).
+ *
+ *     slot of A   | number | 1A | 2A |        B adds 1A, its own 1B and 1C
+ *     slot of B   | number | 0B | 2B |
+ *     slot of C   | number | 0C | 1C |
+ *
+ * Cost: one exchange; each rank writes and reads S (N - 1)/N bytes. Any number of ranks, any counts; f16 and bf16 are
+ * rounded once.
+ */
+#include "collectives/shared/oneshot.h"
+
+static void put(struct halay_coll *c, unsigned char *slot)
+{
+    const struct oneshot *s = c->state;
+
+    (void)slot;
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank)
+            memcpy(oneshot_place(c, c->t->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
+                   oneshot_count(c, coll_part(c, r)) * c->element);
+}
+
+static void take(struct halay_coll *c)
+{
+    struct oneshot *s = c->state;
+    int me = c->t->rank;
+    size_t count = oneshot_count(c, coll_part(c, me));
+    void *out = coll_out(c) + s->at * c->element;
+
+    if (!count)
+        return;
+    for (int r = 0; r < c->t->size; r++)
+        if (r != me)
+            s->src[r] = oneshot_place(c, r, me);
+    s->src[me] = coll_in(c) + (c->starts[me] + s->at) * c->element;
+    c->reducer->reduce[c->dtype][c->op](&out, 1, s->src, c->t->size, count, c->divisor);
+}
+
+static const struct oneshot_operation operation = {
+    .gives = oneshot_everybody, .takes = oneshot_everybody, .all_give = 1, .put = put, .take = take
+};
+
+static void start(struct halay_coll *c)
+{
+    oneshot_start(c, &operation, coll_longest_part(c), c->t->size - 1);
+}
+
+static enum halay_status progress(struct halay_coll *c)
+{
+    return oneshot_progress(c, &operation);
+}
+
+const struct halay_algorithm_ops halay_reduce_scatter_oneshot = {
+    .state_bytes = oneshot_state_bytes,
+    .start = start,
+    .progress = progress,
+};

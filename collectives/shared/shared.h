@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What lies in a channel's area of shared memory, and the few moves that all algorithms over it are made of.
+ *
+ *     offset   one area a (rank, channel); only its rank writes, but for the slots
+ *     0        arrival: number of the collective's first chunk + 1, where its buffers lie
+ *     128      filled: chunks that this rank has put into its slots
+ *     256      done: chunks that this rank has reduced, or copied
+ *     384      barrier: how many this rank has come to
+ *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left; and of
+ *              how many collectives it has done its part
+ *     640      busy: this rank is touching memory of others
+ *     768      generation (channel 0's area): how often this rank has given up the group's id (group_ids.h)
+ *     896      taken: chunks of results that this rank has copied out of everybody's slots (hierarchical)
+ *     1024     read: exchanges that this rank is done with (oneshot.h)
+ *     4096     one-shot: two slots, each a number and right behind it the data
+ *     36 K     express: two slots a place, as those of one-shot (express.h)
+ *     72 K     where the pieces of a list lie, and which element of the list is the first behind each, TABLE_MAX / 2 of them;
+ *              all-to-all: offset and length of each rank's part
+ *     256 K    slots: what goes through here because it lies in private memory; others read it and write results back
+ *
+ * Numbers only grow and never start again while the area lives; a channel's collectives come in the same order on all
+ * ranks, so everybody computes the same numbers. A store of a number (release) publishes everything that its rank wrote
+ * before; a load that sees it (acquire) may read that.
+ */
+#ifndef HALAY_SHARED_H
+#define HALAY_SHARED_H
+
+#include "base/memory.h"
+#include "collectives/group/channel.h"
+#include "collectives/shared/express_slots.h"
+#include <stdatomic.h>
+
+enum {
+    HALAY_ONESHOTS = 2,
+    HALAY_ONESHOT_BYTES = 16384 - 8, /* data of one slot */
+    HALAY_TABLE_MAX = 23552, /* numbers, two a piece; a longer list goes through the slots */
+};
+#define HALAY_SLOTS_OFFSET ((size_t)256 << 10)
+#define HALAY_SLOTS_BYTES (HALAY_AREA_BYTES - HALAY_SLOTS_OFFSET)
+enum { SHARED_EXPRESS = HALAY_EXPRESS_PLACES / HALAY_CHANNELS }; /* places in the area of a channel */
+enum { SHARED_SLOTS = 4 }; /* chunk k goes through slot k mod SHARED_SLOTS */
+
+struct halay_oneshot_slot {
+    _Alignas(64) _Atomic uint64_t number; /* of the exchange whose data follow */
+    unsigned char data[HALAY_ONESHOT_BYTES];
+};
+
+struct halay_express_slot {
+    _Alignas(64) _Atomic uint64_t number; /* of the round whose data follow */
+    unsigned char data[HALAY_EXPRESS_BYTES];
+};
+
+struct halay_area {
+    _Alignas(128) _Atomic uint64_t arrived;
+    uint64_t in_offset, out_offset; /* HALAY_PRIVATE: through the slots */
+    uint64_t chunks;                /* all-to-all: of the longest part */
+    uint32_t in_table, out_table;   /* pieces in the table instead; 0: one array */
+    uint32_t out_first;             /* where those of out begin there, in numbers */
+    _Alignas(128) _Atomic uint64_t filled;
+    _Alignas(128) _Atomic uint64_t done;
+    _Alignas(128) _Atomic uint64_t barrier;
+    _Alignas(128) _Atomic uint32_t closed; /* 0, or a status; HALAY_ERR_CLOSED: left in peace */
+    int32_t culprit;                       /* the rank that is to blame */
+    uint64_t finished;                     /* it has done its part of collectives with lower numbers */
+    _Alignas(128) _Atomic uint32_t busy;
+    _Alignas(128) _Atomic uint32_t generation;
+    _Alignas(128) _Atomic uint64_t taken;
+    _Alignas(128) _Atomic uint64_t read;
+    _Alignas(4096) struct halay_oneshot_slot oneshot[HALAY_ONESHOTS];
+    _Alignas(4096) struct halay_express_slot express[SHARED_EXPRESS][2];
+    _Alignas(4096) uint64_t table[HALAY_TABLE_MAX];
+};
+_Static_assert(sizeof(struct halay_area) <= (size_t)256 << 10, "the slots begin behind it");
+
+static inline struct halay_area *shared_area(const struct halay_coll *c, int rank)
+{
+    return c->channel->areas[rank];
+}
+
+static inline struct halay_area *shared_mine(const struct halay_coll *c)
+{
+    return c->channel->areas[c->t->rank];
+}
+
+static inline unsigned char *shared_slots(const struct halay_coll *c, int rank)
+{
+    return (unsigned char *)c->channel->areas[rank] + HALAY_SLOTS_OFFSET;
+}
+
+/* Bytes of a slot that is cut into so many places: what the tuning table says, if there is room. */
+static inline size_t shared_slot_bytes(const struct halay_coll *c, int places)
+{
+    if (c->slot % HALAY_CACHE_LINE == 0 && c->slot <= HALAY_SLOTS_BYTES &&
+        c->slot * SHARED_SLOTS * (size_t)places <= HALAY_SLOTS_BYTES)
+        return c->slot; /* most times: without a division */
+    size_t most = HALAY_SLOTS_BYTES / (SHARED_SLOTS * (size_t)places) / HALAY_CACHE_LINE * HALAY_CACHE_LINE;
+
+    return c->slot < most ? c->slot : most;
+}
+
+/* A rank that has something else for each of the others has a place for each in a slot: bytes of one. */
+static inline size_t shared_place_bytes(const struct halay_coll *c)
+{
+    return shared_slot_bytes(c, c->t->size - 1);
+}
+
+/* Where in a rank's slots chunk k for another one lies; place: shared_place_bytes. */
+static inline unsigned char *shared_slot_place(const struct halay_coll *c, int rank, int other, size_t k, size_t place)
+{
+    size_t index = (size_t)(other < rank ? other : other - 1), others = (size_t)(c->t->size - 1);
+
+    return shared_slots(c, rank) + (k % SHARED_SLOTS * others + index) * place;
+}
+
+/* Store a number that others wait for, and wake those that sleep. */
+static inline void shared_publish(struct halay_coll *c, _Atomic uint64_t *number, uint64_t value)
+{
+    atomic_store_explicit(number, value, memory_order_release);
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank)
+            c->t->ops->notify(c->t, r);
+}
+
+static inline int shared_has_reached(_Atomic uint64_t *number, uint64_t value)
+{
+    return atomic_load_explicit(number, memory_order_acquire) >= value;
+}
+
+/* Have all others done their chunks up to that number? */
+static inline int shared_all_have_done(const struct halay_coll *c, uint64_t number)
+{
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank && !shared_has_reached(&shared_area(c, r)->done, number))
+            return 0;
+    return 1;
+}
+
+/* A list of pieces: every one must be shared, and there must be room to say where, from number `first` of the table on. Returns
+ * how many are in the table: the empty ones are not. */
+static inline uint32_t shared_publish_table(struct halay_coll *c, const struct halay_vector *v, size_t first,
+                                            struct halay_area *area)
+{
+    uint64_t *entries = area->table + first, *entry = entries, end = 0;
+
+    if (v->piece_count > (HALAY_TABLE_MAX - first) / 2)
+        return 0;
+    for (size_t i = 0; i < v->piece_count; i++) {
+        const struct halay_piece *piece = &v->pieces[i];
+        if (!piece->count)
+            continue;
+        uint64_t offset = c->t->ops->locate(c->t, piece->data, piece->count * c->element);
+        if (offset == HALAY_PRIVATE)
+            return 0;
+        *entry++ = offset;
+        *entry++ = end += piece->count;
+    }
+    return (uint32_t)((entry - entries) / 2);
+}
+
+/* Element `at` of a rank's list of `pieces` pieces from number `first` of its table on, which need not be cut as ours is: its
+ * offset in that rank's segment; *length becomes no more than what follows it in its piece. 0: the list ends before it. */
+static inline int shared_table_run(const struct halay_area *area, size_t first, size_t pieces,
+                                   struct halay_cursor *cursor, size_t at, size_t element, uint64_t *offset,
+                                   size_t *length)
+{
+    if (at < cursor->first)
+        *cursor = (struct halay_cursor){ 0 };
+    if (first > HALAY_TABLE_MAX || pieces > (HALAY_TABLE_MAX - first) / 2)
+        return 0;
+    const uint64_t *table = area->table + first;
+    while (cursor->piece < pieces && at >= table[2 * cursor->piece + 1])
+        cursor->first = (size_t)table[2 * cursor->piece++ + 1];
+    if (cursor->piece == pieces)
+        return 0;
+    size_t left = (size_t)table[2 * cursor->piece + 1] - at;
+    *offset = table[2 * cursor->piece] + (at - cursor->first) * element;
+    *length = left < *length ? left : *length;
+    return 1;
+}
+
+static inline enum halay_status shared_reach_failed(struct halay_coll *c, int rank)
+{
+    halay_error(c->t->log, "rank %d gave an address outside its shared memory", rank);
+    return HALAY_ERR_FORMAT;
+}
+
+/* Has that rank ended its group without having done its part of c, so that its buffers may be anything by now? The next look
+ * at the peers finds out why. */
+static inline int shared_is_abandoned(const struct halay_coll *c, int rank)
+{
+    return atomic_load_explicit(c->channel->closed[rank], memory_order_seq_cst) &&
+           c->group->channels[0].areas[rank]->finished <= c->number;
+}
+
+/* Between these two this rank may write into the memory of others: enter returns 0 if one of them has given up, who then
+ * waits in close only for those that are between. (busy, then closed, here; closed, then busy, there: both in the one
+ * order of sequentially consistent operations, so that at least one side sees the other.) */
+static inline int shared_enter(struct halay_coll *c)
+{
+    atomic_exchange_explicit(&shared_mine(c)->busy, 1, memory_order_seq_cst);
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank && shared_is_abandoned(c, r)) {
+            atomic_store_explicit(&shared_mine(c)->busy, 0, memory_order_release);
+            return 0;
+        }
+    return 1;
+}
+
+static inline void shared_leave(struct halay_coll *c)
+{
+    atomic_store_explicit(&shared_mine(c)->busy, 0, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copying through shared memory. Numbers and slots are those of shared.h.
+ *
+ *   arrive  a giver publishes where its row lies
+ *   fill    a giver whose row is private copies it into its slots, chunk by chunk: chunk k into slot k mod SHARED_SLOTS, when
+ *           everybody has taken chunk k - SHARED_SLOTS
+ *   take    chunk k of every giver's row, from its memory or its slot, when it is there; then number done
+ *   end     a giver waits until everybody has taken everything; one who gives nothing may go, nobody reads from it
+ *
+ * Between two ranks of which one gives, the giver would only wait. So (pushes) the taker says where its memory lies, too,
+ * takes the first half of each chunk, and the giver writes the second half there; its done says so, and the taker waits for
+ * it. What bounds a copy is how fast one core gets lines out of the other's cache, and so both do it.
+ *
+ * A giver that gives up does not wait: it says so (closed) and may then change its row while it is being copied. So a taker
+ * looks at closed after the copy, and counts a chunk as taken only if none of its givers had given up by then:
+ *
+ *     giver   closed = status; fence; writes into its row        taker   copies the row; fence; closed ? not taken
+ *
+ * If the copy saw any of those writes, the look sees the status.
+ */
+#include "collectives/shared/shared_copy.h"
+#include "base/fence.h"
+#include "base/memory.h"
+#include <string.h>
+
+size_t shared_copy_state_bytes(int size)
+{
+    return sizeof(struct shared_copy) + (size_t)size * sizeof(struct shared_giver);
+}
+
+static unsigned char *slot_of(const struct halay_coll *c, int rank, size_t k)
+{
+    const struct shared_copy *s = c->state;
+
+    return shared_slots(c, rank) + k % SHARED_SLOTS * s->slot;
+}
+
+static struct halay_span chunk_of(const struct shared_copy *s, const struct shared_giver *g, size_t k)
+{
+    return halay_segment_span((struct halay_span){ .start = 0, .length = g->length }, s->chunk, k);
+}
+
+/* What a rank's arrival speaks of: its row, or with pushes the memory of who has none. */
+static size_t row_of(const struct halay_coll *c, const struct shared_giver *g)
+{
+    return g->length ? g->length : c->out.count;
+}
+
+/* The part of a chunk that a taker takes; the giver writes the rest. */
+static struct halay_span taken_of(const struct shared_copy *s, const struct shared_giver *taker,
+                                  struct halay_span chunk)
+{
+    if (s->pushes && taker->target)
+        chunk.length /= 2;
+    return chunk;
+}
+
+/* ---- give ---- */
+
+static void arrive(struct halay_coll *c, struct shared_giver *me)
+{
+    struct shared_copy *s = c->state;
+    struct halay_area *area = shared_mine(c);
+
+    area->in_table = 0;
+    area->in_offset = HALAY_PRIVATE;
+    if (c->in.piece_count > 1)
+        area->in_table = shared_publish_table(c, &c->in, 0, area);
+    else
+        area->in_offset = c->t->ops->locate(c->t, coll_in(c), row_of(c, me) * c->element);
+    me->is_private = !area->in_table && area->in_offset == HALAY_PRIVATE;
+    if (s->pushes && !me->is_private)
+        me->target = coll_out(c);
+    shared_publish(c, &area->arrived, s->base + 1);
+}
+
+void shared_copy_start(struct halay_coll *c)
+{
+    struct shared_copy *s = c->state;
+
+    s->slot = shared_slot_bytes(c, 1);
+    s->chunk = coll_elements(c, s->slot);
+    for (int r = 0; r < c->t->size; r++) {
+        size_t chunks = halay_segment_count(s->giver[r].length, s->chunk);
+        s->chunks = chunks > s->chunks ? chunks : s->chunks;
+    }
+    s->base = c->channel->numbers.chunks;
+    c->channel->numbers.chunks += s->chunks;
+    if (s->giver[c->t->rank].length || s->pushes)
+        arrive(c, &s->giver[c->t->rank]);
+}
+
+static void fill(struct halay_coll *c, const struct shared_giver *me)
+{
+    struct shared_copy *s = c->state;
+    struct halay_span span = chunk_of(s, me, s->filled);
+
+    if (s->filled >= SHARED_SLOTS && !shared_all_have_done(c, s->base + s->filled - SHARED_SLOTS + 1))
+        return;
+    halay_vector_pack(&c->in, &s->filling, span.start, span.length, slot_of(c, c->t->rank, s->filled));
+    s->filled++;
+    shared_publish(c, &shared_mine(c)->filled, s->base + s->filled);
+    coll_advanced(c);
+}
+
+/* ---- take ---- */
+
+static enum halay_status meet_all(struct halay_coll *c)
+{
+    struct shared_copy *s = c->state;
+
+    for (; s->met < c->t->size; s->met++) {
+        struct shared_giver *g = &s->giver[s->met];
+        const struct halay_area *area = shared_area(c, s->met);
+        if (s->met == c->t->rank || !(g->length || s->pushes))
+            continue;
+        if (!shared_has_reached(&shared_area(c, s->met)->arrived, s->base + 1))
+            return HALAY_IN_PROGRESS;
+        g->in_table = area->in_table;
+        g->is_private = !g->in_table && area->in_offset == HALAY_PRIVATE;
+        if (g->in_table || g->is_private)
+            continue;
+        unsigned char *row = c->t->ops->reach(c->t, s->met, area->in_offset, row_of(c, g) * c->element);
+        if (!row)
+            return shared_reach_failed(c, s->met);
+        if (g->length)
+            g->data = row;
+        else
+            g->target = row;
+    }
+    return HALAY_OK;
+}
+
+/* A giver's list of pieces. */
+static enum halay_status take_table(struct halay_coll *c, int rank, struct halay_span span)
+{
+    struct shared_copy *s = c->state;
+    struct shared_giver *g = &s->giver[rank];
+
+    for (size_t done = 0, length; done < span.length; done += length) {
+        size_t at = span.start + done;
+        uint64_t offset;
+        void *to = halay_vector_run(&c->out, &s->taking, at, span.length - done, &length);
+        const void *from = shared_table_run(shared_area(c, rank), 0, g->in_table, &g->at, at, c->element, &offset, &length)
+                               ? c->t->ops->reach(c->t, rank, offset, length * c->element)
+                               : NULL;
+        if (!from)
+            return shared_reach_failed(c, rank);
+        memcpy(to, from, length * c->element);
+    }
+    return HALAY_OK;
+}
+
+static int is_there(const struct halay_coll *c, int rank)
+{
+    const struct shared_copy *s = c->state;
+    const struct shared_giver *g = &s->giver[rank];
+
+    return rank == c->t->rank || !g->is_private || !chunk_of(s, g, s->taken).length ||
+           shared_has_reached(&shared_area(c, rank)->filled, s->base + s->taken + 1);
+}
+
+/* The giver's part of a chunk. In progress if the taker has given up. */
+static enum halay_status push(struct halay_coll *c, int taker, struct halay_span chunk)
+{
+    struct shared_copy *s = c->state;
+    unsigned char *target = s->giver[taker].target;
+    size_t skipped = taken_of(s, &s->giver[taker], chunk).length, at = (chunk.start + skipped) * c->element;
+
+    if (!target)
+        return HALAY_OK;
+    if (!shared_enter(c))
+        return HALAY_IN_PROGRESS;
+    memcpy(target + at, coll_in(c) + at, (chunk.length - skipped) * c->element);
+    shared_leave(c);
+    return HALAY_OK;
+}
+
+static enum halay_status take_from(struct halay_coll *c, int rank)
+{
+    struct shared_copy *s = c->state;
+    const struct shared_giver *g = &s->giver[rank];
+    struct halay_span chunk = chunk_of(s, g, s->taken), span = taken_of(s, &s->giver[c->t->rank], chunk);
+    size_t at = g->start + span.start;
+
+    if (rank == c->t->rank && s->pushes && chunk.length)
+        return push(c, !rank, chunk);
+    if (!span.length)
+        return HALAY_OK;
+    if (rank == c->t->rank) {
+        unsigned char *to = coll_out(c) + at * c->element;
+        const unsigned char *from = coll_in(c) + span.start * c->element;
+        if (c->in.piece_count == 1 && to != from)
+            memcpy(to, from, span.length * c->element);
+        return HALAY_OK;
+    }
+    if (g->in_table)
+        return take_table(c, rank, span);
+    halay_vector_unpack(&c->out, &s->taking, at, span.length,
+                        g->is_private ? slot_of(c, rank, s->taken) : g->data + span.start * c->element);
+    return HALAY_OK;
+}
+
+/* Has one of those who give something of this chunk given up, so that its row may be anything by now? */
+static int is_withdrawn(const struct halay_coll *c)
+{
+    const struct shared_copy *s = c->state;
+
+    for (int r = 0; r < c->t->size; r++)
+        if (r != c->t->rank && chunk_of(s, &s->giver[r], s->taken).length && shared_is_abandoned(c, r))
+            return 1;
+    return 0;
+}
+
+/* In progress where a giver has given up: the next look at the peers finds out who. */
+static enum halay_status take(struct halay_coll *c)
+{
+    struct shared_copy *s = c->state;
+
+    for (int r = 0; r < c->t->size; r++)
+        if (!is_there(c, r))
+            return HALAY_IN_PROGRESS;
+    if (is_withdrawn(c))
+        return HALAY_IN_PROGRESS;
+    for (int r = 0; r < c->t->size; r++) {
+        enum halay_status status = take_from(c, r);
+        if (status != HALAY_OK)
+            return status;
+    }
+    halay_full_fence(); /* the copy before the look */
+    if (is_withdrawn(c))
+        return HALAY_IN_PROGRESS;
+    s->taken++;
+    shared_publish(c, &shared_mine(c)->done, s->base + s->taken);
+    coll_advanced(c);
+    return HALAY_OK;
+}
+
+enum halay_status shared_copy_progress(struct halay_coll *c)
+{
+    struct shared_copy *s = c->state;
+    const struct shared_giver *me = &s->giver[c->t->rank];
+    int gives = me->length > 0;
+    enum halay_status status = HALAY_OK;
+
+    if (gives && me->is_private && s->filled < halay_segment_count(me->length, s->chunk))
+        fill(c, me);
+    if (s->met < c->t->size)
+        status = meet_all(c);
+    if (status == HALAY_OK && s->taken < s->chunks)
+        status = take(c);
+    if (status != HALAY_OK)
+        return status;
+    return s->taken == s->chunks && (!(gives || s->pushes) || shared_all_have_done(c, s->base + s->chunks))
+               ? HALAY_OK
+               : HALAY_IN_PROGRESS;
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reducing through shared memory. Numbers and slots are those of shared.h.
+ *
+ *                   slice of a rank                         the sum goes to
+ *     all-reduce      an N-th of the elements                 all ranks' out: everybody is a sink
+ *     reduce          an N-th of the elements                 the root's out: it is the sink
+ *     reduce-scatter  its part                                its own out: there is no sink
+ *
+ *   arrive  where this rank's in lies (and its out, if it is a sink), then its number
+ *   reduce  when all have arrived: own slice, in chunks, along the tree over ranks; f16 and bf16 rounded once
+ *   done    the collective is over when everybody has done all chunks: nobody reads or writes here any more
+ *
+ * A rank whose buffer is private takes part through its slots, chunk by chunk and pipelined:
+ *
+ *     fill    its part of everybody else's slice into its slot, one place an owner; number filled
+ *     reduce  the owner reads it there like any other buffer, and writes the sum for a private sink back to it
+ *     drain   when all owners have done the chunk: out of the slot into its out, if it is a sink
+ *
+ *     chunk      0      1      2      3          SHARED_SLOTS chunks may be filled and not yet drained
+ *     fill       t0     t1     t2     t3
+ *     reduce            t1     t2     t3
+ *     drain                    t2     t3
+ *
+ * Its own slice a rank takes from and puts into its own buffers directly. in and out may differ in where they lie: what is
+ * shared is used in place. Ranks with shared and with private buffers mix freely: which is which travels with the arrival.
+ *
+ * Slices of an N-th are cut at cache lines. Of lists of pieces only the sums of their lengths must agree: each rank's may be
+ * cut in its own way, and that of in otherwise than that of out.
+ *
+ * What is converted is private to its rank: it is converted as it goes into and out of the slots; the rank's own slice, block by
+ * block in its first-level cache.
+ */
+#include "collectives/shared/shared_reduce.h"
+#include "base/memory.h"
+#include "base/prefetch.h"
+
+/* Without slots a piece of work is some chunks. */
+enum { AT_ONCE_BYTES = 1 << 18, STEP_BYTES = 2048 };
+
+/* Where a rank's buffer is, as it said when it arrived. */
+struct place {
+    int is_private;
+    unsigned char *data;    /* here; NULL: private, or a list of pieces */
+    size_t first, pieces;   /* of a list in shared memory: see the table of its area */
+    struct halay_cursor at; /* in that list */
+};
+
+struct peer {
+    struct place in, out; /* out: of a sink */
+    int is_same;          /* in place: both are one, and not private */
+};
+
+struct state {
+    uint64_t base;                   /* chunks of this channel before this collective */
+    struct halay_span slice;         /* this rank's */
+    size_t chunks;                   /* of the longest slice; the same on all ranks */
+    size_t chunk;                    /* elements */
+    size_t place;                    /* bytes of one owner's place in a slot */
+    int arrived;                     /* ranks below have */
+    int slotted;                     /* some rank uses slots */
+    size_t filled, reduced, drained; /* chunks of this rank */
+    struct halay_cursor filling, reducing_in, reducing_out, draining;
+    const void **src; /* behind the peers: size */
+    void **dst;       /* size */
+    struct peer peer[];
+};
+
+size_t shared_reduce_state_bytes(int size)
+{
+    return sizeof(struct state) + (size_t)size * (sizeof(struct peer) + 2 * sizeof(void *));
+}
+
+static struct halay_span slice_of(const struct halay_coll *c, int owner)
+{
+    if (c->operation == HALAY_REDUCE_SCATTER)
+        return (struct halay_span){ .start = c->starts[owner], .length = c->starts[owner + 1] - c->starts[owner] };
+    return halay_aligned_span(c->in.count, c->t->size, owner, coll_elements(c, HALAY_CACHE_LINE));
+}
+
+static struct halay_span slice_chunk(const struct halay_coll *c, int owner, size_t k)
+{
+    const struct state *s = c->state;
+
+    return halay_segment_span(owner == c->t->rank ? s->slice : slice_of(c, owner), s->chunk, k);
+}
+
+static size_t longest_slice(const struct halay_coll *c)
+{
+    size_t longest = slice_of(c, 0).length; /* of slices of an N-th it is the longest */
+
+    for (int r = 1; r < c->t->size && c->operation == HALAY_REDUCE_SCATTER; r++)
+        if (slice_of(c, r).length > longest)
+            longest = slice_of(c, r).length;
+    return longest;
+}
+
+/* Where in a private rank's slots chunk k of the owner's slice lies. */
+static unsigned char *slot_place(const struct halay_coll *c, int rank, int owner, size_t k)
+{
+    const struct state *s = c->state;
+
+    return shared_slot_place(c, rank, owner, k, s->place);
+}
+
+/* Others write into this rank's out. */
+static int is_sink(const struct halay_coll *c, int rank)
+{
+    return c->operation == HALAY_ALLREDUCE || (c->operation == HALAY_REDUCE && rank == c->root);
+}
+
+/* ---- arrive ---- */
+
+static int is_slotted(const struct peer *p)
+{
+    return p->in.is_private || p->out.is_private;
+}
+
+/* Where a buffer of this rank lies: an offset, or how many pieces are in the table from number `first` on. Nonzero if others
+ * cannot reach it, or would find something else there than what is reduced. */
+static int say_where(struct halay_coll *c, const struct halay_vector *v, size_t first, uint64_t *offset,
+                     uint32_t *pieces)
+{
+    *offset = HALAY_PRIVATE;
+    *pieces = 0;
+    if (v->is_converted)
+        return 1;
+    if (v->piece_count > 1)
+        *pieces = shared_publish_table(c, v, first, shared_mine(c));
+    else
+        *offset = c->t->ops->locate(c->t, v->pieces[0].data, v->count * v->element);
+    return !*pieces && *offset == HALAY_PRIVATE;
+}
+
+static void arrive(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    struct halay_area *area = shared_mine(c);
+    struct peer *me = &s->peer[c->t->rank];
+
+    me->in.is_private = say_where(c, &c->in, 0, &area->in_offset, &area->in_table);
+    area->out_first = 0;
+    area->out_table = area->in_table;
+    area->out_offset = area->in_offset;
+    me->out = me->in;
+    if (!is_sink(c, c->t->rank)) {
+        me->out.is_private = 0;
+    } else if (!coll_is_in_place(c)) {
+        area->out_first = 2 * area->in_table;
+        me->out.is_private = say_where(c, &c->out, area->out_first, &area->out_offset, &area->out_table);
+    }
+    s->slotted = is_slotted(me);
+    shared_publish(c, &area->arrived, s->base + 1);
+}
+
+void shared_reduce_start(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    s->place = shared_place_bytes(c);
+    s->chunk = coll_elements(c, s->place);
+    s->slice = slice_of(c, c->t->rank);
+    s->chunks = halay_segment_count(longest_slice(c), s->chunk);
+    s->base = c->channel->numbers.chunks;
+    c->channel->numbers.chunks += s->chunks;
+    s->src = (const void **)(void *)&s->peer[c->t->size];
+    s->dst = (void **)(void *)(s->src + c->t->size);
+    arrive(c);
+}
+
+/* What say_where of another rank said. */
+static enum halay_status find(struct halay_coll *c, int rank, uint64_t offset, size_t first, size_t pieces,
+                              struct place *p)
+{
+    *p = (struct place){ .first = first, .pieces = pieces, .is_private = !pieces && offset == HALAY_PRIVATE };
+    if (!pieces && !p->is_private && !(p->data = c->t->ops->reach(c->t, rank, offset, c->in.count * c->element)))
+        return shared_reach_failed(c, rank);
+    return HALAY_OK;
+}
+
+static enum halay_status meet(struct halay_coll *c, int rank)
+{
+    struct state *s = c->state;
+    const struct halay_area *area = shared_area(c, rank);
+    struct peer *p = &s->peer[rank];
+
+    enum halay_status status = find(c, rank, area->in_offset, 0, area->in_table, &p->in);
+    if (status == HALAY_OK && is_sink(c, rank))
+        status = find(c, rank, area->out_offset, area->out_first, area->out_table, &p->out);
+    p->is_same = !p->in.is_private && is_sink(c, rank) && !area->out_first && area->out_table == area->in_table &&
+                 area->out_offset == area->in_offset;
+    s->slotted |= is_slotted(p);
+    return status;
+}
+
+static enum halay_status meet_all(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    for (; s->arrived < c->t->size; s->arrived++) {
+        if (s->arrived == c->t->rank)
+            continue;
+        if (!shared_has_reached(&shared_area(c, s->arrived)->arrived, s->base + 1))
+            return HALAY_IN_PROGRESS;
+        enum halay_status status = meet(c, s->arrived);
+        if (status != HALAY_OK)
+            return status;
+    }
+    return HALAY_OK;
+}
+
+/* ---- a rank with private buffers: fill and drain ---- */
+
+static void fill(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].in.is_private; owner++) {
+        struct halay_span span = slice_chunk(c, owner, s->filled);
+        if (owner != c->t->rank && span.length)
+            halay_vector_pack(&c->in, &s->filling, span.start, span.length,
+                              slot_place(c, c->t->rank, owner, s->filled));
+    }
+    s->filled++;
+    shared_publish(c, &shared_mine(c)->filled, s->base + s->filled);
+    coll_advanced(c);
+}
+
+/* The owner wrote the sum, so its lines are in the owner's cache. They are fetched for writing: the next fill of this place
+ * then finds them here. */
+static void drain_span(struct halay_coll *c, struct halay_span span, const unsigned char *from)
+{
+    struct state *s = c->state;
+    size_t bytes = span.length * c->element;
+
+    for (size_t at = 0, length; at < bytes; at += length) {
+        length = bytes - at < STEP_BYTES ? bytes - at : STEP_BYTES;
+        for (size_t line = at ? at + STEP_BYTES : 0; line < bytes && line < at + 2 * STEP_BYTES;
+             line += HALAY_CACHE_LINE)
+            halay_prefetch_write(from + line);
+        halay_vector_unpack(&c->out, &s->draining, span.start + coll_elements(c, at), coll_elements(c, length),
+                            from + at);
+    }
+}
+
+static void drain(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].out.is_private; owner++) {
+        struct halay_span span = slice_chunk(c, owner, s->drained);
+        if (owner != c->t->rank)
+            drain_span(c, span, slot_place(c, c->t->rank, owner, s->drained));
+    }
+    s->drained++;
+    coll_advanced(c);
+}
+
+/* ---- reduce ---- */
+
+static int all_have_filled(const struct halay_coll *c)
+{
+    const struct state *s = c->state;
+
+    for (int r = 0; r < c->t->size && s->slotted; r++)
+        if (r != c->t->rank && is_slotted(&s->peer[r]) &&
+            !shared_has_reached(&shared_area(c, r)->filled, s->base + s->reduced + 1))
+            return 0;
+    return 1;
+}
+
+/* Element `at` of another rank's buffer; *length becomes no more than lies in one piece there. */
+static enum halay_status point(struct halay_coll *c, int rank, struct place *p, size_t at, size_t *length, void **to)
+{
+    struct state *s = c->state;
+    uint64_t offset;
+
+    if (p->is_private) {
+        *to = slot_place(c, rank, c->t->rank, s->reduced) +
+              (at - slice_chunk(c, c->t->rank, s->reduced).start) * c->element;
+        return HALAY_OK;
+    }
+    if (p->data) {
+        *to = p->data + at * c->element;
+        return HALAY_OK;
+    }
+    *to = shared_table_run(shared_area(c, rank), p->first, p->pieces, &p->at, at, c->element, &offset, length)
+              ? c->t->ops->reach(c->t, rank, offset, *length * c->element)
+              : NULL;
+    return *to ? HALAY_OK : shared_reach_failed(c, rank);
+}
+
+/* This rank's own sums go elsewhere than where its own elements come from: by a block. The reduction has lines to fetch already
+ * and would wait for those that it only writes; a copy of a block doesn't. */
+static int has_block(const struct halay_coll *c)
+{
+    return is_sink(c, c->t->rank) && !coll_is_in_place(c);
+}
+
+/* This rank's own place for the sum from element `at` on; NULL if it has none. */
+static void *own_out(struct halay_coll *c, size_t at, unsigned char *block, size_t *length)
+{
+    struct state *s = c->state;
+
+    if (has_block(c))
+        return block;
+    if (c->operation == HALAY_REDUCE_SCATTER)
+        return coll_out(c) + (at - c->starts[c->t->rank]) * c->element;
+    return is_sink(c, c->t->rank) ? halay_vector_run(&c->out, &s->reducing_out, at, *length, length) : NULL;
+}
+
+/* Where the others' elements are and their sums go; lengths only shrink. */
+static enum halay_status point_at_others(struct halay_coll *c, size_t at, int *sinks, size_t *length)
+{
+    struct state *s = c->state;
+    enum halay_status status = HALAY_OK;
+
+    for (int r = 0; r < c->t->size && status == HALAY_OK; r++) {
+        void *in = NULL, *out;
+        if (r == c->t->rank)
+            continue;
+        status = point(c, r, &s->peer[r].in, at, length, &in);
+        s->src[r] = in;
+        if (status != HALAY_OK || !is_sink(c, r))
+            continue;
+        out = in;
+        if (!s->peer[r].is_same)
+            status = point(c, r, &s->peer[r].out, at, length, &out);
+        s->dst[(*sinks)++] = out;
+    }
+    return status;
+}
+
+static enum halay_status reduce_run(struct halay_coll *c, size_t at, size_t most, size_t *length)
+{
+    _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
+    struct state *s = c->state;
+    int me = c->t->rank, sinks = 0;
+
+    *length = most;
+    if (has_block(c) && *length > coll_elements(c, sizeof block))
+        *length = coll_elements(c, sizeof block);
+    s->src[me] = block;
+    if (!c->in.is_converted)
+        s->src[me] = halay_vector_run(&c->in, &s->reducing_in, at, *length, length);
+    void *out = own_out(c, at, block, length);
+    if (out)
+        s->dst[sinks++] = out; /* own first: see reduce.h */
+    enum halay_status status = point_at_others(c, at, &sinks, length);
+    if (status != HALAY_OK)
+        return status;
+    if (c->in.is_converted)
+        halay_vector_pack(&c->in, &s->reducing_in, at, *length, block);
+    c->reducer->reduce[c->dtype][c->op](s->dst, sinks, s->src, c->t->size, *length, c->divisor);
+    if (has_block(c))
+        halay_vector_unpack(&c->out, &s->reducing_out, at, *length, block);
+    return HALAY_OK;
+}
+
+static enum halay_status reduce_chunks(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    size_t left = s->chunks - s->reduced;
+    size_t chunks = s->slotted || left == 1 ? 1 : s->place < AT_ONCE_BYTES ? AT_ONCE_BYTES / s->place : 1;
+    chunks = left < chunks ? left : chunks;
+    struct halay_span last = slice_chunk(c, c->t->rank, s->reduced + chunks - 1);
+    size_t at = slice_chunk(c, c->t->rank, s->reduced).start, end = last.start + last.length;
+    enum halay_status status = HALAY_OK;
+
+    if (!shared_enter(c)) /* who has given up waits for those who read its memory, as for those who write there */
+        return HALAY_IN_PROGRESS; /* the next look at the peers finds out who it is */
+    for (size_t length; at < end && status == HALAY_OK; at += length)
+        status = reduce_run(c, at, end - at, &length);
+    shared_leave(c);
+    if (status != HALAY_OK)
+        return status;
+    s->reduced += chunks;
+    if (s->slotted || s->reduced == s->chunks) /* nobody waits for the others */
+        shared_publish(c, &shared_mine(c)->done, s->base + s->reduced);
+    coll_advanced(c);
+    return HALAY_OK;
+}
+
+enum halay_status shared_reduce_progress(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    int mine = is_slotted(&s->peer[c->t->rank]);
+    enum halay_status status = HALAY_OK;
+
+    if (mine && s->filled < s->chunks && s->filled < s->drained + SHARED_SLOTS)
+        fill(c);
+    if (s->arrived < c->t->size)
+        status = meet_all(c);
+    if (status == HALAY_OK && s->reduced < s->chunks && all_have_filled(c))
+        status = reduce_chunks(c);
+    if (status != HALAY_OK)
+        return status;
+    if (mine && s->drained < s->chunks && shared_all_have_done(c, s->base + s->drained + 1))
+        drain(c);
+    return s->reduced == s->chunks && (!mine || s->drained == s->chunks) && shared_all_have_done(c, s->base + s->chunks)
+               ? HALAY_OK
+               : HALAY_IN_PROGRESS;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Peers: where each rank runs, and whether it still does.
+ *
+ * Ranks exchange who they are (boot id and namespaces of their host, process id and its start time). From that follows who
+ * is on which host. Those of this host are watched through descriptors of their processes, so that a death is seen
+ * at once and a process id that was given to somebody else is never mistaken for a peer.
+ *
+ * Dead and left are two things: who closed its world in order before its process ended has left, and is no failure by
+ * itself. Transports know who has left and say so here.
+ */
+#ifndef HALAY_PEERS_H
+#define HALAY_PEERS_H
+
+#include "collectives/transport/meet/boot.h"
+#include <stdint.h>
+
+struct halay_peers;
+
+/* Exchange identities; every rank calls it. boot is borrowed for the call, log until destroy. node: ranks that
+ * give different ones (NULL: "") count as being on different hosts. HALAY_ERR_PEER: a rank of this
+ * host is gone already; HALAY_ERR_VERSION: ranks are of different releases; what the bootstrap returns. */
+enum halay_status halay_peers_create(struct halay_log *log, struct halay_boot *boot, const char *node, int timeout_ms,
+                                     struct halay_peers **out);
+void halay_peers_destroy(struct halay_peers *peers); /* NULL is allowed */
+
+/* The number of each rank's host, hosts in order of their lowest rank: into node, one a rank. */
+void halay_peers_nodes(const struct halay_peers *peers, int *node);
+/* Does the rank claim to run on this host, in the same namespaces? (Mapping its memory is the proof.) */
+int halay_peers_is_local(const struct halay_peers *peers, int rank);
+/* The rank's process id; in this process's namespace if it is local. */
+int halay_peers_pid(const struct halay_peers *peers, int rank);
+const char *halay_peers_host(const struct halay_peers *peers, int rank); /* for messages; borrowed */
+
+/* HALAY_OK, or HALAY_ERR_PEER and *rank: the first local rank that was found dead, the same from then on; one line is
+ * logged. Looks at the operating system at most once a millisecond. Any thread. */
+enum halay_status halay_peers_check(struct halay_peers *peers, int *rank);
+
+/* Has that rank been found dead by check? Any thread. */
+int halay_peers_is_dead(const struct halay_peers *peers, int rank);
+
+/* Has that local rank's process ended without leaving? Unlike check it looks at once: for a rank that others have lost
+ * already. Any thread. */
+int halay_peers_has_died(const struct halay_peers *peers, int rank);
+
+/* Is that local rank's process stopped, by a signal or a debugger? It is alive, and answers nobody. Reads /proc. Any
+ * thread. */
+int halay_peers_is_stopped(const struct halay_peers *peers, int rank);
+
+/* A connection says what descriptors of processes cannot: a rank, of whatever host, is of no use any more. Its process has
+ * ended (is_unreachable 0), or it cannot be reached. From then on check, is_dead and has_died say so; one line is logged, with
+ * why (text of the cause). Nothing happens if the rank has left, or was dead before. The driver. */
+void halay_peers_set_dead(struct halay_peers *peers, int rank, int is_unreachable, const char *why);
+/* Was it set dead because it cannot be reached? Its process may be alive. Any thread. */
+int halay_peers_is_unreachable(const struct halay_peers *peers, int rank);
+
+/* The rank has left: the end of its process is no failure from now on. Any thread. */
+void halay_peers_set_left(struct halay_peers *peers, int rank);
+/* A word in memory that is nonzero (acquire) once the rank has left; looked at before a dead process is called a failure.
+ * Borrowed until it is set to NULL. Not while another thread is in halay_peers_check. */
+void halay_peers_set_left_word(struct halay_peers *peers, int rank, const _Atomic uint32_t *word);
+/* Transports that tell about leaving by messages: a process that ended may have said goodbye in a message that is still on
+ * its way, so its death is reported this much later. 0 at the start. */
+void halay_peers_set_grace(struct halay_peers *peers, int64_t grace_us);
+
+#endif

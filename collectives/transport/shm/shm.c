@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared-memory transport: the operations table over segments (shm_segment.h), messages (shm_message.c) and the doorbell
+ * (shm_doorbell.h). What is here: who is dead, who has left, memory for users, start and end.
+ *
+ * A progress costs one load for each peer when nothing comes. Every 64th looks whether somebody has left, and lets the
+ * watch over processes have a look (which has its own, slower rhythm); so does every progress after a sleep.
+ *
+ * Dead or left peers never raise a signal here: segments are sealed against shrinking and stay as long as they are mapped.
+ *
+ * Cleanup: zero-initialised, shm_destroy accepts a half-built state.
+ */
+#include "collectives/transport/shm/shm.h"
+#include "collectives/transport/shm/shm_exchange.h"
+#include "collectives/transport/shm/shm_memory.h"
+#include "collectives/transport/shm/shm_message.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOK_EVERY = 64, SLEEP_MOST_US = 1000000 };
+
+struct shm_transport {
+    struct halay_transport base;
+    struct halay_peers *peers; /* borrowed */
+    struct halay_shm_map map;
+    struct halay_shm_context context;
+    struct halay_shm_peer *peer; /* owned: [size - 1], without this rank, in order of rank */
+    struct halay_shm_memory own, *memory; /* borrowed: this rank's segment; own, or what outlives the transport */
+    enum halay_status status; /* the first error but for lost peers; used by the driver only */
+    unsigned looks;           /* progress calls since the last look at the peers; driver only */
+};
+
+static struct shm_transport *shm_of(struct halay_transport *t)
+{
+    return (struct shm_transport *)t;
+}
+
+static struct halay_shm_peer *peer_of(struct shm_transport *self, int rank)
+{
+    return &self->peer[rank < self->base.rank ? rank : rank - 1];
+}
+
+static struct halay_shm_header *header_of(struct shm_transport *self, int rank)
+{
+    return self->map.base[rank];
+}
+
+/* What the watch over processes calls a rank, and back. */
+static int world_rank(const struct shm_transport *self, int rank)
+{
+    return self->map.ranks[rank];
+}
+
+static int rank_here(const struct shm_transport *self, int world)
+{
+    int r = self->base.size - 1;
+
+    while (r >= 0 && self->map.ranks[r] != world)
+        r--;
+    return r;
+}
+
+/* ---- messages ---- */
+
+static void shm_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+                     struct halay_transfer *x)
+{
+    struct shm_transport *self = shm_of(t);
+    struct halay_shm_peer *p = peer_of(self, peer);
+
+    halay_transfer_post(x, peer, tag, (void *)buf, bytes);
+    if (atomic_load_explicit(&p->header->has_left, memory_order_relaxed)) {
+        halay_shm_send_never(p, x);
+        self->looks = LOOK_EVERY;
+        return;
+    }
+    halay_shm_send(&self->context, p, x);
+}
+
+static void shm_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
+                     struct halay_transfer *x)
+{
+    struct shm_transport *self = shm_of(t);
+
+    halay_transfer_post(x, peer, tag, buf, bytes);
+    enum halay_status status = halay_shm_recv(&self->context, peer_of(self, peer), x);
+    if (self->status == HALAY_OK)
+        self->status = status; /* returned by the next progress */
+}
+
+static void peer_gone(struct shm_transport *self, int rank)
+{
+    self->base.lost[rank] = 1;
+    if (self->base.failed_peer < 0)
+        self->base.failed_peer = rank;
+}
+
+static enum halay_status status_of(const struct shm_transport *self)
+{
+    return self->status != HALAY_OK ? self->status : self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
+}
+
+/* A peer that left because of another one is not the first cause: that one is named, whoever of us saw it first. */
+static int who_is_to_blame(struct shm_transport *self, const struct halay_shm_peer *p, uint32_t left)
+{
+    uint32_t lost = left - HALAY_SHM_LEFT_FOR;
+
+    if (left < HALAY_SHM_LEFT_FOR || lost >= (uint32_t)self->base.size || (int)lost == self->base.rank) {
+        halay_error(self->base.log, "rank %d has left", world_rank(self, p->rank));
+        return p->rank;
+    }
+    halay_error(self->base.log, "rank %d is dead or has left: rank %d says so, which has left for that",
+                world_rank(self, (int)lost), world_rank(self, p->rank));
+    return (int)lost;
+}
+
+/* Has somebody left that is still waited for, or died? */
+static void look(struct shm_transport *self)
+{
+    int dead;
+
+    self->looks = 0;
+    for (int i = 0; i < self->base.size - 1; i++) {
+        struct halay_shm_peer *p = &self->peer[i];
+        uint32_t left = atomic_load_explicit(&p->header->has_left, memory_order_acquire);
+        if (!left || self->base.lost[p->rank] || !halay_shm_is_stuck(p))
+            continue;
+        peer_gone(self, who_is_to_blame(self, p, left));
+        peer_gone(self, p->rank);
+    }
+    if (halay_peers_check(self->peers, &dead) == HALAY_OK)
+        return;
+    if (self->base.failed_peer < 0 && (dead = rank_here(self, dead)) >= 0)
+        peer_gone(self, dead); /* the first of several */
+    for (int r = 0; r < self->base.size; r++)
+        if (halay_peers_is_dead(self->peers, world_rank(self, r)))
+            peer_gone(self, r);
+}
+
+static enum halay_status shm_progress(struct halay_transport *t)
+{
+    struct shm_transport *self = shm_of(t);
+
+    if (self->status != HALAY_OK)
+        return self->status;
+    for (int i = 0; i < t->size - 1; i++) {
+        if (t->lost[self->peer[i].rank])
+            continue;
+        self->status = halay_shm_pump(&self->context, &self->peer[i]);
+        if (self->status == HALAY_OK)
+            continue;
+        if (self->status == HALAY_ERR_FORMAT)
+            t->failed_peer = self->peer[i].rank;
+        return self->status;
+    }
+    if (++self->looks >= LOOK_EVERY)
+        look(self);
+    return status_of(self);
+}
+
+static void shm_cancel(struct halay_transport *t, struct halay_transfer *x)
+{
+    struct shm_transport *self = shm_of(t);
+
+    if (atomic_load_explicit(&x->state, memory_order_relaxed) == HALAY_TRANSFER_POSTED)
+        halay_shm_cancel(&self->context, peer_of(self, x->peer), x);
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
+}
+
+/* ---- memory ---- */
+
+static enum halay_status shm_alloc(struct halay_transport *t, size_t bytes, void **out)
+{
+    return halay_shm_memory_alloc(shm_of(t)->memory, bytes, out);
+}
+
+static void shm_free(struct halay_transport *t, void *ptr)
+{
+    halay_shm_memory_free(shm_of(t)->memory, ptr);
+}
+
+static void *shm_area(struct halay_transport *t, int peer, int index)
+{
+    struct shm_transport *self = shm_of(t);
+
+    return (unsigned char *)self->map.base[peer] + self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
+}
+
+static void shm_clear(struct halay_transport *t, int index, int count)
+{
+    struct shm_transport *self = shm_of(t);
+    size_t offset = self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
+
+    if (fallocate(self->memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                  (off_t)((size_t)count * HALAY_AREA_BYTES)) == 0)
+        return;
+    halay_warning(t->log, "cannot give shared memory back: %s", strerror(errno));
+    memset(self->context.segment + offset, 0, (size_t)count * HALAY_AREA_BYTES);
+}
+
+static uint64_t shm_locate(struct halay_transport *t, const void *ptr, size_t bytes)
+{
+    struct shm_transport *self = shm_of(t);
+    uintptr_t at = (uintptr_t)ptr, start = (uintptr_t)self->context.segment;
+    size_t end = self->map.layout.bytes;
+
+    if (at < start + self->map.layout.areas || at - start > end || bytes > end - (at - start))
+        return HALAY_PRIVATE;
+    return at - start;
+}
+
+static void *shm_reach(struct halay_transport *t, int peer, uint64_t offset, size_t bytes)
+{
+    struct shm_transport *self = shm_of(t);
+    size_t end = self->map.layout.bytes;
+
+    if (offset < self->map.layout.areas || offset > end || bytes > end - offset)
+        return NULL;
+    return (unsigned char *)self->map.base[peer] + offset;
+}
+
+static int shm_has_left(struct halay_transport *t, int peer)
+{
+    return atomic_load_explicit(&header_of(shm_of(t), peer)->has_left, memory_order_acquire) != 0;
+}
+
+/* ---- sleep ---- */
+
+static void shm_notify(struct halay_transport *t, int peer)
+{
+    struct shm_transport *self = shm_of(t);
+
+    halay_shm_notify(header_of(self, peer), self->context.has_barrier);
+}
+
+static uint32_t shm_arm(struct halay_transport *t)
+{
+    struct shm_transport *self = shm_of(t);
+
+    return halay_shm_arm(header_of(self, t->rank), self->context.has_barrier);
+}
+
+static void shm_disarm(struct halay_transport *t)
+{
+    struct shm_transport *self = shm_of(t);
+
+    halay_shm_disarm(header_of(self, t->rank));
+    self->looks = LOOK_EVERY; /* time may have passed: the next progress looks at the peers */
+}
+
+/* The last look before a sleep may have been the first to find a ring full. Its receiver has seen that we want room, or
+ * we see that it has made some: the barrier stands between our store and this look, as the doorbell's does between its
+ * two. */
+static int has_room_again(struct shm_transport *self)
+{
+    int wanted = 0;
+
+    for (int i = 0; i < self->base.size - 1; i++)
+        wanted |= !self->base.lost[self->peer[i].rank] && halay_shm_wants_room(&self->peer[i]);
+    if (!wanted)
+        return 0;
+    if (!halay_shm_heavy_barrier(self->context.has_barrier))
+        return 1;
+    for (int i = 0; i < self->base.size - 1; i++)
+        if (!self->base.lost[self->peer[i].rank] && halay_shm_has_room_again(&self->peer[i]))
+            return 1;
+    return 0;
+}
+
+/* One progress does a bounded piece of work, so its caller cannot know that there is more. */
+static int shm_is_busy(struct halay_transport *t)
+{
+    struct shm_transport *self = shm_of(t);
+
+    for (int i = 0; i < t->size - 1; i++)
+        if (!t->lost[self->peer[i].rank] && halay_shm_has_work(&self->peer[i]))
+            return 1;
+    return has_room_again(self);
+}
+
+static void shm_doze(struct halay_transport *t, uint32_t token, long timeout_us)
+{
+    long most = timeout_us < 0 || timeout_us > SLEEP_MOST_US ? SLEEP_MOST_US : timeout_us;
+
+    halay_shm_doze(header_of(shm_of(t), t->rank), token, most);
+}
+
+static void shm_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
+{
+    if (!shm_is_busy(t))
+        shm_doze(t, token, timeout_us);
+    shm_disarm(t);
+}
+
+static void shm_wake(struct halay_transport *t)
+{
+    halay_shm_wake(header_of(shm_of(t), t->rank));
+}
+
+/* ---- start and end ---- */
+
+/* Whoever sleeps looks at the peers when it wakes, and sees that this rank has left. */
+static void say_goodbye(struct shm_transport *self)
+{
+    uint32_t why = status_of(self) == HALAY_ERR_PEER ? HALAY_SHM_LEFT_FOR + (uint32_t)self->base.failed_peer : HALAY_SHM_LEFT;
+
+    atomic_store_explicit(&header_of(self, self->base.rank)->has_left, why, memory_order_release);
+    halay_full_fence();
+    for (int r = 0; r < self->base.size; r++)
+        if (r != self->base.rank)
+            halay_shm_ring(header_of(self, r));
+}
+
+/* The watch over processes outlives the segments that say who has left. */
+static void unwatch(struct shm_transport *self)
+{
+    for (int r = 0; r < self->base.size; r++) {
+        if (shm_has_left(&self->base, r))
+            halay_peers_set_left(self->peers, world_rank(self, r));
+        halay_peers_set_left_word(self->peers, world_rank(self, r), NULL);
+    }
+}
+
+static void shm_destroy(struct shm_transport *self)
+{
+    for (int i = 0; self->peer && i < self->base.size - 1; i++)
+        halay_shm_peer_fini(&self->peer[i]);
+    halay_shm_context_fini(&self->context);
+    free(self->peer);
+    free(self->base.lost);
+    halay_shm_map_fini(&self->map);
+    halay_shm_memory_fini(&self->own);
+    free(self);
+}
+
+static void shm_close(struct halay_transport *t)
+{
+    struct shm_transport *self = shm_of(t);
+
+    say_goodbye(self);
+    unwatch(self);
+    shm_destroy(self);
+}
+
+static const struct halay_transport_ops shm_ops = {
+    .name = "shm",
+    .send = shm_send,
+    .recv = shm_recv,
+    .progress = shm_progress,
+    .cancel = shm_cancel,
+    .alloc = shm_alloc,
+    .free = shm_free,
+    .area = shm_area,
+    .clear = shm_clear,
+    .locate = shm_locate,
+    .reach = shm_reach,
+    .has_left = shm_has_left,
+    .notify = shm_notify,
+    .arm = shm_arm,
+    .disarm = shm_disarm,
+    .sleep = shm_sleep,
+    .wake = shm_wake,
+    .is_busy = shm_is_busy,
+    .doze = shm_doze,
+    .close = shm_close,
+};
+
+static int all_have_barrier(struct shm_transport *self)
+{
+    for (int r = 0; r < self->base.size; r++)
+        if (!header_of(self, r)->has_barrier)
+            return 0;
+    return 1;
+}
+
+static void peer_set(struct shm_transport *self, int rank)
+{
+    struct halay_shm_layout *layout = &self->map.layout;
+    struct halay_shm_peer *p = peer_of(self, rank);
+    int me = self->base.rank;
+
+    p->rank = rank;
+    p->header = header_of(self, rank);
+    p->in.fifo = halay_shm_fifo_of(self->map.base[me], layout, rank);
+    p->out.fifo = halay_shm_fifo_of(self->map.base[rank], layout, me);
+    p->in.bytes = p->out.bytes = layout->fifo_bytes;
+    halay_peers_set_left_word(self->peers, world_rank(self, rank), &p->header->has_left);
+}
+
+/* Everything is mapped: set up what lies on top of it. */
+static enum halay_status shm_init(struct shm_transport *self, int node)
+{
+    struct halay_shm_layout *layout = &self->map.layout;
+
+    halay_segment_wish_node(self->base.log, self->map.base[self->base.rank], layout->bytes, node);
+    self->peer = calloc((size_t)self->base.size, sizeof *self->peer);
+    self->base.lost = calloc((size_t)self->base.size, sizeof *self->base.lost);
+    if (!self->peer || !self->base.lost)
+        return HALAY_ERR_NO_MEMORY;
+    self->context = (struct halay_shm_context){
+        .t = &self->base,
+        .layout = layout,
+        .segment = self->map.base[self->base.rank],
+        .has_barrier = all_have_barrier(self),
+        .fragment = layout->fifo_bytes / 16,
+    };
+    for (int r = 0; r < self->base.size; r++)
+        if (r != self->base.rank)
+            peer_set(self, r);
+    halay_debug(self->base.log, "shared memory: %zu MiB of address space a rank, %s", layout->bytes >> 20,
+                self->context.has_barrier ? "membarrier" : "no membarrier: fences");
+    return HALAY_OK;
+}
+
+enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_options *options,
+                                 struct halay_boot *boot, struct halay_peers *peers, struct halay_transport **out)
+{
+    struct shm_transport *self = calloc(1, sizeof *self);
+
+    if (!self) {
+        halay_shm_exchange_refuse(boot, HALAY_ERR_NO_MEMORY, options->timeout_ms);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    halay_shm_memory_init(log, &self->own);
+    self->memory = options->memory ? options->memory : &self->own;
+    self->base = (struct halay_transport){
+        .ops = &shm_ops,
+        .caps = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS,
+        .failed_peer = -1,
+        .log = log,
+    };
+    self->peers = peers;
+    enum halay_status status =
+        halay_shm_exchange(log, boot, peers,
+                           &(struct halay_shm_exchange_options){ .memory = self->memory,
+                                                                 .wanted = options->segment_bytes,
+                                                                 .ranks = options->ranks,
+                                                                 .its_host_only = options->its_host_only,
+                                                                 .without_barrier = options->without_barrier,
+                                                                 .timeout_ms = options->timeout_ms },
+                           &self->map);
+    self->base.rank = self->map.rank;
+    self->base.size = self->map.size;
+    if (status == HALAY_OK)
+        status = shm_init(self, options->node);
+    if (status != HALAY_OK) {
+        shm_destroy(self);
+        return status;
+    }
+    *out = &self->base;
+    return HALAY_OK;
+}

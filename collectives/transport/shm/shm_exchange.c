@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exchange: segments have no name, so their descriptors travel over abstract unix sockets, which have none in the file
+ * system either.
+ *
+ *     1  everybody  opens a socket under a random name, says name, token, nonce and possible size    allgather
+ *     2  everybody  creates its segment (the least of the sizes), connects to each other rank, hands it the descriptor
+ *                   together with that rank's token; says that it has done so                        allgather
+ *     3  everybody  takes what lies in its socket's queue by now, maps it, says whether it has all   allgather
+ *
+ * Two ranks are on one host if, and only if, this works: what was mapped must carry the nonce that the peer announced.
+ * Names, host names and environment prove nothing.
+ *
+ * A stranger who connects (any process of this network namespace can) is told from a peer by the credentials that the
+ * kernel attaches: the same user, and the process that a peer said it is; and by the token, which only those in the
+ * bootstrap know. He is dropped as he comes, before he has said anything, and holds nobody up: a rank empties its queue
+ * whenever it waits, for room in another's or, in step 2, for the others' word. So neither do more ranks than a queue has
+ * room for (somaxconn).
+ *
+ * Where there are several hosts each host does this by itself, but all say how it went to all: either every host shares
+ * memory or none does.
+ *
+ * Every rank takes part in each allgather whatever goes wrong, so that a failure of one is known to all; after one that
+ * has told of a failure there is no other.
+ *
+ * Cleanup: zero-initialised, fini accepts a half-built state.
+ * References: unix(7) (abstract names, SCM_RIGHTS, SO_PEERCRED), memfd_create(2).
+ */
+#include "collectives/transport/shm/shm_exchange.h"
+#include "base/clock.h"
+#include "collectives/transport/shm/shm_doorbell.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { NAME_BYTES = 24, TOKEN_BYTES = 16, QUEUE = 4096 };
+
+/* What a rank announces in step 1. */
+struct announcement {
+    int32_t status; /* HALAY_OK, or why it cannot take part */
+    int32_t has_barrier;
+    uint64_t bytes;
+    char name[NAME_BYTES];            /* after the leading zero byte of an abstract name */
+    unsigned char token[TOKEN_BYTES]; /* to be shown by who connects */
+    unsigned char nonce[HALAY_SHM_NONCE_BYTES];
+};
+
+/* The message that carries a descriptor. */
+struct delivery {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t rank; /* the sender's */
+    unsigned char token[TOKEN_BYTES];
+};
+
+struct exchange {
+    struct halay_log *log;
+    const struct halay_peers *peers; /* borrowed */
+    const struct halay_shm_exchange_options *options; /* borrowed */
+    struct halay_shm_map *map;                        /* borrowed: filled here */
+    int rank, size;                  /* the bootstrap's */
+    int64_t deadline_us;
+    int listener; /* owned, -1 if none */
+    struct announcement me;
+    struct announcement *all; /* owned: [size] */
+    /* Owned: [size] for peers that have connected and said nothing yet, -1 where there is none. */
+    int *silent;
+};
+
+static enum halay_status random_fill(struct halay_log *log, void *bytes, size_t count)
+{
+    if (getrandom(bytes, count, 0) == (ssize_t)count)
+        return HALAY_OK;
+    halay_error(log, "cannot get random bytes: %s", strerror(errno));
+    return HALAY_ERR_SYSTEM;
+}
+
+static socklen_t address_of(const char *name, struct sockaddr_un *address)
+{
+    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    memcpy(address->sun_path + 1, name, NAME_BYTES);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + NAME_BYTES);
+}
+
+/* ---- 1: announce ---- */
+
+static enum halay_status listen_somewhere(struct exchange *x)
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char random[NAME_BYTES];
+    struct sockaddr_un address;
+
+    enum halay_status status = random_fill(x->log, random, sizeof random);
+    if (status != HALAY_OK)
+        return status;
+    memcpy(x->me.name, "halay-", 6);
+    for (int i = 6; i < NAME_BYTES; i++)
+        x->me.name[i] = digits[random[i] % 16];
+    x->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t length = address_of(x->me.name, &address);
+    if (x->listener < 0 || bind(x->listener, (struct sockaddr *)&address, length) < 0 ||
+        listen(x->listener, QUEUE) < 0) {
+        halay_error(x->log, "cannot open a local socket to pass shared memory: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    return HALAY_OK;
+}
+
+/* How many ranks segments are laid out for. */
+static int ranks_laid_out(const struct exchange *x)
+{
+    return x->options->ranks > x->map->size ? x->options->ranks : x->map->size;
+}
+
+static enum halay_status prepare(struct exchange *x)
+{
+    size_t bytes = x->options->memory->layout.bytes;
+    enum halay_status status = HALAY_OK;
+
+    if (!x->options->memory->base)
+        status = halay_shm_fit(x->log, ranks_laid_out(x), x->options->wanted, &bytes);
+    if (status != HALAY_OK)
+        return status;
+    x->me.bytes = bytes;
+    x->me.has_barrier = !x->options->without_barrier && halay_shm_barrier_register();
+    status = random_fill(x->log, x->me.token, sizeof x->me.token);
+    if (status == HALAY_OK)
+        status = random_fill(x->log, x->me.nonce, sizeof x->me.nonce);
+    if (status == HALAY_OK)
+        status = listen_somewhere(x);
+    return status;
+}
+
+/* The first rank that could not go on, and its status. */
+static enum halay_status first_failure(const struct exchange *x, int *rank)
+{
+    for (int r = 0; r < x->size; r++)
+        if (x->all[r].status != HALAY_OK) {
+            *rank = r;
+            return (enum halay_status)x->all[r].status;
+        }
+    return HALAY_OK;
+}
+
+/* ---- 2: create and hand out ---- */
+
+/* A new one, or the one that there is with all but its heap as new. */
+static enum halay_status get_memory(struct exchange *x, size_t bytes)
+{
+    struct halay_shm_memory *memory = x->options->memory;
+
+    if (!memory->base)
+        return halay_shm_memory_create(memory, ranks_laid_out(x), bytes);
+    if (memory->layout.bytes != x->map->layout.bytes || memory->layout.heap != x->map->layout.heap) {
+        halay_error(x->log, "this rank's shared segment has %zu bytes, the others can have only %zu",
+                    memory->layout.bytes, x->map->layout.bytes);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    return halay_shm_memory_renew(memory);
+}
+
+static enum halay_status segment_create(struct exchange *x)
+{
+    struct halay_shm_map *map = x->map;
+    size_t bytes = x->me.bytes;
+
+    for (int m = 0; m < map->size; m++)
+        if (x->all[map->ranks[m]].bytes < bytes)
+            bytes = x->all[map->ranks[m]].bytes;
+    if (bytes < halay_shm_least_bytes(ranks_laid_out(x)))
+        return HALAY_ERR_FORMAT;
+    halay_shm_layout(ranks_laid_out(x), bytes, &map->layout);
+    enum halay_status status = get_memory(x, bytes);
+    if (status != HALAY_OK)
+        return status;
+    map->base[map->rank] = x->options->memory->base;
+    struct halay_shm_header *header = map->base[map->rank];
+    header->magic = HALAY_SHM_MAGIC;
+    header->version = HALAY_SHM_VERSION;
+    header->rank = (uint32_t)x->rank;
+    header->size = (uint32_t)map->size;
+    header->has_barrier = (uint32_t)x->me.has_barrier;
+    header->bytes = map->layout.bytes;
+    memcpy(header->nonce, x->me.nonce, sizeof header->nonce);
+    return HALAY_OK;
+}
+
+static int send_descriptor(int socket_fd, const struct delivery *delivery, int fd)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = { 0 };
+    struct iovec data = { .iov_base = (void *)delivery, .iov_len = sizeof *delivery };
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+    };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    return sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof *delivery;
+}
+
+static void take_deliveries(struct exchange *x);
+
+/* Connect, waiting while the peer's queue is full. */
+static int connect_to(struct exchange *x, int peer)
+{
+    struct sockaddr_un address;
+    socklen_t length = address_of(x->all[peer].name, &address);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -1;
+    while (connect(fd, (struct sockaddr *)&address, length) < 0) {
+        if ((errno != EAGAIN && errno != EINTR) || halay_deadline_passed(x->deadline_us)) {
+            int error = errno;
+            close(fd);
+            errno = error;
+            return -1;
+        }
+        /* Nothing reports room in a listener's queue: look again soon, and make room in our own. */
+        take_deliveries(x);
+        poll(NULL, 0, 1);
+    }
+    return fd;
+}
+
+/* Put our segment into the peer's queue. That it is not there shows at the peer, who cannot map it. */
+static void deliver(struct exchange *x, int peer)
+{
+    struct delivery delivery = { .magic = HALAY_SHM_MAGIC, .version = HALAY_SHM_VERSION, .rank = (uint32_t)x->rank };
+
+    if (!halay_peers_is_local(x->peers, peer))
+        return;
+    memcpy(delivery.token, x->all[peer].token, sizeof delivery.token);
+    int fd = connect_to(x, peer);
+    int sent = fd >= 0 && send_descriptor(fd, &delivery, x->options->memory->fd);
+    if (!sent)
+        halay_debug(x->log, "cannot pass shared memory to rank %d: %s", peer, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
+/* ---- 3: take and map ---- */
+
+/* The descriptor that came with a message, -1 if none did. Others are closed. */
+static int take_descriptor(struct msghdr *message)
+{
+    int fd = -1;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int each;
+            memcpy(&each, CMSG_DATA(c) + i * sizeof(int), sizeof each);
+            if (fd < 0)
+                fd = each;
+            else
+                close(each);
+        }
+    }
+    return fd;
+}
+
+/* The process at the other end when it connected; 0 if it is another user's. */
+static pid_t who_connected(int socket_fd)
+{
+    struct ucred who;
+    socklen_t length = sizeof who;
+
+    if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0 || who.uid != geteuid())
+        return 0;
+    return who.pid;
+}
+
+/* Is it the process of any other rank of this host? */
+static int is_any_peer(const struct exchange *x, pid_t pid)
+{
+    for (int r = 0; r < x->size && pid; r++)
+        if (r != x->rank && pid == halay_peers_pid(x->peers, r) && halay_peers_is_local(x->peers, r))
+            return 1;
+    return 0;
+}
+
+static int is_peer(const struct exchange *x, const struct delivery *d, pid_t pid)
+{
+    return d->magic == HALAY_SHM_MAGIC && d->version == HALAY_SHM_VERSION && d->rank < (uint32_t)x->size &&
+           (int)d->rank != x->rank && !memcmp(d->token, x->me.token, sizeof d->token) &&
+           pid == halay_peers_pid(x->peers, (int)d->rank);
+}
+
+/* The number of a rank among the members; -1 if it is none. */
+static int member_of(const struct exchange *x, int rank)
+{
+    int m = x->map->size - 1;
+
+    while (m >= 0 && x->map->ranks[m] != rank)
+        m--;
+    return m;
+}
+
+static void map_segment(struct exchange *x, int peer, int fd)
+{
+    struct halay_shm_map *map = x->map;
+    int member = member_of(x, peer);
+    void *base;
+
+    if (member < 0 || !map->layout.bytes || map->base[member] ||
+        halay_segment_map(x->log, fd, map->layout.bytes, &base) != HALAY_OK)
+        return;
+    const struct halay_shm_header *header = base;
+    if (header->magic != HALAY_SHM_MAGIC || header->rank != (uint32_t)peer || header->bytes != map->layout.bytes ||
+        memcmp(header->nonce, x->all[peer].nonce, sizeof header->nonce) != 0) {
+        halay_warning(x->log, "shared memory that came from rank %d is not what it announced", peer);
+        halay_segment_unmap(base, map->layout.bytes);
+        return;
+    }
+    madvise(base, map->layout.bytes, MADV_DONTDUMP); /* its owner dumps it */
+    map->base[member] = base;
+}
+
+/* Nonzero if there was something to take. */
+static int take_delivery(struct exchange *x, int socket_fd)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(4 * sizeof(int))];
+    } control;
+    struct delivery delivery;
+    struct iovec data = { .iov_base = &delivery, .iov_len = sizeof delivery };
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+    };
+
+    ssize_t n = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0)
+        return errno != EAGAIN;
+    int fd = take_descriptor(&message);
+    if (fd >= 0 && n == (ssize_t)sizeof delivery && is_peer(x, &delivery, who_connected(socket_fd)))
+        map_segment(x, (int)delivery.rank, fd);
+    else
+        halay_warning(x->log, "what came over the local socket is no rank's shared memory and was dropped");
+    if (fd >= 0)
+        close(fd);
+    return 1;
+}
+
+/* Remember a peer that has not said anything yet. There is a place for each. */
+static void keep_silent(struct exchange *x, int socket_fd)
+{
+    int i = 0;
+
+    while (i < x->size && x->silent[i] >= 0)
+        i++;
+    if (i < x->size)
+        x->silent[i] = socket_fd;
+    else
+        close(socket_fd);
+}
+
+static void welcome(struct exchange *x, int socket_fd)
+{
+    if (!is_any_peer(x, who_connected(socket_fd))) {
+        halay_debug(x->log, "a stranger connected to the local socket and was dropped");
+        close(socket_fd);
+    } else if (take_delivery(x, socket_fd)) {
+        close(socket_fd);
+    } else {
+        keep_silent(x, socket_fd);
+    }
+}
+
+static void take_deliveries(struct exchange *x)
+{
+    for (int i = 0; i < x->size; i++)
+        if (x->silent[i] >= 0 && take_delivery(x, x->silent[i])) {
+            close(x->silent[i]);
+            x->silent[i] = -1;
+        }
+    for (int i = 0; i <= QUEUE; i++) { /* all that can have been there, not all that go on coming */
+        int fd = accept4(x->listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        if (fd < 0)
+            return;
+        welcome(x, fd);
+    }
+}
+
+static enum halay_status check_all_mapped(struct exchange *x)
+{
+    for (int m = 0; m < x->map->size; m++) {
+        int r = x->map->ranks[m];
+        if (x->map->base[m])
+            continue;
+        halay_info(x->log, "shared memory of rank %d on '%s' cannot be mapped here: not the same host or container", r,
+                   halay_peers_host(x->peers, r));
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    return HALAY_OK;
+}
+
+/* ---- all ---- */
+
+static enum halay_status allocate(struct exchange *x, int its_host_only)
+{
+    struct halay_shm_map *map = x->map;
+    size_t n = (size_t)x->size;
+
+    x->all = calloc(n, sizeof *x->all);
+    x->silent = malloc(n * sizeof *x->silent);
+    map->ranks = calloc(n, sizeof *map->ranks);
+    if (!x->all || !x->silent || !map->ranks)
+        return HALAY_ERR_NO_MEMORY;
+    memset(x->silent, -1, n * sizeof *x->silent);
+    for (int r = 0; r < x->size; r++) {
+        if (its_host_only && !halay_peers_is_local(x->peers, r))
+            continue;
+        if (r == x->rank)
+            map->rank = map->size;
+        map->ranks[map->size++] = r;
+    }
+    map->base = calloc((size_t)map->size, sizeof *map->base);
+    return map->base ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+/* Agree: the worst status of all, with a line that says whose it is. */
+static enum halay_status agree(struct exchange *x, struct halay_boot *boot, enum halay_status mine)
+{
+    int rank = 0;
+
+    x->me.status = (int32_t)mine;
+    enum halay_status status =
+        boot->ops->allgather(boot, &x->me, sizeof x->me, x->all, halay_deadline_left_ms(x->deadline_us));
+    if (status != HALAY_OK)
+        return status;
+    status = first_failure(x, &rank);
+    if (status != HALAY_OK && rank != x->rank)
+        halay_info(x->log, "rank %d cannot share memory: %s", rank, halay_status_string(status));
+    return status;
+}
+
+static void empty_queue(void *arg)
+{
+    take_deliveries(arg);
+}
+
+static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boot)
+{
+    enum halay_status status = agree(x, boot, prepare(x));
+    if (status != HALAY_OK)
+        return status;
+    status = segment_create(x);
+    for (int m = 0; m < x->map->size && status == HALAY_OK; m++)
+        if (m != x->map->rank)
+            deliver(x, x->map->ranks[m]);
+    boot->meanwhile = empty_queue;
+    boot->meanwhile_arg = x;
+    status = agree(x, boot, status);
+    boot->meanwhile = NULL;
+    if (status != HALAY_OK)
+        return status;
+    take_deliveries(x);
+    return agree(x, boot, check_all_mapped(x));
+}
+
+void halay_shm_exchange_refuse(struct halay_boot *boot, enum halay_status status, int timeout_ms)
+{
+    const struct announcement mine = { .status = (int32_t)status };
+
+    (void)boot->ops->allgather(boot, &mine, sizeof mine, NULL, timeout_ms); /* the caller has a status already */
+}
+
+enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
+                                     const struct halay_shm_exchange_options *options, struct halay_shm_map *map)
+{
+    struct exchange x = {
+        .log = log,
+        .peers = peers,
+        .options = options,
+        .map = map,
+        .rank = boot->rank,
+        .size = boot->size,
+        .deadline_us = halay_deadline_us(options->timeout_ms),
+        .listener = -1,
+    };
+
+    *map = (struct halay_shm_map){ 0 };
+    enum halay_status status = allocate(&x, options->its_host_only);
+    if (status == HALAY_OK)
+        status = exchange_all(&x, boot);
+    else
+        halay_shm_exchange_refuse(boot, status, options->timeout_ms);
+    if (x.listener >= 0)
+        close(x.listener);
+    for (int i = 0; x.silent && i < x.size; i++)
+        if (x.silent[i] >= 0)
+            close(x.silent[i]);
+    free(x.silent);
+    free(x.all);
+    return status;
+}
+
+void halay_shm_map_fini(struct halay_shm_map *map)
+{
+    for (int r = 0; map->base && r < map->size; r++)
+        if (r != map->rank)
+            halay_segment_unmap(map->base[r], map->layout.bytes);
+    free(map->base);
+    free(map->ranks);
+    map->base = NULL;
+    map->ranks = NULL;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory: see shm_memory.h.
+ *
+ * Cleanup: fini accepts any half-built state that began with init.
+ */
+#include "collectives/transport/shm/shm_memory.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void halay_shm_memory_init(struct halay_log *log, struct halay_shm_memory *memory)
+{
+    *memory = (struct halay_shm_memory){ .log = log, .fd = -1 };
+}
+
+enum halay_status halay_shm_memory_create(struct halay_shm_memory *memory, int ranks, size_t bytes)
+{
+    halay_shm_layout(ranks, bytes, &memory->layout);
+    enum halay_status status = halay_segment_create(memory->log, "halay", memory->layout.bytes, &memory->fd);
+    if (status == HALAY_OK)
+        status = halay_segment_map(memory->log, memory->fd, memory->layout.bytes, &memory->base);
+    if (status == HALAY_OK)
+        status = halay_heap_init(&memory->heap, memory->layout.bytes - memory->layout.heap);
+    if (status != HALAY_OK)
+        halay_shm_memory_fini(memory);
+    return status;
+}
+
+enum halay_status halay_shm_memory_renew(struct halay_shm_memory *memory)
+{
+    if (fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)memory->layout.heap) == 0)
+        return HALAY_OK;
+    halay_error(memory->log, "cannot empty a shared segment: %s", strerror(errno));
+    return HALAY_ERR_SYSTEM;
+}
+
+void halay_shm_memory_fini(struct halay_shm_memory *memory)
+{
+    halay_heap_fini(&memory->heap);
+    halay_segment_unmap(memory->base, memory->layout.bytes);
+    if (memory->fd >= 0)
+        close(memory->fd);
+    halay_shm_memory_init(memory->log, memory);
+}
+
+/* What the system could still give, as it says itself; SIZE_MAX if it does not. Taking more could end with its killing
+ * some process instead of refusing. */
+static size_t memory_available(void)
+{
+    char line[128];
+    size_t kb, available = SIZE_MAX;
+    FILE *file = fopen("/proc/meminfo", "re");
+
+    if (!file)
+        return available;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %zu kB", &kb) == 1) {
+            available = kb * 1024;
+            break;
+        }
+    fclose(file);
+    return available;
+}
+
+/* Take the memory behind a range of the segment now. */
+static int back(struct halay_shm_memory *self, size_t offset, size_t bytes)
+{
+    int error = ENOMEM;
+
+    if (bytes > memory_available())
+        goto err_no_memory;
+    do
+        error = fallocate(self->fd, 0, (off_t)offset, (off_t)bytes) < 0 ? errno : 0;
+    while (error == EINTR);
+    if (!error)
+        return 1;
+    /* Part of it may have been taken. */
+    fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+
+err_no_memory:
+    halay_error(self->log, "cannot allocate %zu bytes of shared memory: %s", bytes, strerror(error));
+    return 0;
+}
+
+enum halay_status halay_shm_memory_alloc(struct halay_shm_memory *self, size_t bytes, void **out)
+{
+    size_t offset;
+
+    if (halay_heap_take(&self->heap, bytes ? bytes : 1, &offset) != HALAY_OK) {
+        halay_error(self->log, "cannot allocate %zu bytes of a shared segment of %zu (HALAY_SEGMENT_BYTES)", bytes,
+                    self->layout.bytes);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    if (!back(self, self->layout.heap + offset, halay_heap_size(&self->heap, offset))) {
+        halay_heap_give(&self->heap, offset);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    *out = (unsigned char *)self->base + self->layout.heap + offset;
+    halay_segment_wish_huge(*out, bytes);
+    return HALAY_OK;
+}
+
+void halay_shm_memory_free(struct halay_shm_memory *self, void *ptr)
+{
+    if (!ptr)
+        return;
+    size_t offset = (size_t)((unsigned char *)ptr - (unsigned char *)self->base) - self->layout.heap;
+    size_t bytes = halay_heap_size(&self->heap, offset);
+    if (!bytes) {
+        halay_error(self->log, "free of memory at %p that alloc did not give", ptr);
+        return;
+    }
+    if (fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(self->layout.heap + offset),
+                  (off_t)bytes) < 0)
+        halay_warning(self->log, "cannot give shared memory back: %s", strerror(errno));
+    halay_heap_give(&self->heap, offset);
+}

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages over shared memory: three ways, one matching.
+ *
+ *   small     FIRST carries all of it; the send is done when it is in the ring.
+ *   streamed  FIRST carries the beginning; the rest follows in MORE records once the receiver has said GO.
+ *   looked at memory that came from alloc is not copied into the ring: LOOK says where it lies, the receiver copies it
+ *             from there into its buffer and says DONE. One copy instead of two.
+ *
+ *      sender          receiver (receive posted)         sender          receiver (no receive yet)
+ *        | FIRST ----->|  copied into the buffer           | FIRST ----->|  copied aside
+ *        |<-------- GO |                                   |             |  ...
+ *        | MORE ------>|  copied into the buffer           |             |  recv: copied into the buffer
+ *        | MORE ------>|  done                             |<-------- GO |
+ *                                                          | MORE ------>|  ...
+ *
+ * Why GO: what is in the ring must always be taken out at once, or messages of other tags could not overtake. Only FIRST
+ * payloads can meet no receive; they are copied aside, and the sender keeps what lies aside below a budget: beyond it
+ * FIRST carries nothing, and all of the message waits for GO.
+ *
+ * FIRST and LOOK records are put in the order of the sends, the later ones name their message by its serial number: so
+ * messages of one tag meet receives in order, while the rest of several messages may be interleaved.
+ *
+ * A receive that is taken back leaves its message "given up": it is acknowledged and dropped, so that the sender is not
+ * held up. A send that is taken back just stops; its serial number is never used again. One that the receiver looks at is
+ * the exception: the receiver does not learn of it and may copy on, from memory that its owner uses again by then, and
+ * complete the receive with whatever it found.
+ *
+ * Memory: entries are kept for reuse together with what they hold aside; nothing is allocated once the peak has been seen.
+ */
+#include "collectives/transport/shm/shm_message.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LOOK_LEAST = 32 << 10,  /* bytes; below, a copy more is cheaper than the answer */
+    AHEAD_MOST = 4 << 20,   /* bytes that may lie aside for one sender */
+    PUMP_BYTES = 512 << 10, /* copied in one pump, about */
+    PUMP_RECORDS = 64,
+};
+
+/* x->handle of a send that has begun: serial << 2 | flags. */
+enum { SEND_GO = 1, SEND_LOOK = 2 };
+
+static uint32_t serial_of(const struct halay_transfer *x)
+{
+    return (uint32_t)((uintptr_t)x->handle >> 2);
+}
+
+static int has_flag(const struct halay_transfer *x, unsigned flag)
+{
+    return ((uintptr_t)x->handle & flag) != 0;
+}
+
+static void queue_append(struct halay_shm_queue *q, struct halay_transfer *x)
+{
+    x->next = NULL;
+    if (q->last)
+        q->last->next = x;
+    else
+        q->first = x;
+    q->last = x;
+}
+
+static int queue_remove(struct halay_shm_queue *q, struct halay_transfer *x)
+{
+    struct halay_transfer *before = NULL;
+
+    for (struct halay_transfer *at = q->first; at; before = at, at = at->next) {
+        if (at != x)
+            continue;
+        *(before ? &before->next : &q->first) = x->next;
+        if (q->last == x)
+            q->last = before;
+        return 1;
+    }
+    return 0;
+}
+
+static void complete(struct halay_transfer *x)
+{
+    /* Pairs with the acquire in halay_transfer_is_done. */
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
+}
+
+/* ---- putting records ---- */
+
+static struct halay_shm_record *reserve(struct halay_shm_peer *p, size_t payload)
+{
+    struct halay_shm_record *r = halay_shm_reserve(&p->out, payload);
+
+    /* When there is no room: the receiver rings once there is more, if it sees wants. Before we sleep we look once more
+     * (halay_shm_has_room_again), since the last look may have stored this. */
+    if (atomic_load_explicit(&p->out.fifo->wants, memory_order_relaxed) != !r)
+        atomic_store_explicit(&p->out.fifo->wants, !r, memory_order_relaxed);
+    return r;
+}
+
+static void put(struct halay_shm_context *c, struct halay_shm_peer *p, const struct halay_shm_record *r)
+{
+    halay_shm_put(&p->out, r);
+    halay_shm_notify(p->header, c->has_barrier);
+}
+
+static int put_answer(struct halay_shm_context *c, struct halay_shm_peer *p, enum halay_shm_kind kind, uint32_t serial)
+{
+    struct halay_shm_record *r = reserve(p, 0);
+
+    if (!r)
+        return 0;
+    *r = (struct halay_shm_record) { .kind = kind, .serial = serial };
+    put(c, p, r);
+    return 1;
+}
+
+/* ---- sending ---- */
+
+/* The offset of memory that the receiver may copy from. */
+static uint64_t look_offset(const struct halay_shm_context *c, const struct halay_transfer *x)
+{
+    return x->bytes < LOOK_LEAST ? HALAY_PRIVATE : c->t->ops->locate(c->t, x->buf, x->bytes);
+}
+
+static size_t first_bytes(const struct halay_shm_context *c, const struct halay_shm_peer *p, size_t bytes)
+{
+    uint64_t aside = p->ahead - atomic_load_explicit(&p->out.fifo->delivered, memory_order_relaxed);
+    size_t first = bytes < c->fragment ? bytes : c->fragment;
+
+    return aside + first <= AHEAD_MOST ? first : 0;
+}
+
+/* Put the first record of a send. 0: there is no room. */
+static int begin(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
+{
+    uint64_t offset = look_offset(c, x);
+    size_t first = offset == HALAY_PRIVATE ? first_bytes(c, p, x->bytes) : 0;
+    struct halay_shm_record *r = reserve(p, first);
+
+    if (!r)
+        return 0;
+    r->kind = offset == HALAY_PRIVATE ? HALAY_SHM_FIRST : HALAY_SHM_LOOK;
+    r->tag = x->tag;
+    r->serial = ++p->serial;
+    r->bytes = (uint32_t)first;
+    r->total = x->bytes;
+    r->at = offset == HALAY_PRIVATE ? 0 : offset;
+    memcpy(r->payload, x->buf, first);
+    put(c, p, r);
+    p->ahead += first;
+    x->moved = first;
+    x->handle = (void *)((uintptr_t)p->serial << 2 | (offset == HALAY_PRIVATE ? 0 : SEND_LOOK));
+    return 1;
+}
+
+static void file_begun(struct halay_shm_peer *p, struct halay_transfer *x)
+{
+    if (x->moved == x->bytes)
+        complete(x);
+    else
+        queue_append(&p->begun, x);
+}
+
+void halay_shm_send(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
+{
+    if (!p->fresh.first && begin(c, p, x))
+        file_begun(p, x);
+    else
+        queue_append(&p->fresh, x);
+}
+
+void halay_shm_send_never(struct halay_shm_peer *p, struct halay_transfer *x)
+{
+    x->handle = NULL; /* no message has serial 0 */
+    queue_append(&p->begun, x);
+}
+
+/* Put what there is room for of a send that may go on. 0: there is no room for all. */
+static int stream(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
+{
+    while (x->moved < x->bytes) {
+        size_t n = x->bytes - x->moved < c->fragment ? x->bytes - x->moved : c->fragment;
+        struct halay_shm_record *r = reserve(p, n);
+        if (!r)
+            return 0;
+        r->kind = HALAY_SHM_MORE;
+        r->tag = x->tag;
+        r->serial = serial_of(x);
+        r->bytes = (uint32_t)n;
+        r->total = x->bytes;
+        r->at = x->moved;
+        memcpy(r->payload, x->buf + x->moved, n);
+        put(c, p, r);
+        x->moved += n;
+    }
+    return 1;
+}
+
+static void pump_sends(struct halay_shm_context *c, struct halay_shm_peer *p)
+{
+    while (p->fresh.first) {
+        struct halay_transfer *x = p->fresh.first;
+        if (!begin(c, p, x))
+            return;
+        queue_remove(&p->fresh, x);
+        file_begun(p, x);
+    }
+    for (struct halay_transfer *x = p->begun.first, *next; x; x = next) {
+        next = x->next; /* read before complete gives x back */
+        if (!has_flag(x, SEND_GO))
+            continue;
+        if (!stream(c, p, x))
+            return;
+        queue_remove(&p->begun, x);
+        complete(x);
+    }
+}
+
+/* GO or DONE for one of our sends; one that was taken back is not found any more. */
+static void take_answer(struct halay_shm_peer *p, const struct halay_shm_seen *r)
+{
+    struct halay_transfer *x = p->begun.first;
+
+    while (x && serial_of(x) != r->serial)
+        x = x->next;
+    if (!x)
+        return;
+    if (r->kind == HALAY_SHM_GO) {
+        x->handle = (void *)((uintptr_t)x->handle | SEND_GO);
+        return;
+    }
+    queue_remove(&p->begun, x);
+    complete(x);
+}
+
+/* ---- receiving ---- */
+
+static struct halay_shm_incoming *incoming_create(struct halay_shm_context *c, struct halay_shm_peer *p,
+                                                  const struct halay_shm_seen *r)
+{
+    struct halay_shm_incoming *m = c->spare, **end = &p->incoming;
+
+    if (m)
+        c->spare = m->next;
+    else if (!(m = calloc(1, sizeof *m)))
+        return NULL;
+    *m = (struct halay_shm_incoming) {
+        .serial = r->serial,
+        .tag = r->tag,
+        .total = r->total,
+        .aside = m->aside,
+        .aside_capacity = m->aside_capacity,
+    };
+    while (*end)
+        end = &(*end)->next;
+    *end = m;
+    return m;
+}
+
+static void incoming_free(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m)
+{
+    struct halay_shm_incoming **link = &p->incoming;
+
+    while (*link != m)
+        link = &(*link)->next;
+    *link = m->next;
+    m->next = c->spare;
+    c->spare = m;
+}
+
+static void owe(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m,
+                enum halay_shm_kind kind)
+{
+    if (p->owing || !put_answer(c, p, kind, m->serial)) {
+        m->owes = kind;
+        p->owing++;
+    }
+}
+
+/* Everything is there: the receive is done. An entry that still owes something stays until that is put. */
+static void finish(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m)
+{
+    if (m->transfer)
+        complete(m->transfer);
+    m->transfer = NULL;
+    m->is_given_up = 1;
+    if (!m->owes)
+        incoming_free(c, p, m);
+}
+
+static void pay(struct halay_shm_context *c, struct halay_shm_peer *p)
+{
+    for (struct halay_shm_incoming *m = p->incoming, *next; m && p->owing; m = next) {
+        next = m->next;
+        if (!m->owes)
+            continue;
+        if (!put_answer(c, p, m->owes, m->serial))
+            return;
+        m->owes = 0;
+        p->owing--;
+        if (m->arrived == m->total)
+            incoming_free(c, p, m);
+    }
+}
+
+static void delivered(struct halay_shm_peer *p, size_t bytes)
+{
+    uint64_t before = atomic_load_explicit(&p->in.fifo->delivered, memory_order_relaxed);
+
+    atomic_store_explicit(&p->in.fifo->delivered, before + bytes, memory_order_relaxed);
+}
+
+static enum halay_status check_length(struct halay_shm_context *c, const struct halay_transfer *x, size_t bytes)
+{
+    if (x->bytes == bytes)
+        return HALAY_OK;
+    halay_error(c->t->log, "message of %zu bytes from rank %d under tag %#x, %zu were expected", bytes, x->peer,
+                (unsigned)x->tag, x->bytes);
+    return HALAY_ERR_FORMAT;
+}
+
+/* A message has its receive now: what lies aside is delivered, the rest is asked for. */
+static void match(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m,
+                  struct halay_transfer *x)
+{
+    m->transfer = x;
+    if (m->source) {
+        p->copying++;
+        return;
+    }
+    if (m->arrived) {
+        memcpy(x->buf, m->aside, m->arrived);
+        delivered(p, m->arrived);
+    }
+    if (m->arrived < m->total)
+        owe(c, p, m, HALAY_SHM_GO);
+    else
+        finish(c, p, m);
+}
+
+enum halay_status halay_shm_recv(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
+{
+    struct halay_shm_incoming *m = p->incoming;
+
+    while (m && (m->tag != x->tag || m->transfer || m->is_given_up))
+        m = m->next;
+    if (!m) {
+        queue_append(&p->posted, x);
+        return HALAY_OK;
+    }
+    enum halay_status status = check_length(c, x, m->total);
+    if (status == HALAY_OK)
+        match(c, p, m, x);
+    return status;
+}
+
+static struct halay_transfer *take_posted(struct halay_shm_peer *p, uint32_t tag)
+{
+    struct halay_transfer *x = p->posted.first;
+
+    while (x && x->tag != tag)
+        x = x->next;
+    if (x)
+        queue_remove(&p->posted, x);
+    return x;
+}
+
+static enum halay_status put_aside(struct halay_shm_incoming *m, const struct halay_shm_seen *r)
+{
+    if (m->aside_capacity < r->bytes) {
+        size_t capacity = halay_round_up(r->bytes, HALAY_PAGE);
+        void *larger = halay_aligned_alloc(HALAY_CACHE_LINE, capacity);
+        if (!larger)
+            return HALAY_ERR_NO_MEMORY;
+        free(m->aside);
+        m->aside = larger;
+        m->aside_capacity = capacity;
+    }
+    if (r->bytes)
+        memcpy(m->aside, r->payload, r->bytes);
+    return HALAY_OK;
+}
+
+static enum halay_status malformed(struct halay_shm_context *c, const struct halay_shm_peer *p)
+{
+    halay_error(c->t->log, "malformed record in shared memory from rank %d", p->rank);
+    return HALAY_ERR_FORMAT;
+}
+
+/* FIRST or LOOK: a new message. */
+static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_peer *p,
+                                  const struct halay_shm_seen *r)
+{
+    const void *source = NULL;
+
+    if (r->bytes > r->total || r->bytes > c->fragment)
+        return malformed(c, p);
+    if (r->kind == HALAY_SHM_LOOK && !(source = c->t->ops->reach(c->t, p->rank, r->at, r->total)))
+        return malformed(c, p);
+    struct halay_transfer *x = take_posted(p, r->tag);
+    if (x) {
+        enum halay_status status = check_length(c, x, r->total);
+        if (status != HALAY_OK) {
+            queue_append(&p->posted, x); /* it is still the caller's to cancel */
+            return status;
+        }
+        if (r->bytes == r->total) { /* the usual case: all of it, and wanted */
+            memcpy(x->buf, r->payload, r->bytes);
+            delivered(p, r->bytes);
+            complete(x);
+            return HALAY_OK;
+        }
+    }
+    struct halay_shm_incoming *m = incoming_create(c, p, r);
+    if (!m) {
+        if (x)
+            queue_append(&p->posted, x);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    m->source = source;
+    m->arrived = r->bytes;
+    if (!x)
+        return put_aside(m, r);
+    m->transfer = x;
+    if (source) {
+        p->copying++;
+        return HALAY_OK;
+    }
+    memcpy(x->buf, r->payload, r->bytes);
+    delivered(p, r->bytes);
+    owe(c, p, m, HALAY_SHM_GO);
+    return HALAY_OK;
+}
+
+static enum halay_status take_more(struct halay_shm_context *c, struct halay_shm_peer *p,
+                                   const struct halay_shm_seen *r)
+{
+    struct halay_shm_incoming *m = p->incoming;
+
+    while (m && m->serial != r->serial)
+        m = m->next;
+    if (!m || m->source || (!m->transfer && !m->is_given_up) || r->at != m->arrived || r->bytes > m->total - m->arrived)
+        return malformed(c, p);
+    if (m->transfer)
+        memcpy(m->transfer->buf + m->arrived, r->payload, r->bytes);
+    m->arrived += r->bytes;
+    if (m->arrived == m->total)
+        finish(c, p, m);
+    return HALAY_OK;
+}
+
+static enum halay_status take(struct halay_shm_context *c, struct halay_shm_peer *p, const struct halay_shm_seen *r)
+{
+    switch (r->kind) {
+    case HALAY_SHM_FIRST:
+    case HALAY_SHM_LOOK:
+        return take_new(c, p, r);
+    case HALAY_SHM_MORE:
+        return take_more(c, p, r);
+    case HALAY_SHM_GO:
+    case HALAY_SHM_DONE:
+        take_answer(p, r);
+        return HALAY_OK;
+    default:
+        return malformed(c, p);
+    }
+}
+
+/* *budget: bytes that may still be copied in this pump. */
+static enum halay_status pump_records(struct halay_shm_context *c, struct halay_shm_peer *p, size_t *budget)
+{
+    struct halay_shm_seen r;
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < PUMP_RECORDS && *budget; i++) {
+        status = halay_shm_peek(&p->in, &r);
+        if (status != HALAY_OK)
+            return malformed(c, p);
+        if (!r.kind)
+            break;
+        *budget -= r.bytes < *budget ? r.bytes : *budget;
+        status = take(c, p, &r);
+        if (status != HALAY_OK)
+            return status;
+        halay_shm_take(&p->in, &r);
+    }
+    halay_shm_light_barrier(c->has_barrier);
+    if (atomic_load_explicit(&p->in.fifo->wants, memory_order_relaxed))
+        halay_shm_notify(p->header, c->has_barrier);
+    return HALAY_OK;
+}
+
+/* Copy from the peer's segment, oldest message first. */
+static void pump_copies(struct halay_shm_context *c, struct halay_shm_peer *p, size_t *budget)
+{
+    for (struct halay_shm_incoming *m = p->incoming, *next; m && p->copying && *budget; m = next) {
+        next = m->next;
+        if (!m->source || !m->transfer)
+            continue;
+        size_t left = m->total - m->arrived, n = left < *budget ? left : *budget;
+        memcpy(m->transfer->buf + m->arrived, m->source + m->arrived, n);
+        m->arrived += n;
+        *budget -= n;
+        if (n < left)
+            return;
+        p->copying--;
+        owe(c, p, m, HALAY_SHM_DONE);
+        finish(c, p, m);
+    }
+}
+
+enum halay_status halay_shm_pump(struct halay_shm_context *c, struct halay_shm_peer *p)
+{
+    size_t budget = PUMP_BYTES;
+    enum halay_status status = HALAY_OK;
+
+    if (halay_shm_has_record(&p->in))
+        status = pump_records(c, p, &budget);
+    if (p->copying && status == HALAY_OK)
+        pump_copies(c, p, &budget);
+    if (p->owing)
+        pay(c, p);
+    if (p->fresh.first || p->begun.first)
+        pump_sends(c, p);
+    return status;
+}
+
+int halay_shm_wants_room(const struct halay_shm_peer *p)
+{
+    const struct halay_transfer *x = p->begun.first;
+
+    if (!atomic_load_explicit(&p->out.fifo->wants, memory_order_relaxed))
+        return 0;
+    while (x && !has_flag(x, SEND_GO))
+        x = x->next;
+    return x || p->fresh.first || p->owing; /* else who wanted it has been taken back */
+}
+
+int halay_shm_has_room_again(const struct halay_shm_peer *p)
+{
+    return halay_shm_wants_room(p) && atomic_load_explicit(&p->out.fifo->tail, memory_order_acquire) != p->out.theirs;
+}
+
+static int is_needed(const struct halay_shm_queue *q)
+{
+    const struct halay_transfer *x = q->first;
+
+    while (x && x->is_optional)
+        x = x->next;
+    return x != NULL;
+}
+
+int halay_shm_is_stuck(struct halay_shm_peer *p)
+{
+    if (is_needed(&p->fresh) || is_needed(&p->begun))
+        return 1;
+    if (halay_shm_has_record(&p->in))
+        return 0;
+    for (struct halay_shm_incoming *m = p->incoming; m; m = m->next)
+        if (m->transfer && !m->transfer->is_optional)
+            return 1;
+    return is_needed(&p->posted);
+}
+
+/* ---- taking back ---- */
+
+void halay_shm_cancel(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
+{
+    struct halay_shm_incoming *m = p->incoming;
+
+    if (queue_remove(&p->fresh, x) || queue_remove(&p->begun, x) || queue_remove(&p->posted, x))
+        return;
+    while (m && m->transfer != x)
+        m = m->next;
+    if (!m)
+        return;
+    m->transfer = NULL;
+    m->is_given_up = 1;
+    if (!m->source)
+        return; /* GO was said or is owed: the rest comes and is dropped */
+    p->copying--;
+    m->arrived = m->total;
+    owe(c, p, m, HALAY_SHM_DONE);
+    finish(c, p, m);
+}
+
+static void incoming_destroy(struct halay_shm_incoming *list)
+{
+    for (struct halay_shm_incoming *m = list, *next; m; m = next) {
+        next = m->next;
+        free(m->aside);
+        free(m);
+    }
+}
+
+void halay_shm_peer_fini(struct halay_shm_peer *p)
+{
+    incoming_destroy(p->incoming);
+    p->incoming = NULL;
+}
+
+void halay_shm_context_fini(struct halay_shm_context *c)
+{
+    incoming_destroy(c->spare);
+    c->spare = NULL;
+}

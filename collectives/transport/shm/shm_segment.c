@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Segment: its layout, and how large it can be. Pure arithmetic but for one trial mapping.
+ */
+#include "collectives/transport/shm/shm_segment.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+_Static_assert(sizeof(struct halay_shm_header) <= HALAY_PAGE, "the header has a page");
+
+/* Every rank has a ring from every other, so many ranks get small ones. */
+static size_t fifo_bytes_for(int size)
+{
+    if (size <= 8)
+        return (size_t)1 << 20;
+    return size <= 64 ? (size_t)1 << 18 : (size_t)1 << 16;
+}
+
+static void layout_fixed_part(int size, struct halay_shm_layout *layout)
+{
+    layout->fifo_bytes = fifo_bytes_for(size);
+    layout->areas = HALAY_PAGE + (size_t)size * (sizeof(struct halay_shm_fifo) + layout->fifo_bytes);
+    layout->areas = halay_round_up(layout->areas, HALAY_PAGE);
+    layout->heap = halay_round_up(layout->areas + HALAY_AREA_COUNT * HALAY_AREA_BYTES, HALAY_HUGE_PAGE);
+}
+
+void halay_shm_layout(int size, size_t bytes, struct halay_shm_layout *layout)
+{
+    layout_fixed_part(size, layout);
+    layout->bytes = bytes / HALAY_PAGE * HALAY_PAGE;
+}
+
+size_t halay_shm_least_bytes(int size)
+{
+    struct halay_shm_layout layout;
+
+    layout_fixed_part(size, &layout);
+    return layout.heap + ((size_t)1 << 20);
+}
+
+static int address_space_holds(int size, size_t bytes)
+{
+    size_t all;
+
+    if (halay_mul_overflows((size_t)size, bytes, &all))
+        return 0;
+    void *trial = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (trial == MAP_FAILED)
+        return 0;
+    munmap(trial, all);
+    return 1;
+}
+
+enum halay_status halay_shm_fit(struct halay_log *log, int size, size_t wanted, size_t *bytes)
+{
+    size_t least = halay_shm_least_bytes(size), fit = wanted > least ? wanted : least;
+
+    while (!address_space_holds(size, fit)) {
+        if (fit == least) {
+            halay_error(log, "no address space for %d shared segments of %zu bytes: is 'ulimit -v' set?", size, least);
+            return HALAY_ERR_NO_MEMORY;
+        }
+        fit = fit / 2 > least ? fit / 2 : least;
+    }
+    *bytes = halay_round_up(fit, HALAY_PAGE);
+    return HALAY_OK;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tcp transport: the engine's messages where ranks are on several hosts. Connections with rank 0 only; whoever has
+ * nothing to do sleeps on all of them at once.
+ *
+ *     rank 1 ---.
+ *     rank 2 --- rank 0     n - 1 connections; rank 0 listens while they are made, and not any more afterwards
+ *     rank 3 ---'
+ *
+ * It carries what is short and seldom; data go over ucx or mpi. Each connection is authenticated with the job's secret, and
+ * so is each message (tcp_stream.h). Nothing is encrypted.
+ */
+#ifndef HALAY_TCP_H
+#define HALAY_TCP_H
+
+#include "base/net/listen.h"
+#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/transport.h"
+
+enum {
+    HALAY_TCP_MESSAGE_MAX = 4 << 20, /* bytes of one message */
+    /* A peer whose host does not answer for so long is lost; what its system answers does not depend on its process. */
+    HALAY_TCP_SILENCE_MS = 3000,
+};
+
+/*
+ * Connect all ranks of boot with rank 0; every rank calls it, it blocks until all have come. log and peers are borrowed until
+ * close, boot for the call. send and recv are for rank 0 on one side only. Who is lost is made known to peers.
+ * The bootstrap's statuses; HALAY_ERR_SYSTEM: no port, or none of rank 0's addresses can be reached; HALAY_ERR_TIMEOUT:
+ * somebody did not come. Each rank returns its own status: they are to be compared.
+ */
+enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
+                                 struct halay_peers *peers, int timeout_ms, struct halay_transport **out);
+
+/* From now on a readable fd ends a sleep too. Borrowed until close; not while anybody sleeps. */
+void halay_tcp_listen_to(struct halay_transport *t, int fd);
+
+#endif

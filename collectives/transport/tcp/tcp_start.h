@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the connections of the tcp transport are made: addresses (base/net/address.h), rank 0's side (tcp_accept.c), the others'
+ * (tcp_connect.c), and the whole (tcp_start.c).
+ *
+ *     rank 0: listens (base/net/listen.h)         the others
+ *        ---- bootstrap: where, and a salt ---->
+ *        <--- hello (rank) ---------------------   to all of rank 0's addresses at once
+ *        ---- challenge ----------------------->   the first that answers is the one; the others are closed
+ *        <--- proof ----------------------------   to that one only
+ *        ---- one byte ------------------------>   who was closed instead begins again
+ *     closes the port when all have come
+ *
+ * The key of the handshake comes from the job's secret and the salt, so a connection of another world of the same job does
+ * not fit. Where the bootstrap has no secret, the salt is one, and travels by the bootstrap only.
+ */
+#ifndef HALAY_TCP_START_H
+#define HALAY_TCP_START_H
+
+#include "base/net/listen.h"
+#include "collectives/transport/tcp/tcp_stream.h"
+
+enum { HALAY_TCP_VERSION = 2 };
+
+/* What rank 0 tells the others. */
+struct halay_tcp_place {
+    struct halay_address addresses[HALAY_ADDRESSES_MAX];
+    unsigned char salt[HALAY_SECRET_BYTES];
+};
+
+/* Rank 0: until every other rank has come; streams: [size], of the others. Closes nothing but strangers.
+ * HALAY_ERR_TIMEOUT, logged: who is missing. */
+enum halay_status halay_tcp_accept_all(struct halay_log *log, int listener, const unsigned char *key, int size,
+                                       int64_t deadline_us, struct halay_tcp_stream *streams);
+/* The others: the connection with rank 0. HALAY_ERR_SYSTEM, HALAY_ERR_TIMEOUT, HALAY_ERR_VERSION, logged. */
+enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tcp_place *place,
+                                    const unsigned char *key, int rank, const char *host, int64_t deadline_us,
+                                    struct halay_tcp_stream *stream);
+
+/* All of it; streams: [size], fd -1 for whoever is not connected with this rank. */
+enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
+                                  const struct halay_peers *peers, int timeout_ms, struct halay_tcp_stream *streams);
+
+#endif

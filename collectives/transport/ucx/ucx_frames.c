@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts as active messages of UCX: ucx_frames.h says how they are matched and what bounds them.
+ *
+ * A part that is with "the library" is in exactly one of these states (part->index):
+ *
+ *     send      HELD -> DUE -> IN_UCX -> FINISHED, or IN_UCX -> FINISHED
+ *     receive   POSTED (-> GRANTED) (-> FETCHABLE -> FETCHING) -> FINISHED
+ *     ours      EARLY: what came before its receive; LANDING: where UCX puts what it fetches
+ *
+ * and on that state's queue, if it has one. What is set aside is FINISHED at once, a send that is IN_UCX apart.
+ *
+ * Cleanup: zero-init and fini.
+ */
+#include "collectives/transport/ucx/ucx_frames.h"
+#include "base/memory.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAME_ID = 1 }; /* of our active messages */
+
+enum state { FINISHED, POSTED, GRANTED, FETCHABLE, FETCHING, HELD, DUE, IN_UCX, EARLY, LANDING };
+
+/* What a peer that is ahead may send: at most PEER_BYTES, and all of them together ALL_BYTES. */
+#define PEER_BYTES ((size_t)4 << 20)
+#define ALL_BYTES ((size_t)256 << 20)
+
+struct halay_ucx_control {
+    struct halay_ucx_header header;
+    struct halay_ucx_frames *frames; /* borrowed */
+    int peer;
+    struct halay_ucx_control *next; /* waiting, or spare */
+    struct halay_ucx_control *all;
+};
+
+static struct halay_ucx_frames *frames_of(struct halay_transport *t)
+{
+    return (struct halay_ucx_frames *)t;
+}
+
+/* The endpoint for messages of that tag: those of one tag take the same one, lanes follow each other over all. */
+static ucp_ep_h endpoint_of(const struct halay_ucx_frames *frames, int peer, uint32_t tag)
+{
+    uint32_t own = tag & ((1u << HALAY_TAG_BITS) - 1), channel = tag >> HALAY_TAG_BITS;
+
+    return frames->peers[peer].eps[(own + channel) % (uint32_t)frames->endpoints];
+}
+
+/* --- queues */
+
+static void queue_put(struct halay_ucx_queue *queue, struct halay_part *part, enum state state)
+{
+    part->index = state;
+    part->next = NULL;
+    if (queue->first)
+        queue->last->next = part;
+    else
+        queue->first = part;
+    queue->last = part;
+}
+
+/* Take out the part behind `before` (NULL: the first). */
+static struct halay_part *queue_take_behind(struct halay_ucx_queue *queue, struct halay_part *before)
+{
+    struct halay_part *part = before ? before->next : queue->first;
+
+    if (before)
+        before->next = part->next;
+    else
+        queue->first = part->next;
+    if (queue->last == part)
+        queue->last = before;
+    return part;
+}
+
+static struct halay_part *queue_pop(struct halay_ucx_queue *queue)
+{
+    return queue->first ? queue_take_behind(queue, NULL) : NULL;
+}
+
+/* The oldest one of that tag; NULL: none. */
+static struct halay_part *queue_take(struct halay_ucx_queue *queue, uint32_t tag)
+{
+    struct halay_part *before = NULL;
+
+    for (struct halay_part *part = queue->first; part; before = part, part = part->next)
+        if (part->tag == tag)
+            return queue_take_behind(queue, before);
+    return NULL;
+}
+
+static void queue_remove(struct halay_ucx_queue *queue, const struct halay_part *wanted)
+{
+    struct halay_part *before = NULL;
+
+    for (struct halay_part *part = queue->first; part; before = part, part = part->next)
+        if (part == wanted) {
+            queue_take_behind(queue, before);
+            return;
+        }
+}
+
+static int queue_has(const struct halay_ucx_queue *queue, uint32_t tag)
+{
+    for (const struct halay_part *part = queue->first; part; part = part->next)
+        if (part->tag == tag)
+            return 1;
+    return 0;
+}
+
+/* --- credit */
+
+size_t halay_ucx_budget(int size)
+{
+    size_t share = ALL_BYTES / (size_t)(size > 1 ? size - 1 : 1);
+
+    return share < PEER_BYTES ? share : PEER_BYTES;
+}
+
+/* What a part takes where it must be kept. */
+static size_t cost_of(size_t bytes)
+{
+    size_t cost = HALAY_PAGE;
+
+    while (cost < bytes)
+        cost *= 2;
+    return cost;
+}
+
+static uint32_t credit_to_return(struct halay_ucx_peer *peer)
+{
+    uint32_t owed = peer->owed < UINT32_MAX ? (uint32_t)peer->owed : UINT32_MAX;
+
+    peer->owed -= owed;
+    return owed;
+}
+
+/* --- frames without data */
+
+static void fail_no_memory(struct halay_ucx_frames *frames, size_t bytes)
+{
+    halay_host_error(frames->parts.host, "out of memory: %zu bytes for a message over UCX", bytes);
+    halay_parts_fail(&frames->parts, HALAY_ERR_NO_MEMORY);
+}
+
+static struct halay_ucx_control *control_take(struct halay_ucx_frames *frames)
+{
+    struct halay_ucx_control *control = frames->spare;
+
+    if (control) {
+        frames->spare = control->next;
+        return control;
+    }
+    control = calloc(1, sizeof *control);
+    if (!control)
+        return NULL;
+    control->frames = frames;
+    control->all = frames->all;
+    frames->all = control;
+    return control;
+}
+
+static void control_give(struct halay_ucx_control *control)
+{
+    control->next = control->frames->spare;
+    control->frames->spare = control;
+}
+
+/* Send it with the next push. */
+static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_ucx_kind kind, uint32_t tag)
+{
+    struct halay_ucx_control *control = control_take(frames);
+    if (!control) {
+        fail_no_memory(frames, sizeof *control);
+        return;
+    }
+
+    control->peer = peer;
+    control->header = (struct halay_ucx_header){ .sender = frames->parts.t.rank, .tag = tag, .kind = kind };
+    control->next = NULL;
+    if (frames->controls)
+        frames->controls_end->next = control;
+    else
+        frames->controls = control;
+    frames->controls_end = control;
+}
+
+static void on_control_sent(void *request, ucs_status_t status, void *arg)
+{
+    (void)status; /* a peer that is lost is reported by its endpoint */
+    control_give(arg);
+    ucp_request_free(request);
+}
+
+static void control_send(struct halay_ucx_control *control)
+{
+    struct halay_ucx_frames *frames = control->frames;
+    struct halay_ucx_peer *peer = &frames->peers[control->peer];
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = on_control_sent,
+        .user_data = control,
+    };
+
+    if (control->header.kind == HALAY_UCX_CREDIT)
+        peer->credit_is_due = 0;
+    control->header.returned = credit_to_return(peer);
+    ucs_status_ptr_t request = ucp_am_send_nbx(endpoint_of(frames, control->peer, control->header.tag), FRAME_ID,
+                                               &control->header, sizeof control->header, NULL, 0, &param);
+    if (UCS_PTR_IS_ERR(request))
+        halay_parts_peer_lost(&frames->parts, control->peer, ucs_status_string(UCS_PTR_STATUS(request)));
+    if (!request || UCS_PTR_IS_ERR(request))
+        control_give(control);
+}
+
+/* --- sends */
+
+static void finish(struct halay_ucx_frames *frames, struct halay_part *part, enum halay_status result, size_t arrived)
+{
+    part->request = NULL;
+    part->result = result;
+    part->arrived = arrived;
+    queue_put(&frames->finished, part, FINISHED);
+}
+
+/* What UCX says about a part, in our words. */
+static enum halay_status part_result(struct halay_ucx_frames *frames, const struct halay_part *part,
+                                     ucs_status_t status)
+{
+    if (status == UCS_OK)
+        return HALAY_OK;
+    if (!part->message)
+        return HALAY_ERR_CANCELED;
+    halay_parts_peer_lost(&frames->parts, part->peer, ucs_status_string(status));
+    return HALAY_ERR_PEER;
+}
+
+static void on_sent(void *request, ucs_status_t status, void *arg)
+{
+    struct halay_part *part = arg;
+    struct halay_ucx_frames *frames = frames_of(part->t);
+
+    finish(frames, part, part_result(frames, part, status), 0);
+    ucp_request_free(request);
+}
+
+static struct halay_ucx_header *header_of(struct halay_part *part)
+{
+    _Static_assert(sizeof(struct halay_ucx_header) <= sizeof part->header, "room for the header");
+    return (struct halay_ucx_header *)(void *)part->header;
+}
+
+static enum halay_status part_send(struct halay_ucx_frames *frames, struct halay_part *part, enum halay_ucx_kind kind)
+{
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = on_sent,
+        .user_data = part,
+    };
+    struct halay_ucx_header *header = header_of(part);
+
+    *header = (struct halay_ucx_header){ .sender = frames->parts.t.rank,
+                                         .tag = part->tag,
+                                         .kind = kind,
+                                         .returned = credit_to_return(&frames->peers[part->peer]) };
+    part->index = IN_UCX;
+    ucs_status_ptr_t request = ucp_am_send_nbx(endpoint_of(frames, part->peer, part->tag), FRAME_ID, header,
+                                               sizeof *header, part->memory, part->bytes, &param);
+    if (UCS_PTR_IS_ERR(request))
+        return part_result(frames, part, UCS_PTR_STATUS(request));
+    return request ? HALAY_IN_PROGRESS : HALAY_OK;
+}
+
+static enum halay_status post_send(struct halay_ucx_frames *frames, struct halay_part *part)
+{
+    struct halay_ucx_peer *peer = &frames->peers[part->peer];
+    size_t cost = cost_of(part->bytes);
+
+    if (part->is_optional)
+        return part_send(frames, part, HALAY_UCX_FREE);
+    if (peer->credit >= cost && !queue_has(&peer->held, part->tag)) {
+        peer->credit -= cost;
+        return part_send(frames, part, HALAY_UCX_DATA);
+    }
+    control_put(frames, part->peer, HALAY_UCX_REQUEST, part->tag);
+    queue_put(&peer->held, part, HELD);
+    return HALAY_IN_PROGRESS;
+}
+
+/* --- receives */
+
+static void place(struct halay_part *part, const void *data, size_t length)
+{
+    size_t bytes = length < part->bytes ? length : part->bytes;
+
+    if (bytes)
+        memcpy(part->memory, data, bytes);
+}
+
+static void owe(struct halay_ucx_frames *frames, struct halay_ucx_peer *peer, size_t length)
+{
+    peer->owed += cost_of(length);
+    if (peer->owed < frames->budget / 2 || peer->credit_is_due)
+        return;
+    peer->credit_is_due = 1;
+    control_put(frames, peer->rank, HALAY_UCX_CREDIT, 0);
+}
+
+/* What lies in `landing`, or the lost peer, concerns its receive, if that is still there. */
+static void on_fetched(void *request, ucs_status_t status, size_t length, void *arg)
+{
+    struct halay_part *landing = arg, *part = landing->request;
+    struct halay_ucx_frames *frames = frames_of(landing->t);
+
+    if (part) {
+        if (status == UCS_OK && !landing->block)
+            place(part, landing->memory, length);
+        finish(frames, part, part_result(frames, part, status), length);
+    }
+    halay_parts_give(&frames->parts, landing);
+    ucp_request_free(request);
+}
+
+/* Fetch what UCX has of `length` bytes. */
+static void fetch(struct halay_ucx_frames *frames, struct halay_part *part, void *data, size_t length)
+{
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+        .cb.recv_am = on_fetched,
+        .user_data = halay_parts_take(&frames->parts, length == part->bytes ? part->memory : NULL, length),
+    };
+    struct halay_part *landing = param.user_data;
+    if (!landing) {
+        ucp_am_data_release(frames->worker, data);
+        fail_no_memory(frames, length);
+        finish(frames, part, HALAY_ERR_NO_MEMORY, 0);
+        return;
+    }
+
+    landing->index = LANDING;
+    landing->peer = part->peer;
+    landing->request = part;
+    part->index = FETCHING;
+    part->request = landing;
+    ucs_status_ptr_t request = ucp_am_recv_data_nbx(frames->worker, data, landing->memory, length, &param);
+    if (UCS_PTR_IS_ERR(request)) {
+        finish(frames, part, part_result(frames, part, UCS_PTR_STATUS(request)), 0);
+        halay_parts_give(&frames->parts, landing);
+    }
+}
+
+/* What came before this receive, or else it waits. */
+static enum halay_status post_receive(struct halay_ucx_frames *frames, struct halay_part *part, size_t *arrived)
+{
+    struct halay_ucx_peer *peer = &frames->peers[part->peer];
+    struct halay_part *early = queue_take(&peer->early, part->tag);
+    enum halay_status status = HALAY_IN_PROGRESS;
+
+    if (!early) {
+        queue_put(&peer->posted, part, POSTED);
+        return HALAY_IN_PROGRESS;
+    }
+    if (early->is_request) {
+        queue_put(&peer->granted, part, GRANTED);
+        control_put(frames, part->peer, HALAY_UCX_GRANT, part->tag);
+    } else if (early->request) {
+        part->request = early->request;
+        part->arrived = early->bytes;
+        queue_put(&frames->to_fetch, part, FETCHABLE);
+    } else {
+        place(part, early->memory, early->bytes);
+        *arrived = early->bytes;
+        status = HALAY_OK;
+    }
+    if (early->costs)
+        owe(frames, peer, early->bytes);
+    halay_parts_give(&frames->parts, early);
+    return status;
+}
+
+static enum halay_status part_post(struct halay_transport *t, struct halay_part *part, size_t *arrived)
+{
+    return part->is_send ? post_send(frames_of(t), part) : post_receive(frames_of(t), part, arrived);
+}
+
+static struct halay_ucx_queue *queue_of(struct halay_ucx_frames *frames, const struct halay_part *part)
+{
+    struct halay_ucx_peer *peer = &frames->peers[part->peer];
+
+    switch ((enum state)part->index) {
+    case POSTED:
+        return &peer->posted;
+    case GRANTED:
+        return &peer->granted;
+    case HELD:
+        return &peer->held;
+    case DUE:
+        return &frames->due;
+    case FETCHABLE:
+        return &frames->to_fetch;
+    default:
+        return NULL;
+    }
+}
+
+static void part_set_aside(struct halay_transport *t, struct halay_part *part)
+{
+    struct halay_ucx_frames *frames = frames_of(t);
+    struct halay_ucx_queue *queue = queue_of(frames, part);
+
+    if (part->index == IN_UCX || part->index == FINISHED)
+        return;
+    if (queue)
+        queue_remove(queue, part);
+    if (part->index == FETCHABLE)
+        ucp_am_data_release(frames->worker, part->request);
+    if (part->index == FETCHING) /* UCX goes on, into memory of ours */
+        ((struct halay_part *)part->request)->request = NULL;
+    finish(frames, part, HALAY_ERR_CANCELED, 0);
+}
+
+static const struct halay_parts_ops parts_ops = { .post = part_post, .set_aside = part_set_aside };
+
+/* --- what arrives */
+
+/* Keep what came before its receive. Nonzero: the descriptor `data` is kept with it. */
+static int keep_early(struct halay_ucx_frames *frames, const struct halay_ucx_header *header, void *data, size_t length,
+                      int is_descriptor)
+{
+    int has_data = !is_descriptor && header->kind != HALAY_UCX_REQUEST;
+    struct halay_part *early = halay_parts_take(&frames->parts, NULL, has_data ? length : 0);
+    if (!early) {
+        fail_no_memory(frames, length);
+        return 0;
+    }
+
+    early->peer = header->sender;
+    early->tag = header->tag;
+    early->bytes = length;
+    early->is_request = header->kind == HALAY_UCX_REQUEST;
+    early->costs = header->kind == HALAY_UCX_DATA;
+    early->request = is_descriptor ? data : NULL;
+    if (has_data && length)
+        memcpy(early->memory, data, length);
+    queue_put(&frames->peers[header->sender].early, early, EARLY);
+    return is_descriptor;
+}
+
+/* Data for the oldest receive of that tag. Nonzero: the descriptor is kept. */
+static int take_data(struct halay_ucx_frames *frames, const struct halay_ucx_header *header, void *data, size_t length,
+                     int is_descriptor)
+{
+    struct halay_ucx_peer *peer = &frames->peers[header->sender];
+    int was_granted = header->kind == HALAY_UCX_GRANTED;
+    struct halay_part *part = queue_take(was_granted ? &peer->granted : &peer->posted, header->tag);
+
+    if (!part && was_granted)
+        return 0; /* its receive was taken back */
+    if (!part)
+        return keep_early(frames, header, data, length, is_descriptor);
+    if (header->kind == HALAY_UCX_DATA)
+        owe(frames, peer, length);
+    if (is_descriptor) {
+        part->request = data;
+        part->arrived = length;
+        queue_put(&frames->to_fetch, part, FETCHABLE);
+        return 1;
+    }
+    place(part, data, length);
+    finish(frames, part, HALAY_OK, length);
+    return 0;
+}
+
+static void take_request(struct halay_ucx_frames *frames, const struct halay_ucx_header *header)
+{
+    struct halay_ucx_peer *peer = &frames->peers[header->sender];
+    struct halay_part *part = queue_take(&peer->posted, header->tag);
+
+    if (!part) {
+        keep_early(frames, header, NULL, 0, 0);
+        return;
+    }
+    queue_put(&peer->granted, part, GRANTED);
+    control_put(frames, header->sender, HALAY_UCX_GRANT, header->tag);
+}
+
+static void take_grant(struct halay_ucx_frames *frames, const struct halay_ucx_header *header)
+{
+    struct halay_part *part = queue_take(&frames->peers[header->sender].held, header->tag);
+
+    if (part) /* else it was taken back */
+        queue_put(&frames->due, part, DUE);
+}
+
+static int is_sound(const struct halay_ucx_frames *frames, const struct halay_ucx_header *h, size_t length)
+{
+    return h->sender >= 0 && h->sender < frames->parts.t.size && h->sender != frames->parts.t.rank &&
+           h->kind <= HALAY_UCX_GOODBYE && length <= frames->parts.part_bytes;
+}
+
+static ucs_status_t on_frame(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                             const ucp_am_recv_param_t *param)
+{
+    struct halay_ucx_frames *frames = arg;
+    const int is_descriptor = !!(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
+    struct halay_ucx_header h = { .sender = -1 };
+    int is_kept = 0;
+
+    if (frames->is_stopped)
+        return UCS_OK;
+    if (header_length == sizeof h)
+        memcpy(&h, header, sizeof h); /* it may lie at any address */
+    if (!is_sound(frames, &h, length)) {
+        halay_host_error(frames->parts.host, "a message over UCX is not one of ours");
+        halay_parts_fail(&frames->parts, HALAY_ERR_FORMAT);
+        return UCS_OK;
+    }
+    frames->peers[h.sender].credit += h.returned;
+    switch ((enum halay_ucx_kind)h.kind) {
+    case HALAY_UCX_DATA:
+    case HALAY_UCX_FREE:
+    case HALAY_UCX_GRANTED:
+        is_kept = take_data(frames, &h, data, length, is_descriptor);
+        break;
+    case HALAY_UCX_REQUEST:
+        take_request(frames, &h);
+        break;
+    case HALAY_UCX_GRANT:
+        take_grant(frames, &h);
+        break;
+    case HALAY_UCX_GOODBYE:
+        halay_parts_peer_left(&frames->parts, h.sender);
+        break;
+    case HALAY_UCX_CREDIT:
+        break;
+    }
+    return is_kept ? UCS_INPROGRESS : UCS_OK;
+}
+
+/* --- driving */
+
+void halay_ucx_frames_end(struct halay_ucx_frames *frames)
+{
+    struct halay_part *part;
+
+    while ((part = queue_pop(&frames->finished)))
+        halay_parts_end(&frames->parts, part, part->result, part->arrived);
+}
+
+int halay_ucx_frames_push(struct halay_ucx_frames *frames)
+{
+    int pushed = 0;
+    struct halay_part *part;
+    struct halay_ucx_control *control;
+
+    while ((control = frames->controls)) {
+        frames->controls = control->next;
+        control_send(control);
+        pushed = 1;
+    }
+    while ((part = queue_pop(&frames->due))) {
+        enum halay_status status = part_send(frames, part, HALAY_UCX_GRANTED);
+        if (status != HALAY_IN_PROGRESS)
+            finish(frames, part, status, 0);
+        pushed = 1;
+    }
+    while ((part = queue_pop(&frames->to_fetch))) {
+        fetch(frames, part, part->request, part->arrived);
+        pushed = 1;
+    }
+    return pushed || frames->finished.first;
+}
+
+ucs_status_ptr_t halay_ucx_frames_say_goodbye(struct halay_ucx_frames *frames, int rank,
+                                              struct halay_ucx_header *header, const ucp_request_param_t *param)
+{
+    *header = (struct halay_ucx_header){ .sender = frames->parts.t.rank, .kind = HALAY_UCX_GOODBYE };
+    return ucp_am_send_nbx(frames->peers[rank].eps[0], FRAME_ID, header, sizeof *header, NULL, 0, param);
+}
+
+/* --- start and end */
+
+enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const struct halay_transport_ops *slots,
+                                        unsigned caps, const struct halay_host *host, const struct halay_boot *boot,
+                                        size_t part_bytes)
+{
+    enum halay_status status = halay_parts_init(&frames->parts, slots, caps, &parts_ops, host, boot, part_bytes);
+    if (status != HALAY_OK)
+        return status;
+    frames->parts.places_itself = 1;
+    frames->endpoints = host->config->ucx_endpoints;
+    frames->budget = halay_ucx_budget(boot->size);
+    frames->peers = calloc((size_t)boot->size, sizeof *frames->peers);
+    if (!frames->peers) {
+        halay_host_error(host, "out of memory: transport 'ucx' of %d ranks", boot->size);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (int r = 0; r < boot->size; r++)
+        frames->peers[r] = (struct halay_ucx_peer){ .frames = frames, .rank = r, .credit = frames->budget };
+    return HALAY_OK;
+}
+
+enum halay_status halay_ucx_frames_start(struct halay_ucx_frames *frames, ucp_worker_h worker)
+{
+    const ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = FRAME_ID,
+        .cb = on_frame,
+        .arg = frames,
+    };
+
+    frames->worker = worker;
+    ucs_status_t status = ucp_worker_set_am_recv_handler(worker, &param);
+    if (status == UCS_OK)
+        return HALAY_OK;
+    halay_host_error(frames->parts.host, "ucp_worker_set_am_recv_handler: %s", ucs_status_string(status));
+    return HALAY_ERR_SYSTEM;
+}
+
+void halay_ucx_frames_stop(struct halay_ucx_frames *frames)
+{
+    struct halay_part *part;
+
+    frames->is_stopped = 1;
+    for (int r = 0; frames->peers && r < frames->parts.t.size; r++)
+        while ((part = queue_pop(&frames->peers[r].early)))
+            if (part->request)
+                ucp_am_data_release(frames->worker, part->request);
+    while ((part = queue_pop(&frames->to_fetch)))
+        ucp_am_data_release(frames->worker, part->request);
+}
+
+void halay_ucx_frames_fini(struct halay_ucx_frames *frames)
+{
+    while (frames->all) {
+        struct halay_ucx_control *control = frames->all;
+        frames->all = control->all;
+        free(control);
+    }
+    halay_parts_fini(&frames->parts, 0);
+    free(frames->peers);
+    frames->peers = NULL;
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ucx transport: active messages over what UCX finds (TCP, RDMA). ucx_frames.c is what travels; this file opens and
+ * closes endpoints, drives the worker and sleeps.
+ *
+ * There are HALAY_UCX_ENDPOINTS endpoints a peer, each with connections of its own. Messages of one tag all take the same
+ * one, so their order stays; the lanes of a collective have tags that follow each other, so its segments take all in
+ * turn. Ranks need not agree on the number: the sender chooses.
+ *
+ * Endpoints are in PEER error mode: one that fails calls on_endpoint_error, and the peer is lost (parts.h). UCX's
+ * keep-alive takes too long to be relied on: a connection that was never used tells nothing, the watch over co-located
+ * peers does.
+ *
+ * Sleeping. The worker's descriptor and an eventfd, by which other threads of this rank end the sleep. `armed` is
+ * stored before the last look for work, wake loads it after the work was stored (both sequentially consistent): one of
+ * the two sees the other. What arrives before the worker is armed inside sleep makes ucp_worker_arm say "busy".
+ *
+ * Leaving: say goodbye to everyone, push everything out, listen a moment for the others' goodbyes (a socket that is
+ * closed with something unread resets the connection, and what is still on its way with it), close by force. Each step
+ * has an end by the clock.
+ *
+ * Cleanup: zero-init and fini.
+ */
+#include "collectives/transport/ucx/ucx_transport.h"
+#include "base/clock.h"
+#include "collectives/transport/ucx/ucx_frames.h"
+#include "collectives/transport/ucx/ucx_worker.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* A part goes in one message of UCX over TCP (ucx_worker.c) and holds a segment of the usual size. Tests take a small one. */
+#ifndef HALAY_UCX_PART_BYTES
+#define HALAY_UCX_PART_BYTES (((size_t)256 << 10) + 64)
+#endif
+
+enum {
+    PUSH_MS = 1000,        /* to push out what was sent before a close */
+    PUSH_FAILED_MS = 200,  /* after a failure: for the goodbyes */
+    LISTEN_MS = 200,       /* for the others' goodbyes */
+    CLOSE_MS = 1000,       /* for endpoints to close by force, which waits for nobody */
+    PROGRESS_MAX = 64,     /* events taken in one progress */
+    SLEEP_US = 1000 * 1000 /* "about a second" */
+};
+
+struct ucx_transport {
+    struct halay_ucx_frames frames; /* first */
+    struct halay_ucx_worker worker;
+    struct halay_ucx_header goodbye; /* the same for everybody */
+    int wake_fd;                     /* owned: eventfd; -1: none */
+    _Atomic int armed;               /* see the top of the file */
+};
+
+static struct ucx_transport *self_of(struct halay_transport *t)
+{
+    return (struct ucx_transport *)t;
+}
+
+/* --- endpoints */
+
+static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    struct halay_ucx_peer *peer = arg;
+
+    (void)ep;
+    peer->is_broken = 1;
+    halay_parts_peer_lost(&peer->frames->parts, peer->rank, ucs_status_string(status));
+}
+
+static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int index, const unsigned char *address)
+{
+    struct halay_ucx_peer *peer = &self->frames.peers[rank];
+    const ucp_ep_params_t params = {
+        .field_mask =
+            UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = (const ucp_address_t *)address,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = { .cb = on_endpoint_error, .arg = peer },
+    };
+
+    ucs_status_t status = ucp_ep_create(self->worker.worker, &params, &peer->eps[index]);
+    if (status == UCS_OK)
+        return HALAY_OK;
+    peer->eps[index] = NULL;
+    halay_host_error(self->frames.parts.host, "rank %d can't be reached over UCX: %s", rank, ucs_status_string(status));
+    return HALAY_ERR_SYSTEM;
+}
+
+/* --- slots */
+
+/* Nonzero if there was anything. */
+static int look(struct ucx_transport *self)
+{
+    int i = 0;
+
+    while (i < PROGRESS_MAX && ucp_worker_progress(self->worker.worker))
+        i++;
+    halay_ucx_frames_end(&self->frames);
+    return i;
+}
+
+static enum halay_status ucx_progress(struct halay_transport *t)
+{
+    struct ucx_transport *self = self_of(t);
+
+    enum halay_status status = halay_parts_check(&self->frames.parts);
+    if (status != HALAY_OK || t->size == 1)
+        return status;
+    (void)look(self);
+    status = halay_parts_pump(&self->frames.parts);
+    /* What was just handed out may have met what was there already. */
+    for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) &&
+                    self->frames.parts.status == HALAY_OK;
+         i++) {
+        halay_ucx_frames_end(&self->frames);
+        status = halay_parts_pump(&self->frames.parts);
+    }
+    return status;
+}
+
+static uint32_t ucx_arm(struct halay_transport *t)
+{
+    atomic_store(&self_of(t)->armed, 1);
+    return 0;
+}
+
+static void ucx_disarm(struct halay_transport *t)
+{
+    atomic_store(&self_of(t)->armed, 0);
+}
+
+static void ucx_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
+{
+    struct ucx_transport *self = self_of(t);
+    struct pollfd fds[2] = { { .fd = self->wake_fd, .events = POLLIN },
+                             { .fd = self->worker.event_fd, .events = POLLIN } };
+    long us = timeout_us < 0 ? SLEEP_US : timeout_us;
+    const struct timespec timeout = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+    uint64_t wakes;
+
+    (void)token;
+    /* Anything but UCS_OK: something is there already ("busy"), or progress will say what is wrong. */
+    if (!self->frames.finished.first && (t->size == 1 || ucp_worker_arm(self->worker.worker) == UCS_OK))
+        (void)ppoll(fds, t->size == 1 ? 1 : 2, &timeout, NULL); /* whatever ends it: the caller looks */
+    atomic_store(&self->armed, 0);
+    if (read(self->wake_fd, &wakes, sizeof wakes) < 0 && errno != EAGAIN)
+        halay_host_warning(self->frames.parts.host, "reading an eventfd: %s", strerror(errno));
+}
+
+static void ucx_wake(struct halay_transport *t)
+{
+    struct ucx_transport *self = self_of(t);
+    const uint64_t one = 1;
+
+    if (!atomic_load(&self->armed) || !atomic_exchange(&self->armed, 0))
+        return;
+    if (write(self->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN) /* EAGAIN: awake 2^64 - 1 times over */
+        halay_host_warning(self->frames.parts.host, "writing an eventfd: %s", strerror(errno));
+}
+
+static int ucx_event_fd(struct halay_transport *t)
+{
+    return self_of(t)->worker.event_fd;
+}
+
+static int ucx_fd_arm(struct halay_transport *t)
+{
+    struct ucx_transport *self = self_of(t);
+
+    return !self->frames.finished.first && !look(self) && !self->frames.finished.first &&
+           ucp_worker_arm(self->worker.worker) == UCS_OK;
+}
+
+/* --- the end */
+
+/* Requests that close has under way; callbacks count them down. */
+static void on_counted(void *request, ucs_status_t status, void *arg)
+{
+    size_t *pending = arg;
+
+    (void)status;
+    --*pending;
+    ucp_request_free(request);
+}
+
+static ucp_request_param_t counted(size_t *pending)
+{
+    return (ucp_request_param_t){
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = on_counted,
+        .user_data = pending,
+    };
+}
+
+static void count(size_t *pending, ucs_status_ptr_t request)
+{
+    if (request && !UCS_PTR_IS_ERR(request))
+        ++*pending;
+}
+
+/* Nothing is handed out any more, but what has been promised is sent. */
+static void drain(struct ucx_transport *self)
+{
+    (void)look(self);
+    (void)halay_ucx_frames_push(&self->frames);
+}
+
+/* Progress until nothing is pending, at most so long. */
+static void drive(struct ucx_transport *self, const size_t *pending, int timeout_ms)
+{
+    int64_t deadline = halay_deadline_us(timeout_ms);
+
+    while (*pending && !halay_deadline_passed(deadline))
+        drain(self);
+}
+
+/* Has nothing gone wrong, and nobody? */
+static int is_whole(const struct ucx_transport *self)
+{
+    return self->frames.parts.status == HALAY_OK && self->frames.parts.t.failed_peer < 0;
+}
+
+static void say_goodbye(struct ucx_transport *self, size_t *pending)
+{
+    ucp_request_param_t param = counted(pending);
+
+    for (int r = 0; r < self->frames.parts.t.size; r++) {
+        const struct halay_ucx_peer *peer = &self->frames.peers[r];
+        if (!peer->eps[0] || peer->is_broken)
+            continue;
+        count(pending, halay_ucx_frames_say_goodbye(&self->frames, r, &self->goodbye, &param));
+        for (int i = 0; i < self->frames.endpoints && peer->eps[i]; i++)
+            count(pending, ucp_ep_flush_nbx(peer->eps[i], &param));
+    }
+    drive(self, pending, is_whole(self) ? PUSH_MS : PUSH_FAILED_MS);
+}
+
+static void listen_for_goodbyes(struct ucx_transport *self)
+{
+    int64_t deadline = halay_deadline_us(LISTEN_MS);
+    int rank = -1;
+
+    while (self->frames.parts.left + self->frames.parts.lost < self->frames.parts.t.size - 1 &&
+           !halay_deadline_passed(deadline) &&
+           self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK)
+        drain(self);
+}
+
+static void close_endpoints(struct ucx_transport *self, size_t *pending)
+{
+    ucp_request_param_t param = counted(pending);
+
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    for (int r = 0; r < self->frames.parts.t.size; r++)
+        for (int i = 0; i < HALAY_UCX_ENDPOINTS_MAX; i++)
+            if (self->frames.peers[r].eps[i]) {
+                count(pending, ucp_ep_close_nbx(self->frames.peers[r].eps[i], &param));
+                self->frames.peers[r].eps[i] = NULL;
+            }
+    drive(self, pending, CLOSE_MS);
+}
+
+/* Accepts any half-built state. The counters of what is pending live until the worker is gone: a request may outlive
+ * its time. */
+static void transport_fini(struct ucx_transport *self)
+{
+    size_t pushing = 0, closing = 0;
+
+    if (self->frames.peers && self->worker.worker) {
+        say_goodbye(self, &pushing);
+        if (is_whole(self))
+            listen_for_goodbyes(self);
+        halay_ucx_frames_stop(&self->frames);
+        close_endpoints(self, &closing);
+    }
+    halay_ucx_worker_fini(&self->worker);
+    halay_ucx_frames_fini(&self->frames);
+    if (self->wake_fd >= 0)
+        close(self->wake_fd);
+    free(self);
+}
+
+static void ucx_close(struct halay_transport *t)
+{
+    transport_fini(self_of(t));
+}
+
+static const struct halay_transport_ops ucx_ops = {
+    .name = "ucx",
+    .send = halay_parts_send,
+    .recv = halay_parts_recv,
+    .progress = ucx_progress,
+    .cancel = halay_parts_cancel,
+    .alloc = halay_parts_alloc,
+    .free = halay_parts_free,
+    .hold = halay_parts_hold,
+    .release = halay_parts_free,
+    .arm = ucx_arm,
+    .disarm = ucx_disarm,
+    .sleep = ucx_sleep,
+    .wake = ucx_wake,
+    .event_fd = ucx_event_fd,
+    .fd_arm = ucx_fd_arm,
+    .close = ucx_close,
+};
+
+/* --- the start */
+
+static enum halay_status transport_init(struct ucx_transport *self, const struct halay_host *host,
+                                        const struct halay_boot *boot)
+{
+    enum halay_status status =
+        halay_ucx_frames_init(&self->frames, &ucx_ops, HALAY_TRANSPORT_SLEEPS, host, boot, HALAY_UCX_PART_BYTES);
+    if (status != HALAY_OK)
+        return status;
+    self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (self->wake_fd < 0) {
+        halay_host_error(host, "eventfd: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    status = halay_ucx_worker_init(host, boot->size, &self->worker);
+    return status == HALAY_OK ? halay_ucx_frames_start(&self->frames, self->worker.worker) : status;
+}
+
+static enum halay_status connect_all(struct ucx_transport *self, const unsigned char *addresses, size_t stride)
+{
+    for (int r = 0; r < self->frames.parts.t.size; r++)
+        for (int i = 0; i < self->frames.endpoints && r != self->frames.parts.t.rank; i++) {
+            enum halay_status status = endpoint_open(self, r, i, addresses + (size_t)r * stride);
+            if (status != HALAY_OK)
+                return status;
+        }
+    return HALAY_OK;
+}
+
+enum halay_status halay_ucx_transport_create(const struct halay_host *host, struct halay_boot *boot,
+                                             struct halay_transport **out)
+{
+    unsigned char *addresses = NULL;
+    size_t stride = 0;
+    struct ucx_transport *self = calloc(1, sizeof *self);
+    if (!self) {
+        halay_host_error(host, "out of memory: transport 'ucx'");
+        return HALAY_ERR_NO_MEMORY;
+    }
+
+    self->wake_fd = -1;
+    enum halay_status lacks = transport_init(self, host, boot);
+    enum halay_status status =
+        halay_ucx_exchange(host, boot, lacks == HALAY_OK ? &self->worker : NULL, &stride, &addresses);
+    if (lacks != HALAY_OK)
+        status = lacks;
+    if (status == HALAY_OK)
+        status = connect_all(self, addresses, stride);
+    free(addresses);
+    if (status != HALAY_OK) {
+        transport_fini(self);
+        return status;
+    }
+    *out = &self->frames.parts.t;
+    return HALAY_OK;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The UCP worker of the ucx transport, and the exchange of addresses.
+ *
+ * What we set in UCX's configuration, each only while the environment has not set it (nor, RX_SEG_SIZE apart, a file of
+ * UCX's):
+ *
+ *     TLS           no shared memory of UCX's: it can't tell that a peer has died, and ranks of one host have ours
+ *     RX_SEG_SIZE   of TCP, the largest message that goes in one: as large as a part and its headers, so that UCX hands it
+ *                   over from where it received it; more than one are joined in memory that it allocates for that
+ *     RNDV_THRESH   where there is nothing but TCP, parts are sent at once: a rendezvous pays where it lets the network
+ *                   write into place; over TCP it only waits for an answer. Set by a second look: what there is, only a
+ *                   context that is open knows
+ *
+ * And always MAX_EAGER_RAILS = 1: over several rails a short message overtakes a long one.
+ *
+ * A UCX_TLS of the user's that asks for shared memory is obeyed, but for endpoints in PEER mode UCX leaves out what can't
+ * tell of deaths: posix and sysv carry nothing unless UCX_MM_ERROR_HANDLING says so.
+ *
+ * Cleanup: zero-init and fini.
+ */
+#include "collectives/transport/ucx/ucx_worker.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 2M: more than a part (ucx_transport.c). */
+static const struct setting {
+    const char *name, *variable;
+    const char *as_default; /* a line of UCX's print-out while nobody has set it; NULL: it isn't printed */
+    const char *wanted;
+} tls = { "TLS", "UCX_TLS", "UCX_TLS=all\n", "^posix,sysv,cma" },
+  segment = { "RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", NULL, "260K" },
+  rendezvous = { "RNDV_THRESH", "UCX_RNDV_THRESH", "UCX_RNDV_THRESH=auto\n", "2M" };
+
+enum halay_status halay_ucx_check(const struct halay_host *host, ucs_status_t status, const char *what)
+{
+    if (status == UCS_OK)
+        return HALAY_OK;
+    halay_host_error(host, "%s: %s", what, ucs_status_string(status));
+    return HALAY_ERR_SYSTEM;
+}
+
+/* What one of UCX's print functions says; owned by the caller. NULL: out of memory. */
+static char *text_of(void (*print)(const void *what, FILE *stream), const void *what)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream)
+        return NULL;
+
+    print(what, stream);
+    if (fclose(stream)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static void print_config(const void *config, FILE *stream)
+{
+    ucp_config_print(config, stream, NULL, UCS_CONFIG_PRINT_CONFIG);
+}
+
+static void print_context(const void *context, FILE *stream)
+{
+    ucp_context_print_info((ucp_context_h)context, stream);
+}
+
+/* Is there a line that is just that? */
+static int has_line(const char *text, const char *line)
+{
+    const char *at = strstr(text, line);
+
+    return at && (at == text || at[-1] == '\n');
+}
+
+/* Set what nobody else has set. UCX has read its environment and files; its print-out is the way to ask it. An older UCX
+ * that doesn't know a name goes without. */
+static void setting_apply(const struct halay_host *host, ucp_config_t *config, const struct setting *setting)
+{
+    if (host->environment_get(setting->variable))
+        return;
+    char *text = setting->as_default ? text_of(print_config, config) : NULL;
+    int is_default = !setting->as_default || (text && has_line(text, setting->as_default));
+    free(text);
+    if (!is_default)
+        return;
+    ucs_status_t status = ucp_config_modify(config, setting->name, setting->wanted);
+    if (status != UCS_OK)
+        halay_host_info(host, "UCX takes no %s=%s: %s", setting->variable, setting->wanted, ucs_status_string(status));
+}
+
+/* Settings of one network are named without its prefix up to 1.13; later ones warn on standard error about a name that
+ * they don't know. */
+static int names_without_prefix(void)
+{
+    unsigned major = 0, minor = 0, release = 0;
+
+    ucp_get_version(&major, &minor, &release);
+    return major == 1 && minor <= 13;
+}
+
+/* Is TCP the only network? What there is is listed as "... flags -- tcp/eth0". */
+static int is_tcp_only(ucp_context_h context)
+{
+    static const char mark[] = " -- ";
+    int tcp = 0, others = 0;
+    char *text = text_of(print_context, context);
+    if (!text)
+        return 0;
+
+    for (const char *at = strstr(text, mark); at; at = strstr(at, mark)) {
+        at += sizeof mark - 1;
+        if (!strncmp(at, "tcp/", 4))
+            tcp++;
+        else if (strncmp(at, "self/", 5) != 0)
+            others++;
+    }
+    free(text);
+    return tcp && !others;
+}
+
+static enum halay_status context_init(const struct halay_host *host, int size, const ucp_config_t *config,
+                                      ucp_context_h *context)
+{
+    const ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME,
+        .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+        .estimated_num_eps = (size_t)size,
+        .name = "halay",
+    };
+
+    return halay_ucx_check(host, ucp_init(&params, config, context), "ucp_init");
+}
+
+static enum halay_status context_open(const struct halay_host *host, int size, ucp_context_h *context)
+{
+    ucp_config_t *config = NULL;
+    ucp_context_h first = NULL;
+
+    enum halay_status status = halay_ucx_check(host, ucp_config_read(NULL, NULL, &config), "ucp_config_read");
+    if (status != HALAY_OK)
+        return status;
+    setting_apply(host, config, &tls);
+    if (names_without_prefix())
+        setting_apply(host, config, &segment);
+    (void)ucp_config_modify(config, "MAX_EAGER_RAILS", "1"); /* a UCX without it has no rails */
+    status = context_init(host, size, config, &first);
+    if (status == HALAY_OK && is_tcp_only(first)) {
+        ucp_cleanup(first);
+        first = NULL;
+        setting_apply(host, config, &rendezvous);
+        status = context_init(host, size, config, &first);
+    }
+    ucp_config_release(config);
+    *context = first;
+    return status;
+}
+
+enum halay_status halay_ucx_worker_init(const struct halay_host *host, int size, struct halay_ucx_worker *worker)
+{
+    const ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS,
+        .thread_mode = UCS_THREAD_MODE_SERIALIZED,
+        .events = UCP_WAKEUP_TX | UCP_WAKEUP_RX,
+    };
+
+    enum halay_status status = context_open(host, size, &worker->context);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_ucx_check(host, ucp_worker_create(worker->context, &params, &worker->worker), "ucp_worker_create");
+    if (status != HALAY_OK)
+        return status;
+    return halay_ucx_check(host, ucp_worker_get_efd(worker->worker, &worker->event_fd), "ucp_worker_get_efd");
+}
+
+void halay_ucx_worker_fini(struct halay_ucx_worker *worker)
+{
+    if (worker->worker)
+        ucp_worker_destroy(worker->worker);
+    if (worker->context)
+        ucp_cleanup(worker->context);
+    *worker = (struct halay_ucx_worker){ 0 };
+}
+
+/* First the lengths, of those that have an address at all; then, if all have, the addresses. */
+static enum halay_status longest_address(const struct halay_host *host, struct halay_boot *boot, size_t bytes,
+                                         uint64_t *lengths, size_t *longest)
+{
+    uint64_t mine = bytes;
+    size_t most = 0;
+
+    enum halay_status status = boot->ops->allgather(boot, &mine, sizeof mine, lengths, host->config->start_timeout_ms);
+    if (status != HALAY_OK)
+        return status;
+    for (int r = 0; r < boot->size; r++) {
+        if (!lengths[r]) {
+            if (bytes)
+                halay_host_warning(host, "transport 'ucx' can't be used: rank %d can't", r);
+            return HALAY_ERR_UNSUPPORTED;
+        }
+        most = lengths[r] > most ? lengths[r] : most;
+    }
+    *longest = most;
+    return HALAY_OK;
+}
+
+static enum halay_status exchange_padded(const struct halay_host *host, struct halay_boot *boot,
+                                         const ucp_address_t *address, size_t bytes, size_t stride, unsigned char **out)
+{
+    unsigned char *all = calloc((size_t)boot->size + 1, stride); /* the last slot: ours, padded */
+    if (!all) {
+        halay_host_error(host, "out of memory: addresses of %d ranks", boot->size);
+        return HALAY_ERR_NO_MEMORY;
+    }
+
+    unsigned char *mine = all + (size_t)boot->size * stride;
+    memcpy(mine, address, bytes);
+    enum halay_status status = boot->ops->allgather(boot, mine, stride, all, host->config->start_timeout_ms);
+    if (status != HALAY_OK) {
+        free(all);
+        return status;
+    }
+    *out = all;
+    return HALAY_OK;
+}
+
+enum halay_status halay_ucx_exchange(const struct halay_host *host, struct halay_boot *boot,
+                                     struct halay_ucx_worker *worker, size_t *stride, unsigned char **out)
+{
+    ucp_address_t *address = NULL;
+    size_t bytes = 0, longest = 0;
+    uint64_t *lengths = calloc((size_t)boot->size, sizeof *lengths);
+    if (!lengths) {
+        halay_host_error(host, "out of memory: %d ranks", boot->size);
+        return HALAY_ERR_NO_MEMORY;
+    }
+
+    if (worker && halay_ucx_check(host, ucp_worker_get_address(worker->worker, &address, &bytes),
+                                  "ucp_worker_get_address") != HALAY_OK)
+        bytes = 0;
+    enum halay_status status = longest_address(host, boot, bytes, lengths, &longest);
+    if (status == HALAY_OK)
+        status = exchange_padded(host, boot, address, bytes, longest, out);
+    if (status == HALAY_OK)
+        *stride = longest;
+    if (address)
+        ucp_worker_release_address(worker->worker, address);
+    free(lengths);
+    return status;
+}
