@@ -33,10 +33,10 @@ struct halay_config {
     char *autotune_file;             /* HALAY_AUTOTUNE_FILE; NULL: none */
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
     enum halay_join_average join_average;   /* HALAY_JOIN_AVERAGE; rank 0's counts */
-    char *process_sets;                     /* HALAY_PROCESS_SETS: fusion/set_words.h reads it; NULL: none */
+    char *process_sets;                     /* HALAY_PROCESS_SETS: fusion/values/set_words.h reads it; NULL: none */
     size_t segment_bytes;            /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: as much as RAM */
     long spin_us;                    /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */
-    char *thread_affinity;           /* HALAY_THREAD_AFFINITY: auto, off or a list for fusion/placement.h */
+    char *thread_affinity;           /* HALAY_THREAD_AFFINITY: auto, off or a list for fusion/observe/placement.h */
     enum halay_gpus gpus;            /* HALAY_GPUS: halayrun's */
     char *opt_ml;                    /* HALAY_OPT_ML: read where it is used, by halayrun, sm-entry and halay-tft */
     int start_timeout_ms;            /* HALAY_START_TIMEOUT, given in seconds */

@@ -15,7 +15,7 @@
  *
  * Groups, of which each rank has HALAY_GROUPS_MAX:
  *     0 .. 3    of all ranks, numbered in the order in which they are made; none is used twice
- *     4         the engine's messages (fusion/link.c)
+ *     4         the engine's messages (fusion/rank/link.c)
  *     5         agreement on a group of some ranks (group_subset.c)
  *     6 ..      of some ranks. Two groups with one id share no rank; an id is used again when all is quiet.
  *

@@ -3,7 +3,7 @@
  * Autotune: a program whose step takes a known time for each threshold, with noise; the search ends after a bounded number
  * of steps at the best, stays at what is configured where nothing is better, can be stopped, and its file is read back.
  */
-#include "fusion/autotune.h"
+#include "fusion/coordinator/autotune.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
 #include <stdlib.h>

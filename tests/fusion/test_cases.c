@@ -33,7 +33,7 @@
  * reduce-scatter are submissions that fuse.
  */
 #include "base/clock.h"
-#include "fusion/coordinator_impl.h"
+#include "fusion/coordinator/coordinator_impl.h"
 #include "tests/fusion/ranks.h"
 #include "tests/test.h"
 #include <string.h>

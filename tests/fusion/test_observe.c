@@ -3,7 +3,7 @@
  * What the engine tells about itself: counters, as a struct and as text; stalls and stragglers, by the coordinator alone
  * with a clock of the test's, and by engines over the fake transport; timelines that start and stop.
  */
-#include "fusion/coordinator.h"
+#include "fusion/coordinator/coordinator.h"
 #include "tests/fusion/ranks.h"
 #include <jansson.h>
 #include <unistd.h>

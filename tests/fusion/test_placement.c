@@ -2,7 +2,7 @@
  *
  * Placement: what the setting means on machines of several kinds, and where the engine's thread really runs.
  */
-#include "fusion/placement.h"
+#include "fusion/observe/placement.h"
 #include "halay.h"
 #include "tests/test.h"
 #include <dirent.h>

@@ -2,7 +2,7 @@
  *
  * The plan: what it says of known lists, and properties that hold for every list.
  */
-#include "fusion/plan.h"
+#include "fusion/values/bucket_plan.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
 #include <string.h>

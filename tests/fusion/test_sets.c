@@ -4,7 +4,7 @@
  * with which text, making and removing them together, sets that rank 0 only coordinates, joins, stalls. The rows of
  * Horovod's parallel tests that concern process sets are among them. Random schedules have sets too (schedule.c).
  */
-#include "fusion/set_words.h"
+#include "fusion/values/set_words.h"
 #include "tests/fusion/ranks.h"
 #include <sched.h>
 #include <stddef.h>

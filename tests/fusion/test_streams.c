@@ -7,7 +7,7 @@
  * of what ran together must be the same (as a set a step) for every interleaving. Programs may have fewer steps than others
  * and join at their end.
  */
-#include "fusion/streams.h"
+#include "fusion/coordinator/streams.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
 #include <string.h>

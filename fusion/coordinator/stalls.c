@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stalls: a tensor that some ranks have submitted and others have not for a long time. Nothing is wrong then as far as the
+ * engine can know; but mostly the program is, and who looks for the fault wants to know which rank does what instead.
+ *
+ *     quiet --- the oldest tensor has waited for report_us, and the last report is as old ---> asking
+ *     asking    ASK to the missing ranks; their engines answer DOING, even while their programs compute
+ *     asking -- all have answered, or ANSWER_US have passed ---> one report ---> quiet
+ *
+ * The coordinator's own knowledge is what each rank submitted last and when. The entries wait in the order in which their
+ * first rank came, so the oldest is the first one of its set, and looking costs nothing while none is old. One report is
+ * about all process sets.
+ */
+#include "fusion/coordinator/coordinator_impl.h"
+#include <stdio.h>
+#include <string.h>
+
+#define ANSWER_US 2000000 /* longer than a rank's engine may be away while nothing is in flight there */
+enum { TENSORS_MAX = 6, RANKS_MAX = 8 };
+
+/* The coordinators of all sets in turn, the parent (before: NULL) first; NULL: no more. */
+static struct halay_coordinator *next_set(struct halay_coordinator *parent, struct halay_coordinator *before)
+{
+    return !before ? parent : before == parent ? parent->children : before->next;
+}
+
+/* ---- words ---- */
+
+static void print_ranks(const struct halay_coordinator *c, const struct entry *e, int present, char *text, size_t size)
+{
+    size_t used = 0;
+    int count = 0;
+
+    text[0] = 0;
+    for (int r = 0; r < c->options.size; r++) {
+        if ((e->state[r] != 0) != present || (!present && c->joined[r]))
+            continue;
+        if (used + 24 > size) {
+            snprintf(text + used, size - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(text + used, size - used, "%s%d", count++ ? ", " : "", halay_coordinator_rank(c, r));
+    }
+}
+
+static void describe_tensor(const struct halay_coordinator *c, const struct entry *e, int64_t now_us, char *text,
+                            size_t size)
+{
+    char here[256], missing[256], subject[HALAY_SUBJECT_MAX];
+
+    halay_coordinator_subject(c, e, subject, sizeof subject);
+    int used = snprintf(text, size, "stalled for %.3g s: %s: ", (double)(now_us - e->since_us) / 1e6,
+                        e->is_change ? "a change of process sets" : subject);
+    size_t at = used > 0 && (size_t)used < size ? (size_t)used : 0;
+
+    if (e->present == c->options.size) {
+        snprintf(text + at, size - at,
+                 "submitted by all ranks, but not all tensors of its bucket were, and not every rank "
+                 "waits for one");
+        return;
+    }
+    print_ranks(c, e, 1, here, sizeof here);
+    print_ranks(c, e, 0, missing, sizeof missing);
+    snprintf(text + at, size - at, "submitted by ranks %s, missing: ranks %s", here, missing);
+}
+
+static void describe_doing(const struct arrivals *a, char *text, size_t size)
+{
+    if (!a->has_answered)
+        snprintf(text, size, "does not answer");
+    else if (a->doing == HALAY_DOING_WAITS && *a->waited && a->waited_set)
+        snprintf(text, size, "its program waits for '%s' of process set %d", a->waited, a->waited_set);
+    else if (a->doing == HALAY_DOING_WAITS && *a->waited)
+        snprintf(text, size, "its program waits for '%s'", a->waited);
+    else if (a->doing == HALAY_DOING_WAITS)
+        snprintf(text, size, "its program waits");
+    else if (a->doing == HALAY_DOING_LEAVES)
+        snprintf(text, size, "its program is leaving");
+    else
+        snprintf(text, size, "its program waits for nothing");
+}
+
+static void report_rank(const struct halay_coordinator *c, int rank, int64_t now_us)
+{
+    const struct arrivals *a = &c->arrivals[rank];
+    char doing[HALAY_NAME_MAX + 64], last[HALAY_NAME_MAX + 64];
+
+    describe_doing(a, doing, sizeof doing);
+    if (!a->last_us)
+        snprintf(last, sizeof last, "has submitted nothing");
+    else if (!a->last)
+        snprintf(last, sizeof last, "submitted something last, %.3g s ago", (double)(now_us - a->last_us) / 1e6);
+    else
+        snprintf(last, sizeof last, "submitted '%.*s' last, %.3g s ago", (int)a->last->node.length, a->last->node.name,
+                 (double)(now_us - a->last_us) / 1e6);
+    halay_warning(c->options.log, "stalled: rank %d %s; %s", rank, last, doing);
+}
+
+/* ---- reporting ---- */
+
+static int is_old(const struct entry *e, int64_t now_us, int64_t age_us)
+{
+    return e && now_us - e->since_us >= age_us;
+}
+
+static void report(struct halay_coordinator *c, int64_t now_us, int64_t report_us)
+{
+    char text[HALAY_TEXT_MAX];
+    size_t tensors = 0;
+    int ranks = 0;
+
+    for (struct halay_coordinator *set = NULL; (set = next_set(c, set));)
+        for (const struct entry *e = set->waiting.first; is_old(e, now_us, report_us); e = e->next)
+            if (tensors++ < TENSORS_MAX) {
+                describe_tensor(set, e, now_us, text, sizeof text);
+                halay_warning(c->options.log, "%s", text);
+            }
+    if (tensors > TENSORS_MAX)
+        halay_warning(c->options.log, "stalled: %zu more tensors", tensors - TENSORS_MAX);
+    for (int r = 0; r < c->options.size; r++)
+        if (c->arrivals[r].is_asked && ranks++ < RANKS_MAX)
+            report_rank(c, r, now_us);
+    if (ranks > RANKS_MAX)
+        halay_warning(c->options.log, "stalled: %d more ranks", ranks - RANKS_MAX);
+}
+
+/* Ask the ranks that the tensor of this set lacks. */
+static enum halay_status ask_missing(struct halay_coordinator *set, const struct entry *e, const struct halay_item *own)
+{
+    struct halay_coordinator *parent = halay_coordinator_parent(set);
+    enum halay_status status = HALAY_OK;
+
+    for (int r = 0; r < set->options.size && status == HALAY_OK; r++) {
+        struct arrivals *a = halay_coordinator_arrivals(set, r);
+        int rank = halay_coordinator_rank(set, r);
+        if (e->state[r] || set->joined[r] || a->is_asked)
+            continue;
+        a->is_asked = 1;
+        if (rank == 0)
+            halay_stalls_answer(parent, 0, own);
+        else
+            status = parent->options.emit(parent->options.arg, rank, &(struct halay_item){ .kind = HALAY_ITEM_ASK });
+    }
+    return status;
+}
+
+/* Ask the ranks that the tensors to be reported lack. */
+static enum halay_status ask(struct halay_coordinator *c, int64_t now_us, int64_t report_us,
+                             const struct halay_item *own)
+{
+    enum halay_status status = HALAY_OK;
+    size_t tensors = 0;
+
+    for (int r = 0; r < c->options.size; r++)
+        c->arrivals[r].is_asked = c->arrivals[r].has_answered = 0;
+    for (struct halay_coordinator *set = NULL; (set = next_set(c, set));)
+        for (const struct entry *e = set->waiting.first; is_old(e, now_us, report_us) && tensors < TENSORS_MAX;
+             e = e->next, tensors++)
+            if (status == HALAY_OK)
+                status = ask_missing(set, e, own);
+    c->asked_us = now_us;
+    return status;
+}
+
+void halay_stalls_answer(struct halay_coordinator *c, int rank, const struct halay_item *item)
+{
+    struct arrivals *a = &c->arrivals[rank];
+
+    a->has_answered = 1;
+    a->doing = item->doing;
+    a->waited_set = item->set;
+    memcpy(a->waited, item->name, item->name_length);
+    a->waited[item->name_length] = 0;
+}
+
+static int all_have_answered(const struct halay_coordinator *c)
+{
+    for (int r = 0; r < c->options.size; r++)
+        if (c->arrivals[r].is_asked && !c->arrivals[r].has_answered)
+            return 0;
+    return 1;
+}
+
+/* It has lasted too long: the end, on every rank. set: whose entry it is. */
+static enum halay_status give_up(struct halay_coordinator *c, const struct halay_coordinator *set,
+                                 const struct entry *e, int64_t now_us)
+{
+    char text[HALAY_TEXT_MAX];
+    int rank = 0;
+
+    while (rank < set->options.size && e->state[rank])
+        rank++;
+    describe_tensor(set, e, now_us, text, sizeof text);
+    c->has_failed = 1;
+    return c->options.emit(
+        c->options.arg, -1,
+        &(struct halay_item){ .kind = HALAY_ITEM_FAIL,
+                              .status = HALAY_ERR_PEER,
+                              .text = text,
+                              .text_length = strlen(text),
+                              .rank = rank < set->options.size ? halay_coordinator_rank(set, rank) : -1 });
+}
+
+/* Whose first entry has waited longest. */
+static struct halay_coordinator *find_slowest(struct halay_coordinator *c)
+{
+    struct halay_coordinator *slowest = c;
+
+    for (struct halay_coordinator *set = c->children; set; set = set->next)
+        if (set->waiting.first &&
+            (!slowest->waiting.first || set->waiting.first->since_us < slowest->waiting.first->since_us))
+            slowest = set;
+    return slowest;
+}
+
+enum halay_status halay_coordinator_look_for_stalls(struct halay_coordinator *c, int64_t now_us, int64_t report_us,
+                                                    int64_t limit_us, const struct halay_item *own)
+{
+    struct halay_coordinator *slowest = find_slowest(c);
+    const struct entry *oldest = slowest->waiting.first;
+
+    if (limit_us > 0 && is_old(oldest, now_us, limit_us) && !c->has_failed)
+        return give_up(c, slowest, oldest, now_us);
+    if (report_us <= 0 || !is_old(oldest, now_us, report_us)) {
+        c->asked_us = 0;
+        return HALAY_OK;
+    }
+    if (!c->asked_us) {
+        if (c->reported_us && now_us - c->reported_us < report_us)
+            return HALAY_OK;
+        enum halay_status status = ask(c, now_us, report_us, own);
+        if (status != HALAY_OK)
+            return status;
+    }
+    if (all_have_answered(c) || now_us - c->asked_us >= ANSWER_US) {
+        report(c, now_us, report_us);
+        c->asked_us = 0;
+        c->reported_us = now_us;
+    }
+    return HALAY_OK;
+}

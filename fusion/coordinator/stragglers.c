@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stragglers: who came last, how often, by how much; and what each rank submitted last, which the stall report wants too.
+ *
+ * The coordinator sees the ranks come to each tensor:
+ *
+ *     rank 2 ----x
+ *     rank 0 -----x
+ *     rank 1 --------------x      late by the distance to the rank before it: what would be saved if it came with the others
+ *
+ * Times are those of rank 0's steps, so ranks that are found in one step have come together and none of them was late.
+ * Two additions for each arrival, no message and no look at the clock.
+ */
+#include "fusion/coordinator/coordinator_impl.h"
+#include "fusion/observe/counters.h"
+#include <stdlib.h>
+
+void halay_arrivals_note(struct halay_coordinator *c, int rank, struct entry *e, int64_t now_us)
+{
+    struct halay_coordinator *parent = halay_coordinator_parent(c);
+    struct arrivals *a = halay_coordinator_arrivals(c, rank);
+
+    a->last = e;
+    a->last_us = now_us;
+    if (e->present == c->options.size) {
+        uint64_t late_ns = e->latest_us && now_us > e->latest_us ? (uint64_t)(now_us - e->latest_us) * 1000 : 0;
+        halay_count(&parent->met, 1);
+        halay_count(&a->times_last, late_ns > 0);
+        halay_count(&a->late_ns, late_ns);
+        if (late_ns > atomic_load_explicit(&a->latest_ns, memory_order_relaxed))
+            atomic_store_explicit(&a->latest_ns, late_ns, memory_order_relaxed);
+    }
+    e->latest_us = now_us;
+}
+
+void halay_arrivals_forget(struct halay_coordinator *c, const struct entry *e)
+{
+    for (int r = 0; r < c->options.size; r++)
+        if (halay_coordinator_arrivals(c, r)->last == e)
+            halay_coordinator_arrivals(c, r)->last = NULL;
+}
+
+void halay_coordinator_straggler(struct halay_coordinator *c, int rank, struct halay_straggler *out)
+{
+    struct arrivals *a = &c->arrivals[rank];
+
+    *out = (struct halay_straggler){ .struct_size = sizeof *out,
+                                     .tensors = atomic_load_explicit(&c->met, memory_order_relaxed),
+                                     .times_last = atomic_load_explicit(&a->times_last, memory_order_relaxed),
+                                     .late_ns = atomic_load_explicit(&a->late_ns, memory_order_relaxed),
+                                     .latest_ns = atomic_load_explicit(&a->latest_ns, memory_order_relaxed) };
+}
+
+/* The rank that was late for the longest time below `below` (and, among equals, with a higher number); -1: no more. */
+static int next_worst(struct halay_coordinator *c, const struct halay_straggler *below, int below_rank,
+                      struct halay_straggler *found)
+{
+    struct halay_straggler s;
+    int worst = -1;
+
+    for (int r = 0; r < c->options.size; r++) {
+        halay_coordinator_straggler(c, r, &s);
+        int comes_later =
+            below_rank < 0 || s.late_ns < below->late_ns || (s.late_ns == below->late_ns && r > below_rank);
+        if (s.times_last && comes_later && (worst < 0 || s.late_ns > found->late_ns)) {
+            worst = r;
+            *found = s;
+        }
+    }
+    return worst;
+}
+
+void halay_coordinator_report_stragglers(struct halay_coordinator *c)
+{
+    enum { LINES_MAX = 5 };
+    struct halay_straggler s = { 0 }, found = { 0 };
+    int rank = -1;
+
+    for (int lines = 0; lines < LINES_MAX && (rank = next_worst(c, &s, rank, &found)) >= 0; lines++) {
+        s = found;
+        halay_info(c->options.log,
+                   "stragglers: rank %d was the last one for %llu of %llu tensors, late by %.3g ms on average, "
+                   "%.3g ms at most",
+                   rank, (unsigned long long)s.times_last, (unsigned long long)s.tensors,
+                   (double)s.late_ns / (double)s.times_last / 1e6, (double)s.latest_ns / 1e6);
+    }
+}

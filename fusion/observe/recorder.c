@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recorder: makes the records and hands them to the rings that want them.
+ *
+ * A submission is recorded when it is made and when it ends; the second record has the times between, so that a timeline
+ * needs no other to draw a tensor. So have collectives. What is asked when a job hangs is asked of the first records: who
+ * has not submitted, or not started, what others have.
+ */
+#include "fusion/observe/recorder.h"
+#include "base/clock.h"
+#include "collectives/transport/meet/member.h"
+#include "fusion/engine.h"
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static void add(struct halay_context *ctx, const struct halay_record *record)
+{
+    struct halay_ring *timeline = atomic_load_explicit(&ctx->recorder.timeline, memory_order_acquire);
+
+    if (ctx->recorder.flight)
+        halay_ring_add(ctx->recorder.flight, record);
+    if (timeline)
+        halay_ring_add(timeline, record);
+}
+
+static void describe(struct halay_record *record, const struct halay_request *r)
+{
+    record->operation = r->signature.operation;
+    record->dtype = r->signature.dtype;
+    record->op = r->signature.op;
+    record->set = (uint16_t)r->set->number;
+    record->bytes = r->bytes;
+    record->ordinal = r->ordinal;
+    record->count = 1;
+    record->hash = r->hash;
+    if (r->entry) /* what this rank only takes part in has none */
+        halay_record_set_name(record, r->entry->node.name, r->entry->node.length);
+}
+
+void halay_record_submitted(struct halay_context *ctx, struct halay_request *request)
+{
+    struct halay_record record = { .kind = HALAY_RECORD_SUBMITTED, .time_ns = halay_now_ns() };
+
+    describe(&record, request);
+    request->submitted_ns = record.time_ns;
+    add(ctx, &record);
+}
+
+void halay_record_started(struct halay_context *ctx, struct halay_request *const *requests, size_t count,
+                          uint64_t collective, enum halay_dtype dtype, struct halay_record *record)
+{
+    uint64_t hash = 0;
+    size_t bytes = 0;
+
+    *record = (struct halay_record){ .kind = HALAY_RECORD_STARTED, .time_ns = halay_now_ns() };
+    describe(record, requests[0]);
+    for (size_t i = 0; i < count; i++) {
+        requests[i]->started_ns = record->time_ns;
+        requests[i]->collective = collective;
+        bytes += requests[i]->bytes;
+        hash = hash * 31 + requests[i]->hash;
+    }
+    record->count = (uint16_t)count;
+    record->dtype = (uint8_t)dtype;
+    record->bytes = bytes;
+    record->hash = hash;
+    record->ordinal = 0;
+    record->collective = collective;
+    add(ctx, record);
+}
+
+void halay_record_finished(struct halay_context *ctx, const struct halay_record *record, enum halay_status status)
+{
+    struct halay_record finished = *record;
+
+    finished.kind = HALAY_RECORD_FINISHED;
+    finished.begin_ns = record->time_ns;
+    finished.time_ns = halay_now_ns();
+    finished.status = (uint8_t)status;
+    add(ctx, &finished);
+}
+
+void halay_record_ended(struct halay_context *ctx, const struct halay_request *request, enum halay_status status)
+{
+    struct halay_record record = { .kind = HALAY_RECORD_ENDED,
+                                   .time_ns = halay_now_ns(),
+                                   .begin_ns = request->submitted_ns,
+                                   .start_ns = request->started_ns,
+                                   .collective = request->collective,
+                                   .status = (uint8_t)status };
+
+    describe(&record, request);
+    add(ctx, &record);
+}
+
+void halay_record_waits(struct halay_context *ctx, struct halay_request *request, struct halay_record *record)
+{
+    *record = (struct halay_record){ .kind = HALAY_RECORD_WAITS, .time_ns = halay_now_ns() };
+    pthread_mutex_lock(&ctx->lock); /* its end takes the entry away */
+    if (request->entry)
+        describe(record, request);
+    pthread_mutex_unlock(&ctx->lock);
+    add(ctx, record);
+}
+
+void halay_record_waited(struct halay_context *ctx, struct halay_record *record)
+{
+    record->kind = HALAY_RECORD_WAITED;
+    record->begin_ns = record->time_ns;
+    record->time_ns = halay_now_ns();
+    add(ctx, record);
+}
+
+void halay_record_slept(struct halay_context *ctx, int64_t since_ns)
+{
+    add(ctx, &(struct halay_record){ .kind = HALAY_RECORD_SLEPT, .begin_ns = since_ns, .time_ns = halay_now_ns() });
+}
+
+void halay_record_event(struct halay_context *ctx, enum halay_record_kind kind, enum halay_status status,
+                        const char *text)
+{
+    struct halay_record record = { .kind = (uint8_t)kind, .time_ns = halay_now_ns(), .status = (uint8_t)status };
+
+    if (text)
+        halay_record_set_name(&record, text, strlen(text));
+    add(ctx, &record);
+}
+
+void halay_record_set(struct halay_context *ctx, const struct halay_process_set *set)
+{
+    struct halay_record record = { .kind = HALAY_RECORD_SET, .time_ns = halay_now_ns(), .set = (uint16_t)set->number };
+    char ranks[200];
+
+    halay_process_set_print_ranks(set, ranks, sizeof ranks);
+    halay_record_set_name(&record, ranks, strlen(ranks));
+    add(ctx, &record);
+}
+
+/* ---- life ---- */
+
+char *halay_recorder_path(const struct halay_context *ctx, const char *pattern)
+{
+    const struct halay_heritage *heritage = ctx->world->heritage;
+
+    return halay_rank_path(pattern, ctx->rank, heritage ? halay_member_epoch(heritage->member) : 0);
+}
+
+static enum halay_status open_flight(struct halay_context *ctx)
+{
+    const struct halay_config *config = &ctx->world->config;
+    char *path = halay_recorder_path(ctx, config->flight);
+
+    if (!path)
+        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status =
+        halay_ring_create(ctx->log, path, config->flight_bytes, ctx->rank, ctx->size, &ctx->recorder.flight);
+    free(path);
+    if (status == HALAY_OK)
+        atomic_store_explicit(&ctx->recorder.is_on, 1, memory_order_relaxed);
+    return status;
+}
+
+enum halay_status halay_recorder_open(struct halay_context *ctx)
+{
+    const struct halay_config *config = &ctx->world->config;
+    enum halay_status status = HALAY_OK;
+
+    if (config->flight)
+        status = open_flight(ctx);
+    /* "DYNAMIC" is Horovod's word for a timeline that the program will start. */
+    if (status == HALAY_OK && config->timeline && strcasecmp(config->timeline, "DYNAMIC") != 0)
+        status = halay_timeline_start(ctx, config->timeline);
+    if (status != HALAY_OK)
+        halay_recorder_close(ctx);
+    else if (halay_recording(&ctx->recorder))
+        halay_record_event(ctx, HALAY_RECORD_JOINED, HALAY_OK, NULL);
+    return status;
+}
+
+void halay_recorder_close(struct halay_context *ctx)
+{
+    struct halay_recorder *recorder = &ctx->recorder;
+
+    if (recorder->path)
+        halay_timeline_stop(ctx); /* whoever finds the cause says it */
+    halay_ring_destroy(recorder->flight);
+    halay_ring_destroy(recorder->store);
+    recorder->flight = recorder->store = NULL;
+    atomic_store_explicit(&recorder->is_on, 0, memory_order_relaxed);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Express: this rank's side; the whole is in express.h.
+ */
+#include "fusion/rank/express.h"
+#include "fusion/engine.h"
+
+int halay_express_start(struct halay_context *ctx, struct halay_request *r)
+{
+    struct halay_express *x = &ctx->express;
+    const struct halay_enrolment *e = &r->entry->enrolment;
+
+    if (!e->place || !halay_express_suits(&r->signature))
+        return 0;
+    r->is_told = 0;
+    r->put_us = ctx->now_us;
+    x->requests[x->count++] = r; /* one a place at most */
+    x->untold++;
+    halay_express_put(ctx->all.group, e->place - 1, e->round + 1, r->in, r->bytes);
+    return 1;
+}
+
+/* Nonzero if the request is not here any more. */
+static int look(struct halay_context *ctx, struct halay_request *r)
+{
+    struct halay_enrolment *e = &r->entry->enrolment;
+    const struct halay_signature *s = &r->signature;
+
+    if (r->is_over || r->is_running)
+        return 1;
+    if (!halay_express_take(ctx->all.group, e->place - 1, e->round + 1, r->out, r->count, (enum halay_dtype)s->dtype,
+                            (enum halay_op)s->op))
+        return 0;
+    e->round++;
+    halay_count(&ctx->tally.collectives, 1);
+    halay_count(&ctx->tally.bytes, r->bytes);
+    if (ctx->coordinator)
+        halay_coordinator_round_is_over(ctx->coordinator, r->entry->id, e->round, ctx->now_us);
+    halay_request_end(r, HALAY_OK, NULL);
+    return 1;
+}
+
+size_t halay_express_progress(struct halay_context *ctx)
+{
+    struct halay_express *x = &ctx->express;
+    size_t before = x->count;
+
+    for (size_t i = 0; i < x->count;) {
+        struct halay_request *r = x->requests[i];
+        if (!look(ctx, r)) {
+            i++;
+            continue;
+        }
+        x->untold -= !r->is_told;
+        x->requests[i] = x->requests[--x->count];
+    }
+    return before - x->count;
+}
+
+size_t halay_express_tell(struct halay_context *ctx, int everything)
+{
+    struct halay_express *x = &ctx->express;
+    size_t told = 0;
+
+    for (size_t i = 0; i < x->count && x->untold; i++) {
+        struct halay_request *r = x->requests[i];
+        if (r->is_told || r->is_over || (!everything && ctx->now_us - r->put_us < HALAY_EXPRESS_LATE_US))
+            continue;
+        r->is_told = 1;
+        x->untold--;
+        told++;
+        halay_negotiate_late(ctx, r);
+    }
+    return told;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All-reduce of a bucket: one tensor, several that were fused, or the members of one type of a group.
+ *
+ *     the inputs as one list, the results as another: factors and wire type go with them, and the collective packs, converts
+ *     and unpacks as the data pass by (collectives/group/group.h). One pass over memory, whatever is asked for.
+ *
+ * Empty tensors have no piece; that depends on shapes only, so all ranks give lists or none does. Neighbours in memory are one
+ * piece: where a rank's tensors lie is its own affair.
+ */
+#include "collectives/schedule/vector.h"
+#include "fusion/rank/bucket.h"
+
+static void add_part(struct halay_bucket *b, const struct halay_signature *s, const struct halay_part *part)
+{
+    if (part->count && part->dtype == b->dtype)
+        b->parts[b->part_count++] = (struct halay_bucket_part){ *part, s->prescale, s->postscale };
+}
+
+/* What the bucket's requests have to be reduced. */
+static enum halay_status collect(struct halay_bucket *b)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < b->count; i++)
+        most += b->requests[i]->signature.members ? b->requests[i]->signature.members : 1;
+    enum halay_status status = halay_bucket_reserve_parts(b, most);
+    b->part_count = 0;
+    for (size_t i = 0; i < b->count && status == HALAY_OK; i++) {
+        const struct halay_request *r = b->requests[i];
+        for (size_t m = 0; m < r->signature.members; m++)
+            add_part(b, &r->signature, &r->parts[m]);
+        if (!r->signature.members)
+            add_part(b, &r->signature, &(struct halay_part){ r->in, r->out, r->count, b->dtype });
+    }
+    return status;
+}
+
+/* The lists of all parts. Nonzero if one list serves as both. */
+static int list_parts(struct halay_bucket *b)
+{
+    int in_place = !b->requests[0]->signature.wire;
+
+    for (size_t i = 0; i < b->part_count; i++) {
+        const struct halay_bucket_part *p = &b->parts[i];
+        b->pieces[i] =
+            (struct halay_piece){ .data = (void *)p->part.in, .count = p->part.count, .factor = p->prescale };
+        b->results[i] = (struct halay_piece){ .data = p->part.out, .count = p->part.count, .factor = p->postscale };
+        in_place &= p->part.in == p->part.out && p->prescale == 1 && p->postscale == 1;
+    }
+    return in_place;
+}
+
+static enum halay_status start_lists(struct halay_bucket *b, enum halay_op op)
+{
+    enum halay_wire wire = (enum halay_wire)b->requests[0]->signature.wire;
+    size_t element = halay_dtype_size(b->dtype);
+    int in_place = list_parts(b);
+    struct halay_lists lists = { .in = b->pieces,
+                                 .out = in_place ? b->pieces : b->results,
+                                 .in_count = b->part_count,
+                                 .out_count = b->part_count,
+                                 .dtype = b->dtype };
+
+    if (op != HALAY_ADASUM) { /* of each tensor by itself */
+        lists.in_count = lists.out_count = halay_pieces_join(b->pieces, b->part_count, element);
+        if (!in_place)
+            lists.out_count = halay_pieces_join(b->results, b->part_count, element);
+    }
+    enum halay_dtype dtype = wire == HALAY_WIRE_AS_IS ? b->dtype : wire == HALAY_WIRE_F16 ? HALAY_F16 : HALAY_BF16;
+    return halay_group_allreduce_lists_start(b->set->group, &lists, dtype, op, &b->coll);
+}
+
+enum halay_status halay_allreduce_run(struct halay_bucket *b)
+{
+    enum halay_op op = (enum halay_op)b->requests[0]->signature.op;
+    enum halay_status status = collect(b);
+
+    if (status != HALAY_OK || !b->part_count)
+        return status;
+    halay_group_set_absent(b->set->group, b->absent);
+    const struct halay_part *only = &b->parts[0].part;
+    if (b->part_count == 1 && b->is_plain)
+        status = halay_group_allreduce_start(b->set->group, only->in, only->out, only->count, b->dtype, op, &b->coll);
+    else
+        status = start_lists(b, op);
+    halay_group_set_absent(b->set->group, 0);
+    return status;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows: the results of all-gather, reduce-scatter and all-to-all, and the public questions about results.
+ *
+ * A rank whose out is too small has been agreed with like every other and takes part like every other: its result goes into
+ * memory of the request, and only its own request ends with an error.
+ */
+#include "base/struct_size.h"
+#include "fusion/values/rows.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first)
+{
+    if (size < 1 || rank < 0 || rank >= size)
+        return 0;
+    size_t each = rows / (size_t)size, more = rows % (size_t)size, r = (size_t)rank;
+
+    if (first)
+        *first = r * each + (r < more ? r : more);
+    return each + (r < more);
+}
+
+size_t halay_rows_bytes(const struct halay_request *r)
+{
+    return halay_signature_row(&r->signature) * halay_dtype_size((enum halay_dtype)r->signature.dtype);
+}
+
+enum halay_status halay_rows_place(struct halay_request *r, size_t rows, void **where)
+{
+    size_t bytes = rows * halay_rows_bytes(r);
+
+    r->result_rows = rows;
+    r->result_bytes = bytes;
+    *where = r->out;
+    if (r->out ? bytes <= r->out_bytes : !bytes)
+        return HALAY_OK;
+    r->held = malloc(bytes);
+    *where = r->held;
+    return r->held ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+enum halay_status halay_rows_heard(struct halay_context *ctx, struct halay_request *r, void **where)
+{
+    const struct halay_words *heard = &r->entry->heard;
+    size_t rows = 0;
+
+    if (r->row_capacity < (size_t)ctx->size) {
+        size_t *grown = realloc(r->rows, (size_t)ctx->size * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        r->rows = grown;
+        r->row_capacity = (size_t)ctx->size;
+    }
+    for (size_t i = 0; i < heard->count; i++) {
+        r->rows[i] = (size_t)heard->at[i];
+        rows += r->rows[i];
+    }
+    r->has_rows = 1;
+    return halay_rows_place(r, rows, where);
+}
+
+void halay_rows_end(struct halay_request *r)
+{
+    char text[HALAY_NAME_MAX + 100];
+
+    if (!r->held || !r->out) {
+        halay_request_end(r, HALAY_OK, NULL);
+        return;
+    }
+    snprintf(text, sizeof text, "tensor '%.*s': out has room for %zu bytes, the result has %zu",
+             (int)r->entry->node.length, r->entry->node.name, r->out_bytes, r->result_bytes);
+    halay_error(r->ctx->log, "%s", text);
+    halay_request_end(r, HALAY_ERR_ARGUMENT, text);
+}
+
+enum halay_status halay_request_result(const struct halay_request *request, struct halay_result *result)
+{
+    struct halay_request *r = (struct halay_request *)request; /* atomic loads take no const */
+
+    if (!request || !result || !halay_struct_has_size(result))
+        return HALAY_ERR_ARGUMENT;
+    enum halay_status status = (enum halay_status)atomic_load_explicit(&r->status, memory_order_acquire);
+    if (status == HALAY_IN_PROGRESS || (status != HALAY_OK && !r->held))
+        return status;
+    const struct halay_signature *s = &r->signature;
+    int has_own_size = r->has_rows || s->operation == HALAY_REDUCE_SCATTER;
+    struct halay_result all = { .data = r->held ? r->held : r->out,
+                                .bytes = has_own_size ? r->result_bytes : r->bytes,
+                                .dimensions = s->dimensions,
+                                .rows = r->has_rows ? r->rows : NULL,
+                                .last_joined = s->operation == HALAY_JOIN ? r->last_joined : -1 };
+    for (int d = 0; d < s->dimensions; d++)
+        all.shape[d] = (size_t)s->shape[d];
+    if (has_own_size)
+        all.shape[0] = r->result_rows;
+    halay_struct_write(&all, sizeof all, result);
+    return status;
+}
