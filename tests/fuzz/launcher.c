@@ -5,10 +5,10 @@
  * has no keys says anything.
  */
 #include "base/net/channel.h"
-#include "launcher/frame.h"
-#include "launcher/plan.h"
-#include "launcher/say.h"
-#include "launcher/settings_file.h"
+#include "launcher/remote/frame.h"
+#include "launcher/remote/host_plan.h"
+#include "launcher/common/say.h"
+#include "launcher/cli/settings_file.h"
 #include "tests/fuzz/drive.h"
 #include <stdarg.h>
 #include <stdio.h>

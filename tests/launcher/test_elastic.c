@@ -8,7 +8,7 @@
  *     rN-     it is, and has no state; others have one once there has been an epoch
  *     xN      it has failed                          oN  it has ended with 0         lN  its host is lost
  */
-#include "launcher/elastic.h"
+#include "launcher/job/elastic_policy.h"
 #include "tests/test.h"
 #include <string.h>
 

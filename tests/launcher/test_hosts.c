@@ -3,7 +3,7 @@
  * Lists of hosts: what is written on a command line and in a file, as tables of text and meaning; every complaint says what
  * would be right; texts made of the grammar's own characters at random do no harm; ranks fill hosts in their order.
  */
-#include "launcher/hosts.h"
+#include "launcher/where/hosts.h"
 #include "tests/test.h"
 #include <string.h>
 #include <unistd.h>

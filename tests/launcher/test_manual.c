@@ -6,8 +6,8 @@
  * horovodrun's that is understood, and those are no names of our own.
  */
 #include "base/config.h"
-#include "launcher/horovod.h"
-#include "launcher/options.h"
+#include "launcher/cli/horovod.h"
+#include "launcher/cli/options.h"
 #include "tests/test.h"
 #include <ctype.h>
 #include <string.h>

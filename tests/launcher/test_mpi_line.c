@@ -2,7 +2,7 @@
  *
  * The lines of mpirun and srun, to the letter, and whose --version text is whose.
  */
-#include "launcher/mpi_line.h"
+#include "launcher/mpi/mpi_line.h"
 #include "tests/test.h"
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * What is recognised of environments and files that batch systems, platforms and launchers leave: given as text here, so that
  * none of them is needed.
  */
-#include "launcher/gpus.h"
-#include "launcher/recognise.h"
+#include "launcher/where/gpus.h"
+#include "launcher/where/recognise.h"
 #include "tests/test.h"
 #include <ftw.h>
 #include <stdint.h>

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elastic options: see elastic_options.h.
+ */
+#include "launcher/cli/elastic_options.h"
+#include "base/clock.h"
+#include "launcher/where/discover.h"
+#include "launcher/common/say.h"
+#include <poll.h>
+#include <string.h>
+
+enum { EXIT_USAGE = 2 };
+
+/* An option that only an elastic job has; NULL: none is given. */
+static const char *stray_option(const struct options *options)
+{
+    static const char *const names[] = { "--elastic-timeout", "--reset-limit", "--cooldown", "--slots-per-host" };
+
+    for (size_t i = 0; i < options->given_count; i++)
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+            if (!strcmp(options->given[i].option, names[n]))
+                return names[n];
+    return NULL;
+}
+
+static int complain(const char *what, int number, const char *limit, int of)
+{
+    say("option %s: %d is %s, which is %d", what, number, limit, of);
+    return EXIT_USAGE;
+}
+
+int elastic_complete(struct options *options)
+{
+    if (!options->least_ranks && !options->most_ranks && !options->discovery_script) {
+        const char *stray = stray_option(options);
+        if (stray)
+            say("option %s is for elastic jobs: give --min-np, --max-np or --host-discovery-script too", stray);
+        return stray ? EXIT_USAGE : 0;
+    }
+    options->is_elastic = 1;
+    if (options->mpi) {
+        say("an elastic job (--min-np, --max-np, --host-discovery-script) and --mpi: MPI ends the whole job when a "
+            "rank is lost; "
+            "without --mpi halayrun starts the ranks itself");
+        return EXIT_USAGE;
+    }
+    if (options->sagemaker) {
+        say("an elastic job (--min-np, --max-np, --host-discovery-script) and --sagemaker: that start's hosts stay "
+            "what they are");
+        return EXIT_USAGE;
+    }
+    if (options->discovery_script && (options->hosts || options->hostfile)) {
+        say("option --host-discovery-script and option %s: give one of them",
+            options->hosts ? "--hosts" : "--hostfile");
+        return EXIT_USAGE;
+    }
+    if (!options->ranks && !options->most_ranks && !options->hosts && !options->hostfile) {
+        say("how many ranks at most? give --max-np N, or -np N");
+        return EXIT_USAGE;
+    }
+    if (!options->most_ranks && options->ranks)
+        options->most_ranks = options->ranks;
+    if (!options->least_ranks)
+        options->least_ranks = options->ranks ? options->ranks : 1;
+    if (options->ranks && options->least_ranks > options->ranks)
+        return complain("--min-np", options->least_ranks, "above -np", options->ranks);
+    if (options->ranks && options->ranks > options->most_ranks)
+        return complain("--max-np", options->most_ranks, "below -np", options->ranks);
+    if (options->most_ranks && options->least_ranks > options->most_ranks)
+        return complain("--min-np", options->least_ranks, "above --max-np", options->most_ranks);
+    if (!options->ranks)
+        options->ranks = options->most_ranks;
+    return 0;
+}
+
+int elastic_discover(const struct options *options, struct host_list *hosts)
+{
+    int64_t deadline_us = halay_deadline_us(options->elastic_timeout_ms);
+    struct discover discover;
+    char why[800];
+    int has_said = 0;
+
+    for (;;) {
+        discover_init(&discover, options->discovery_script, options->slots);
+        int ok = discover_wait(&discover, hosts, why, sizeof why);
+        discover_fini(&discover);
+        if (!ok) { /* the first time nothing else is known */
+            say("%s", why);
+            return 1;
+        }
+        if (hosts_slots(hosts) >= (size_t)options->least_ranks)
+            return 0;
+        if (!has_said++)
+            say("host discovery script '%s': %zu slots, --min-np wants %d; waiting for more", options->discovery_script,
+                hosts_slots(hosts), options->least_ranks);
+        hosts_fini(hosts);
+        if (halay_deadline_passed(deadline_us)) {
+            say("not enough slots after %g s (--elastic-timeout)", options->elastic_timeout_ms / 1000.0);
+            return 1;
+        }
+        (void)poll(NULL, 0, DISCOVER_EVERY_MS);
+    }
+}
+
+int elastic_size(struct options *options, const struct host_list *hosts)
+{
+    size_t slots = hosts_slots(hosts);
+
+    if (!options->most_ranks)
+        options->most_ranks = (int)slots;
+    if (!hosts->count) { /* this machine has as many slots as it was given ranks */
+        options->most_ranks = options->ranks;
+        return 0;
+    }
+    options->ranks = options->most_ranks;
+    if (slots < (size_t)options->least_ranks) {
+        say("the hosts have %zu slots, --min-np wants %d", slots, options->least_ranks);
+        return EXIT_USAGE;
+    }
+    if (slots < (size_t)options->ranks)
+        options->ranks = (int)slots;
+    return 0;
+}
+
+int elastic_local_seats(const struct options *options, const struct layout *layout, const struct host_list *hosts)
+{
+    int seats = hosts->count ? 0 : options->most_ranks;
+
+    for (size_t p = 0; p < layout->count; p++)
+        for (size_t h = 0; h < hosts->count; h++)
+            if (layout->at[p].is_here && !strcmp(layout->at[p].host, hosts->at[h].name))
+                seats += hosts->at[h].slots;
+    return seats < options->most_ranks ? seats : options->most_ranks;
+}

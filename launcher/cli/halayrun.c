@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halayrun: start the ranks of a program.
+ *
+ * Everything that can be wrong without a rank is found here, before anything is started: the command line, the program, the
+ * whole configuration (the ranks' environment is made here, once, and loaded as they will load it), the binding.
+ */
+#include "base/config.h"
+#include "halay_types.h"
+#include "launcher/where/adopt.h"
+#include "launcher/remote/agent.h"
+#include "launcher/where/binding.h"
+#include "launcher/cli/elastic_options.h"
+#include "launcher/cli/explain.h"
+#include "launcher/remote/frame.h"
+#include "launcher/job/front.h"
+#include "launcher/where/gpus.h"
+#include "launcher/where/layout.h"
+#include "launcher/mpi/mpi_start.h"
+#include "launcher/cli/options.h"
+#include "launcher/sagemaker/sagemaker.h"
+#include "launcher/common/say.h"
+#include "launcher/cli/settings.h"
+#include "launcher/remote/ssh.h"
+#include "launcher/local/start.h"
+#include "launcher/common/command_line.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ---- the ranks' environment -------------------------------------------------------------------------------------- */
+
+/* What an outer job's halayrun set for its rank, which may be us, is not ours to pass on. */
+static void forget_outer_job(void)
+{
+    const struct halay_config_variable *variable;
+
+    for (size_t i = 0; (variable = halay_config_variable(i)); i++)
+        if (variable->is_set_by_launcher)
+            unsetenv(variable->name);
+}
+
+/* What ranks move by UCX keeps to the same network and ports, unless UCX's own variables say more. 0: no memory. */
+static int keep_ucx_there(const struct halay_config *config)
+{
+    char ports[32];
+
+    snprintf(ports, sizeof ports, "%d-%d", config->ports[0], config->ports[1]);
+    return (!config->network_interface || setenv("UCX_NET_DEVICES", config->network_interface, 0) == 0) &&
+           (!config->ports[0] || setenv("UCX_TCP_PORT_RANGE", ports, 0) == 0);
+}
+
+static int set_environment(struct halay_log *log, const struct options *options, struct halay_config *config)
+{
+    forget_outer_job();
+    for (size_t i = 0; i < options->assignment_count; i++)
+        if (setenv(options->assignments[i].name, options->assignments[i].value, 1) < 0) {
+            say("cannot set %s: %s", options->assignments[i].name, strerror(errno));
+            return 1;
+        }
+    if (halay_config_load(log, config) != HALAY_OK)
+        return 2;
+    if (!keep_ucx_there(config))
+        return say_no_memory();
+    if (config->mpi_launcher_size > 0)
+        say("warning: running inside an MPI launcher's job of %d ranks; each of them starts %d ranks of its own. "
+            "Under mpirun start the program itself, without halayrun",
+            config->mpi_launcher_size, options->ranks);
+    return 0;
+}
+
+/* ---- what is printed and nothing started ------------------------------------------------------------------------- */
+
+static void print_rank(const struct options *options, const struct layout *layout, const struct binding_map *map,
+                       int rank)
+{
+    const struct place *place = layout_place(layout, rank);
+    int local = place->is_here ? layout_local_rank(layout, rank) : rank - place->first;
+    char cores[1024];
+
+    if (map->is_bound && place->is_here) {
+        binding_text(map, local, cores, sizeof cores);
+        printf("taskset -c %s ", cores);
+    }
+    printf("env ");
+    if (options->folder) {
+        printf("-C ");
+        quote_word(options->folder, stdout);
+        putchar(' ');
+    }
+    printf("HALAY_RANK=%d HALAY_SIZE=%d HALAY_LOCAL_RANK=%d HALAY_LOCAL_SIZE=%d", rank, options->ranks, local,
+           place->is_here ? layout->here : place->count);
+    for (size_t i = 0; i < options->assignment_count; i++) {
+        printf(" %s=", options->assignments[i].name);
+        quote_word(options->assignments[i].value, stdout);
+    }
+    if (map->gpus && place->is_here)
+        printf(" CUDA_VISIBLE_DEVICES=%d", gpus_of_rank(map->gpus, local));
+    for (char **word = options->command; *word; word++) {
+        putchar(' ');
+        quote_word(*word, stdout);
+    }
+    putchar('\n');
+}
+
+static void print_place(const struct options *options, const struct place *place)
+{
+    struct words words = { 0 };
+
+    printf("# %d rank%s on host '%s', in %s%s%s, with this environment, by: ", place->count,
+           place->count == 1 ? "" : "s", place->host, options->folder ? "folder '" : "the same folder",
+           options->folder ? options->folder : "", options->folder ? "'" : "");
+    if (ssh_words(options, place->host, &words))
+        quote_words(&words, stdout);
+    putchar('\n');
+    words_fini(&words);
+}
+
+static void print_dry_run(const struct options *options, const struct layout *layout, const struct binding_map *map)
+{
+    if (layout->here)
+        printf("# %d rank%s on this machine, each in a process group of its own\n", layout->here,
+               layout->here == 1 ? "" : "s");
+    if (layout->here && !map->is_bound)
+        printf("# not bound to cores: %s\n", map->why_not);
+    for (size_t i = 0; i < layout->count; i++)
+        if (!layout->at[i].is_here)
+            print_place(options, &layout->at[i]);
+    printf("# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD\n");
+    for (int rank = 0; rank < options->ranks; rank++)
+        print_rank(options, layout, map, rank);
+}
+
+static void print_item(const char *name, int is_built, const char *remark)
+{
+    printf("  [%c] %-9s %s\n", is_built ? 'x' : ' ', name, remark);
+}
+
+#ifdef HALAY_HAVE_MPI
+#define BUILT_MPI 1
+#else
+#define BUILT_MPI 0
+#endif
+#ifdef HALAY_HAVE_MPICH
+#define BUILT_MPICH 1
+#else
+#define BUILT_MPICH 0
+#endif
+#ifdef HALAY_HAVE_UCX
+#define BUILT_UCX 1
+#else
+#define BUILT_UCX 0
+#endif
+#ifdef HALAY_HAVE_HWLOC
+#define BUILT_HWLOC 1
+#else
+#define BUILT_HWLOC 0
+#endif
+#ifdef HALAY_HAVE_ONEDNN
+#define BUILT_ONEDNN 1
+#else
+#define BUILT_ONEDNN 0
+#endif
+#ifdef HALAY_HAVE_BLAS
+#define BUILT_BLAS 1
+#else
+#define BUILT_BLAS 0
+#endif
+
+static void print_module(const char *name, int is_built)
+{
+    const char *first = halay_environment_get("HALAY_MODULE_PATH");
+    const char *const folders[] = { first ? first : "", HALAY_PKGLIBDIR };
+    char path[PATH_MAX + 64];
+
+    for (size_t i = 0; is_built && i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s/libhalay-%s.so", folders[i], name);
+        if (*folders[i] && access(path, R_OK) == 0) {
+            print_item(name, 1, path);
+            return;
+        }
+    }
+    print_item(name, is_built, is_built ? "built, but neither in HALAY_MODULE_PATH nor in " HALAY_PKGLIBDIR : "");
+}
+
+static void print_build(void)
+{
+    printf("halay %s\ntransports:\n", halay_version());
+    print_item("shm", 1, "in the library");
+    print_module("mpi", BUILT_MPI);
+    print_module("mpi-mpich", BUILT_MPICH);
+    print_module("ucx", BUILT_UCX);
+    printf("machine:\n");
+    print_item("hwloc", BUILT_HWLOC, BUILT_HWLOC ? "" : "the operating system's own answers instead");
+    printf("trainer:\n");
+    print_item("oneDNN", BUILT_ONEDNN, "");
+    print_item("BLAS", BUILT_BLAS, "");
+}
+
+/* ---- main -------------------------------------------------------------------------------------------------------- */
+
+/* Standard streams that are closed would be taken by the next descriptors we open. */
+static int open_standard_streams(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd < 0)
+        return 0;
+    close(fd);
+    return 1;
+}
+
+/* Two streams and a connection for each rank, three for each host, and what halayrun needs itself. */
+static void allow_descriptors(int ranks, size_t hosts)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)ranks * 3 + (rlim_t)hosts * 3 + 512;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit); /* if it is not enough, a rank's start says so */
+    }
+}
+
+/* From here on it begins with '/'. 0, or an exit code. */
+static int find_folder(struct options *options, char *folder, size_t size)
+{
+    char here[PATH_MAX] = "";
+
+    if (!options->folder)
+        return 0;
+    if (*options->folder != '/' && !getcwd(here, sizeof here)) {
+        say("cannot name the folder that we are in: %s", strerror(errno));
+        return EXIT_FAILURE;
+    }
+    if (snprintf(folder, size, "%s%s%s", here, *here ? "/" : "", options->folder) >= (int)size) {
+        say("the name of folder '%.60s...' is too long", options->folder);
+        return EXIT_FAILURE;
+    }
+    options->folder = folder;
+    return 0;
+}
+
+/* How many processes of this host share its cores. */
+static int local_seats(const struct options *options, const struct layout *layout, const struct host_list *hosts)
+{
+    return elastic_is_wanted(options) ? elastic_local_seats(options, layout, hosts) : layout->here;
+}
+
+static int run(struct halay_log *log, struct options *options, int cause_fd)
+{
+    char folder[PATH_MAX];
+    const struct surroundings around = surroundings_here();
+    struct halay_config config = { 0 };
+    struct binding_map map = { 0 };
+    struct layout layout = { 0 };
+    struct adopted adopted = { 0 };
+    struct job_setting setting = {
+        .options = options, .layout = &layout, .map = &map, .log = log, .cause_fd = cause_fd
+    };
+
+    if (options->dry_run && options->verbose)
+        settings_print(options, stdout);
+    int code = elastic_complete(options);
+    if (!code)
+        code = find_folder(options, folder, sizeof folder);
+    if (!code && !options->mpi)
+        code = adopt(&around, options, &adopted);
+    if (!code && elastic_is_wanted(options))
+        code = elastic_size(options, adopted.hosts);
+    if (!code)
+        code = set_environment(log, options, &config);
+    if (!code && options->mpi) {
+        code = mpi_start(log, options);
+        halay_config_fini(&config);
+        return code;
+    }
+    if (!code)
+        code = layout_make(log, options, adopted.hosts, adopted.allocation.here, &layout);
+    if (!code && layout.here)
+        code = start_check_program(options->folder, options->command[0]);
+    if (!code && layout.here)
+        code = binding_plan(log, options->binding, local_seats(options, &layout, adopted.hosts), &map);
+    if (!code && options->dry_run) {
+        print_dry_run(options, &layout, &map);
+    } else if (!code) {
+        allow_descriptors(options->most_ranks > options->ranks ? options->most_ranks : options->ranks,
+                          layout.count + (size_t)options->most_ranks);
+        setting.peer_start_ms = config.start_timeout_ms;
+        setting.network = (struct halay_network){ config.network_interface, { config.ports[0], config.ports[1] } };
+        setting.interface = adopted.allocation.interface;
+        setting.hosts = adopted.hosts;
+        setting.local_seats = local_seats(options, &layout, adopted.hosts);
+        code = front_run(&setting, job_run);
+    }
+    layout_fini(&layout);
+    adopted_fini(&adopted);
+    binding_fini(&map);
+    halay_config_fini(&config);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    const struct surroundings here = surroundings_here();
+    struct options options;
+    struct halay_log log;
+
+    if (!open_standard_streams())
+        return 1;
+    int code = options_parse(argc, argv, &options);
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    if (code)
+        ; /* said */
+    else if (options.help)
+        options_print_help(stdout);
+    else if (options.version)
+        printf("halayrun (halay) %s\n", halay_version());
+    else if (options.check_build)
+        print_build();
+    else if (options.explain)
+        code = explain(&options, &here, stdout);
+    else if (options.is_agent)
+        code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = SILENCE_MS }, agent_run);
+    else if (options.ssh_keys)
+        code = sagemaker_write_keys(&log, &here, &options);
+    else if (options.call)
+        code = sagemaker_call(&log, &here, &options);
+    else if (sagemaker_is_meant(&here, &options))
+        code = sagemaker_run(&log, &here, &options, run);
+    else
+        code = run(&log, &options, 0);
+    options_fini(&options);
+    halay_log_fini(&log);
+    if (fflush(stdout) == EOF)
+        code = code ? code : 1;
+    return code;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings: what was asked for, and where, as --dry-run --verbose prints it.
+ */
+#ifndef HALAY_LAUNCHER_SETTINGS_H
+#define HALAY_LAUNCHER_SETTINGS_H
+
+#include "launcher/cli/options.h"
+#include <stdio.h>
+
+/* A line for each option that was given and for each variable of halay's that the environment sets, behind '#', with its
+ * place and, if something else goes over it, what. Call it before the options' variables are put into the environment. */
+void settings_print(const struct options *options, FILE *out);
+
+#endif

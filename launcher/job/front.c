@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Front: two processes that watch each other, so that no single SIGKILL leaves a rank behind.
+ *
+ *     shell -> front ------------> job -----------> rank 0 -> ...
+ *              signals, terminal   store, output    rank 1 -> ...
+ *
+ *     front is killed   the lifeline, a pipe whose write end only the front has, ends: the job kills all and ends
+ *     job is killed     ranks get their parent-death signal; the front, a subreaper too, inherits and kills what is left
+ *     one is stopped    of an agent: the other makes it go on, the front after stopped_ms, the job when it ends; else the ranks
+ *                       would outlive the job that they belong to
+ *
+ * The job leads a process group of its own, so that the terminal's signals reach the front alone, which passes them on: each
+ * arrives once, whether it came from the keyboard or from kill. The ranks' groups are in the background for the terminal;
+ * if standard input is one, the front reads it for rank 0, since it alone may, and only while it is in the foreground.
+ *
+ * Cleanup: the process ends after this; descriptors are the kernel's to close.
+ */
+#include "launcher/job/front.h"
+#include "base/clock.h"
+#include "launcher/local/processes.h"
+#include "launcher/common/say.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct front {
+    pid_t job;
+    int stopped_ms;      /* as in struct job_setting */
+    int64_t continue_us; /* when the job, which is stopped, is to go on; HALAY_NEVER */
+    sigset_t ignored; /* what whoever started us wants ignored, as nohup does; blocked, it would reach us all the same */
+    int signal_fd;
+    int pump; /* write end of rank 0's standard input; -1: it reads ours itself, or no more */
+    char typed[4096];
+    size_t typed_count, typed_sent; /* what is still to be passed on */
+};
+
+static int is_foreground(void)
+{
+    return tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static void end_pump(struct front *front)
+{
+    close(front->pump);
+    front->pump = -1;
+}
+
+static void pump_out(struct front *front)
+{
+    ssize_t n = write(front->pump, front->typed + front->typed_sent, front->typed_count - front->typed_sent);
+
+    if (n > 0)
+        front->typed_sent += (size_t)n;
+    else if (n < 0 && errno != EAGAIN && errno != EINTR)
+        end_pump(front); /* rank 0 reads no more */
+}
+
+static void pump_in(struct front *front)
+{
+    ssize_t n = read(STDIN_FILENO, front->typed, sizeof front->typed);
+
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        end_pump(front);
+    front->typed_sent = 0;
+    front->typed_count = n > 0 ? (size_t)n : 0;
+}
+
+/* The job's exit code once it has ended, -1 before. */
+static int reap(struct front *front)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+        if (pid != front->job)
+            continue; /* an orphan of a job that was killed */
+        if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+            front->continue_us =
+                WIFSTOPPED(status) && front->stopped_ms ? halay_deadline_us(front->stopped_ms) : HALAY_NEVER;
+            continue;
+        }
+        if (WIFEXITED(status))
+            return WEXITSTATUS(status);
+        say("the process that runs the job (pid %d) was killed by %s: ending the ranks", (int)pid,
+            signal_name(WTERMSIG(status)));
+        processes_end_descendants();
+        return 128 + WTERMSIG(status);
+    }
+    return -1;
+}
+
+/* SIGTSTP stops the ranks and then halayrun, as the shell expects; SIGCONT goes the same way. */
+static int take_signals(struct front *front)
+{
+    struct signalfd_siginfo info;
+
+    while (read(front->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        int signal = (int)info.ssi_signo, code;
+        if (sigismember(&front->ignored, signal))
+            continue;
+        switch (signal) {
+        case SIGCHLD:
+            if ((code = reap(front)) >= 0)
+                return code;
+            break;
+        case SIGTSTP:
+            kill(front->job, signal);
+            raise(SIGSTOP);
+            break;
+        case SIGINT:
+        case SIGTERM:
+        case SIGHUP:
+        case SIGQUIT:
+        case SIGUSR1:
+        case SIGUSR2:
+        case SIGCONT:
+        case SIGWINCH:
+            kill(front->job, signal);
+            break;
+        }
+    }
+    return -1;
+}
+
+static int stand(struct front *front)
+{
+    int code = -1;
+
+    while (code < 0) {
+        struct pollfd fds[2] = { { .fd = front->signal_fd, .events = POLLIN }, { .fd = -1 } };
+        int has_typed = front->typed_sent < front->typed_count;
+        if (front->pump >= 0 && has_typed)
+            fds[1] = (struct pollfd){ .fd = front->pump, .events = POLLOUT };
+        else if (front->pump >= 0 && is_foreground())
+            fds[1] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
+        if (poll(fds, 2, halay_deadline_left_ms(front->continue_us)) < 0 && errno != EINTR) {
+            say("cannot wait: %s", strerror(errno));
+            processes_end_descendants();
+            return 1;
+        }
+        if (fds[1].revents && has_typed)
+            pump_out(front);
+        else if (fds[1].revents && is_foreground())
+            pump_in(front);
+        if (fds[0].revents)
+            code = take_signals(front);
+        if (halay_deadline_passed(front->continue_us)) {
+            kill(front->job, SIGCONT);
+            front->continue_us = HALAY_NEVER;
+        }
+    }
+    return code;
+}
+
+static void find_ignored(sigset_t *ignored)
+{
+    struct sigaction action;
+
+    sigemptyset(ignored);
+    for (int s = 1; s < SIGRTMIN; s++)
+        if (sigaction(s, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+            sigaddset(ignored, s);
+}
+
+/* In the job's process. */
+__attribute__((noreturn)) static void run_job(const struct job_setting *setting, int (*run)(const struct job_setting *),
+                                              pid_t front)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "halayrun-job");
+    processes_become_subreaper();
+    int code = run(setting);
+    if (setting->stopped_ms && getppid() == front)
+        kill(front, SIGCONT);
+    _exit(code);
+}
+
+static int open_pump(struct job_setting *setting, struct front *front)
+{
+    int ends[2];
+
+    front->pump = -1;
+    setting->rank0_stdin = STDIN_FILENO;
+    if (!isatty(STDIN_FILENO))
+        return 1;
+    if (pipe2(ends, O_CLOEXEC) < 0 || fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
+        return 0;
+    setting->rank0_stdin = ends[0];
+    front->pump = ends[1];
+    return 1;
+}
+
+int front_run(struct job_setting *setting, int (*run)(const struct job_setting *))
+{
+    struct front front = { .job = -1, .stopped_ms = setting->stopped_ms, .continue_us = HALAY_NEVER };
+    pid_t self = getpid();
+    sigset_t all, before;
+    int lifeline[2];
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    signal(SIGCHLD, SIG_DFL); /* if it was ignored there would be nobody to wait for */
+    find_ignored(&front.ignored);
+    front.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (front.signal_fd < 0 || pipe2(lifeline, O_CLOEXEC) < 0 || !open_pump(setting, &front) ||
+        !processes_become_subreaper()) {
+        say("cannot prepare the job: %s", strerror(errno));
+        return 1;
+    }
+    setting->lifeline = lifeline[0];
+    setting->rank_signals = &before;
+    front.job = fork();
+    if (front.job < 0) {
+        say("cannot fork: %s", strerror(errno));
+        return 1;
+    }
+    if (front.job == 0) {
+        close(lifeline[1]);
+        close(front.signal_fd);
+        if (front.pump >= 0)
+            close(front.pump);
+        run_job(setting, run, self);
+    }
+    setpgid(front.job, front.job);
+    close(lifeline[0]);
+    if (front.pump >= 0)
+        close(setting->rank0_stdin);
+    return stand(&front);
+}

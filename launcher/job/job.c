@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Job: starts the ranks (job_start.c), serves their store, passes their output and their signals on, and ends.
+ *
+ *     RUNNING --- a rank fails, or a signal to stop ---> STOPPING --- grace is over, or told again ---> KILLING
+ *        |            (SIGTERM, or that signal, to all)     |          (SIGKILL to all descendants)        |
+ *        +---- last rank ended ----------------------------+----------------------------------------------+
+ *                                    |
+ *                                 LEAVING: what ranks left behind gets SIGTERM, then SIGKILL; output is drained; the end
+ *
+ * A rank that ends with 0 while others run is no event. The exit code is that of the first rank that failed; of those that
+ * are found ended together, one that a signal killed counts as the first, since the others most often complain about it. With ranks
+ * on other hosts, whose ends take their way, "together" is within HEARSAY_MS.
+ * One loop, one poll; nothing in it blocks. The ranks of this host are a crew (crew.h).
+ *
+ * Ranks of other hosts are started, heard and signalled through an agent there (host_link.h, agent.h); from the moment that the
+ * agent is told of them they count as running, until it reports their end or is lost.
+ *
+ * Cleanup: job_fini accepts any half-built state that began with zeros.
+ */
+#include "base/clock.h"
+#include "base/config.h"
+#include "launcher/cli/elastic_options.h"
+#include "launcher/remote/frame.h"
+#include "launcher/job/job_elastic.h"
+#include "launcher/local/processes.h"
+#include "launcher/common/say.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EXIT_SIGNAL = 128, EXIT_SSH = 255, FIXED_FDS = 4, KILL_MS = 10000, SETTLE_MS = 2000, HEARSAY_MS = 500, ONE_EVENT_US = 500000 };
+
+/* ---- signals to ranks -------------------------------------------------------------------------------------------- */
+
+void job_signal_rank(struct job *job, int r, int signal)
+{
+    if (job->ranks[r].link)
+        link_signal_rank(job->ranks[r].link, r, signal);
+    else
+        crew_signal_one(&job->crew, r, signal);
+}
+
+static void signal_ranks(struct job *job, int signal)
+{
+    crew_signal(&job->crew, signal);
+    for (size_t i = 0; i < job->link_count; i++)
+        link_signal(&job->links[i], signal);
+}
+
+static void kill_all(struct job *job)
+{
+    job->stage = KILLING;
+    job->deadline_us = halay_deadline_us(KILL_MS);
+    signal_ranks(job, SIGKILL);
+    for (size_t i = 0; i < job->link_count; i++)
+        link_kill(&job->links[i]);
+    if (!job->link_count) /* there are ssh among them otherwise */
+        processes_signal_descendants(SIGKILL);
+}
+
+/* Ask all to end; a stopped one must run to be able to. */
+static void begin_stop(struct job *job, int signal, int grace_ms)
+{
+    job->stage = STOPPING;
+    job->deadline_us = halay_deadline_us(grace_ms);
+    job_elastic_stop(job);
+    signal_ranks(job, signal);
+    signal_ranks(job, SIGCONT);
+}
+
+/* "rank 2", "ranks 0, 2 and 3 more" */
+static void name_running(const struct job *job, char *text, size_t size)
+{
+    int named = 0;
+    size_t used = (size_t)snprintf(text, size, job->running == 1 ? "rank" : "ranks");
+
+    for (int r = 0; r < job->size && used < size; r++) {
+        if (!job->ranks[r].is_running)
+            continue;
+        if (named == 8) {
+            snprintf(text + used, size - used, " and %d more", job->running - named);
+            return;
+        }
+        used += (size_t)snprintf(text + used, size - used, "%s %d", named++ ? "," : "", r);
+    }
+}
+
+static void end_grace(struct job *job)
+{
+    char names[128];
+
+    name_running(job, names, sizeof names);
+    if (job->stage == KILLING) {
+        output_say(&job->output, "%s cannot be ended", names);
+        job->has_given_up = 1;
+        return;
+    }
+    if (job->stage == STOPPING)
+        output_say(&job->output, "%s did not end in time: SIGKILL", names);
+    kill_all(job);
+}
+
+/* A batch system tells every process of a job: this one, and the front, which passes it on. That is told once. */
+static int is_told_already(const struct job *job, const struct signalfd_siginfo *info)
+{
+    return job->stop_signal == (int)info->ssi_signo && job->stop_sender != (pid_t)info->ssi_pid &&
+           halay_now_us() - job->stop_us < ONE_EVENT_US;
+}
+
+static void told_to_stop(struct job *job, const struct signalfd_siginfo *info)
+{
+    int signal = (int)info->ssi_signo;
+
+    if (is_told_already(job, info))
+        return;
+    job->stop_signal = signal;
+    job->stop_sender = (pid_t)info->ssi_pid;
+    job->stop_us = halay_now_us();
+    if (job_elastic_goes_on(job) && !job->running) /* it waits for hosts: nobody else will say that it has not been done */
+        job->exit_code = EXIT_SIGNAL + signal;
+    if (job->stage == RUNNING) {
+        output_say(&job->output, "%s: passed on to the ranks; SIGKILL after %g s, or at once when told again",
+                   signal_name(signal), job->setting->options->stop_grace_ms / 1000.0);
+        begin_stop(job, signal, job->setting->options->stop_grace_ms);
+    } else if (job->stage != KILLING) {
+        output_say(&job->output, "%s: SIGKILL to all ranks", signal_name(signal));
+        kill_all(job);
+    }
+}
+
+/* ---- the end of ranks -------------------------------------------------------------------------------------------- */
+
+static int has_failed(const struct rank *rank)
+{
+    return !WIFEXITED(rank->status) || WEXITSTATUS(rank->status) != 0;
+}
+
+static int code_of(const struct rank *rank)
+{
+    return WIFSIGNALED(rank->status) ? EXIT_SIGNAL + WTERMSIG(rank->status) : WEXITSTATUS(rank->status);
+}
+
+/* "pid 123", "pid 123 on host 'b'" */
+static void name_process(const struct job *job, int r, char *text, size_t size)
+{
+    const struct rank *rank = &job->ranks[r];
+
+    if (rank->link)
+        snprintf(text, size, "pid %d on host '%s'", (int)rank->pid, rank->link->host);
+    else
+        snprintf(text, size, "pid %d", (int)rank->pid);
+}
+
+/* What is said until end_cause is the first cause, for whoever asks for it. */
+static void begin_cause(struct job *job, const struct host_link *link)
+{
+    int fd = job->setting->cause_fd;
+
+    if (!fd || lseek(fd, 0, SEEK_CUR) > 0)
+        return;
+    dprintf(fd, "%s\n", link ? link->host : "");
+    job->output.witness = fd;
+}
+
+static void end_cause(struct job *job)
+{
+    job->output.witness = 0;
+}
+
+static void say_failure(struct job *job, int r)
+{
+    struct rank *rank = &job->ranks[r];
+    struct output *out = &job->output;
+    char process[300];
+
+    begin_cause(job, rank->link);
+    name_process(job, r, process, sizeof process);
+    if (WIFSIGNALED(rank->status))
+        output_say(out, "rank %d (%s) was killed by %s%s", r, process, signal_name(WTERMSIG(rank->status)),
+                   WCOREDUMP(rank->status) ? ", core dumped" : "");
+    else
+        output_say(out, "rank %d (%s) ended with exit code %d", r, process, WEXITSTATUS(rank->status));
+    if (rank->streams[1].tail_count)
+        output_say(out, "the last it wrote to standard error:");
+    stream_say_tail(&rank->streams[1]);
+    end_cause(job);
+}
+
+/* The others are to end, too. */
+void job_end_others(struct job *job)
+{
+    char names[128];
+
+    job_elastic_stop(job);
+
+    if (!job->running)
+        return;
+    name_running(job, names, sizeof names);
+    output_say(&job->output, "ending %s: SIGTERM now, SIGKILL after %g s", names,
+               job->setting->options->grace_ms / 1000.0);
+    begin_stop(job, SIGTERM, job->setting->options->grace_ms);
+}
+
+static void rank_failed(struct job *job, int r)
+{
+    if (job->stage != RUNNING) {
+        if (job->stop_signal && !job->exit_code)
+            job->exit_code = EXIT_SIGNAL + job->stop_signal;
+        return;
+    }
+    for (int i = 0; i < 2; i++) /* all that it said comes before what is said about it */
+        stream_read(&job->ranks[r].streams[i]);
+    int leaves = job_elastic_is_leaving(job, r);
+    if (!leaves)
+        say_failure(job, r);
+    if (job_elastic_takes_end(job, r, ELASTIC_FAILED, code_of(&job->ranks[r])))
+        return;
+    job->exit_code = code_of(&job->ranks[r]);
+    job_end_others(job);
+}
+
+static void rank_ended(struct job *job, int r, int status)
+{
+    char process[300];
+
+    job->ranks[r].is_running = 0;
+    job->ranks[r].status = status;
+    job->running--;
+    name_process(job, r, process, sizeof process);
+    if (job->setting->options->verbose)
+        output_say(&job->output, "rank %d (%s) has ended", r, process);
+}
+
+/* One that was not killed may only have lost a rank whose end is still on its way here, or a host, of which there is no word then. */
+static void suspect(struct job *job, int r)
+{
+    if (job->elastic || !job->link_count || WIFSIGNALED(job->ranks[r].status)) {
+        job->suspect = -1;
+        rank_failed(job, r);
+        return;
+    }
+    for (size_t i = 0; i < job->link_count; i++)
+        if (&job->links[i] != job->ranks[r].link && halay_now_us() - job->links[i].heard_us > 2000 * (int64_t)ALIVE_MS)
+            link_doubt(&job->links[i]);
+    if (job->suspect >= 0)
+        return;
+    job->suspect = r;
+    job->suspect_us = halay_deadline_us(HEARSAY_MS);
+}
+
+static void judge_suspect(struct job *job)
+{
+    int r = job->suspect, waits = !halay_deadline_passed(job->suspect_us);
+
+    for (size_t i = 0; i < job->link_count; i++)
+        waits |= link_is_doubted(&job->links[i]);
+    if (r < 0 || (job->stage == RUNNING && job->running && waits))
+        return;
+    job->suspect = -1;
+    rank_failed(job, r);
+}
+
+/* What its end means. */
+static void judge(struct job *job, int r)
+{
+    if (has_failed(&job->ranks[r]))
+        suspect(job, r);
+    else
+        job_elastic_takes_end(job, r, ELASTIC_ENDED_WELL, 0);
+}
+
+/* ---- other hosts ------------------------------------------------------------------------------------------------- */
+
+static void remote_started(void *context, int r, int pid, const char *processors)
+{
+    struct job *job = context;
+
+    job->ranks[r].pid = pid;
+    if (job->setting->options->verbose)
+        output_say(&job->output, "rank %d: pid %d on host '%s', processors %s", r, pid, job->ranks[r].link->host,
+                   processors);
+}
+
+static void remote_wrote(void *context, int r, int which, const char *bytes, size_t count)
+{
+    struct job *job = context;
+
+    struct stream *stream = &job->ranks[r].streams[which];
+    if (!stream_is_read(stream))
+        link_close(job->ranks[r].link, r, which);
+    else
+        stream_feed(stream, bytes, count);
+}
+
+static void remote_ended(void *context, int r, int status)
+{
+    struct job *job = context;
+
+    if (!job->ranks[r].is_running)
+        return;
+    for (int which = 0; which < 2; which++)
+        stream_end_line(&job->ranks[r].streams[which]);
+    rank_ended(job, r, status);
+    judge(job, r);
+}
+
+static void remote_said(void *context, const char *host, const char *line, int is_detail)
+{
+    struct job *job = context;
+
+    if (!is_detail || job->setting->options->verbose)
+        output_say(&job->output, "host '%s': %s", host, line);
+}
+
+/* Its ssh has ended, or says nothing any more. What ran there and has not been reported is lost, and that is a failure. */
+static void host_lost(struct job *job, struct host_link *link)
+{
+    char why[512], names[64];
+    int lost = 0, goes_on = 1,
+        code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0, unknown = 0;
+
+    for (int r = link->first; r < link->first + link->count; r++)
+        if (job->ranks[r].is_running && job->ranks[r].link == link) {
+            unknown += !job->ranks[r].pid;
+            rank_ended(job, r, 0);
+            job->ranks[r].is_lost = 1;
+            lost++;
+        }
+    if (!lost || job->stage != RUNNING)
+        return;
+    link_explain(link, why, sizeof why);
+    if (unknown && link->reason)
+        snprintf(why, sizeof why, "see above"); /* said when it came */
+    if (link->count == 1)
+        snprintf(names, sizeof names, "rank %d", link->first);
+    else
+        snprintf(names, sizeof names, "ranks %d to %d", link->first, link->first + link->count - 1);
+    begin_cause(job, link);
+    output_say(&job->output, "host '%s' (%s) %s: %s", link->host, names, unknown ? "cannot be started" : "is lost",
+               why);
+    end_cause(job);
+    for (int r = link->first; r < link->first + link->count; r++)
+        if (job->ranks[r].link == link && job->ranks[r].is_lost)
+            goes_on &= job_elastic_takes_end(job, r, ELASTIC_HOST_LOST, 1);
+    if (goes_on && job->elastic)
+        return;
+    job->suspect = -1;
+    /* The agent's own exit code says why it could not start them; 255 is ssh's. */
+    job->exit_code = unknown && code && code != EXIT_SSH ? code : 1;
+    job_end_others(job);
+}
+
+/* A child that is no rank has ended: perhaps an ssh. */
+static void link_ended(struct job *job, pid_t pid, int status)
+{
+    for (size_t i = 0; i < job->link_count; i++) {
+        struct host_link *link = &job->links[i];
+        if (link->state == LINK_ENDED || link->ssh != pid)
+            continue;
+        link_reaped(link, status);
+        host_lost(job, link);
+    }
+}
+
+static int sinks_are_open(const struct job *job)
+{
+    return !sink_is_full(&job->output.sinks[0]) && !sink_is_full(&job->output.sinks[1]);
+}
+
+/* A host that was called while the job runs. */
+static void progress_call(struct job *job, struct host_link *link)
+{
+    int64_t patience_us = (int64_t)job->setting->peer_start_ms * 1000;
+
+    if (link->state != LINK_CALLING && link->state != LINK_READY)
+        return;
+    if (job->stage != RUNNING) /* nothing has been started there that could be asked to end */
+        kill(link->ssh, SIGKILL);
+    else if (link->state == LINK_READY && job_send_plan(job, link))
+        kill(link->ssh, SIGKILL);
+    else if (link->state == LINK_CALLING && link->ssh > 0 && halay_now_us() - link->heard_us > patience_us)
+        kill(link->ssh, SIGKILL);
+}
+
+static void progress_links(struct job *job)
+{
+    for (size_t i = 0; i < job->link_count; i++) {
+        struct host_link *link = &job->links[i];
+        link_progress(link, sinks_are_open(job));
+        if (link->is_silent && link->state != LINK_ENDED) {
+            kill(link->ssh, SIGKILL); /* reaped like any other */
+            host_lost(job, link);
+        }
+        if (job->elastic)
+            progress_call(job, link);
+    }
+    output_flush(&job->output);
+}
+
+static void pass_input(struct job *job)
+{
+    char bytes[1 << 14];
+
+    ssize_t n = read(job->input_fd, bytes, sizeof bytes);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    link_input(job->ranks[0].link, bytes, n > 0 ? (size_t)n : 0);
+    if (n <= 0) {
+        close(job->input_fd);
+        job->input_fd = -1;
+    }
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+static void reap(struct job *job)
+{
+    int failed = -1, r, status;
+    pid_t pid;
+
+    while ((pid = crew_reap(&job->crew, &r, &status))) {
+        if (r < 0) {
+            if (!job_elastic_reaped(job, pid, status))
+                link_ended(job, pid, status);
+            continue;
+        }
+        rank_ended(job, r, status);
+        if (job->elastic)
+            judge(job, r);
+        else if (has_failed(&job->ranks[r]) &&
+                 (failed < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(job->ranks[failed].status))))
+            failed = r;
+    }
+    if (failed >= 0)
+        suspect(job, failed);
+}
+
+static void take_signals(struct job *job)
+{
+    struct signalfd_siginfo info;
+
+    while (read(job->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        int signal = (int)info.ssi_signo;
+        if (signal == SIGCHLD)
+            reap(job);
+        else if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
+            told_to_stop(job, &info);
+        else if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGTSTP || signal == SIGCONT || signal == SIGWINCH)
+            signal_ranks(job, signal);
+    }
+}
+
+static size_t watch(struct job *job)
+{
+    size_t n = 0;
+
+    job->fds[n++] = (struct pollfd){ .fd = job->signal_fd, .events = POLLIN };
+    job->fds[n++] = (struct pollfd){ .fd = job->setting->lifeline, .events = POLLIN };
+    job->fds[n++] = (struct pollfd){ .fd = halay_store_server_fd(job->store), .events = POLLIN };
+    job->fds[n++] = (struct pollfd){ .fd = job->input_fd >= 0 && !link_is_full(job->ranks[0].link) ? job->input_fd : -1,
+                                     .events = POLLIN };
+    for (int i = 0; i < 2; i++)
+        if (job->output.sinks[i].pending.count)
+            job->fds[n++] = (struct pollfd){ .fd = job->output.sinks[i].fd, .events = POLLOUT };
+    for (int r = 0; r < job->size; r++)
+        for (int i = 0; i < 2; i++) {
+            struct stream *stream = &job->ranks[r].streams[i];
+            if (stream->fd >= 0 && !sink_is_full(stream->sink))
+                job->fds[n++] = (struct pollfd){ .fd = stream->fd, .events = POLLIN };
+        }
+    for (size_t i = 0; i < job->link_count; i++, n += LINK_FDS)
+        link_watch(&job->links[i], sinks_are_open(job), &job->fds[n]);
+    if (job->elastic)
+        job->fds[n++] = (struct pollfd){ .fd = job->elastic->discover.out, .events = POLLIN };
+    return n;
+}
+
+/* Reads every stream that can be read; those that were not polled give EAGAIN at the cost of a call. */
+static void pass_output(struct job *job, size_t polled)
+{
+    int any = 0;
+
+    for (size_t i = FIXED_FDS; i < polled && !any; i++) /* links' too: their part is cheap */
+        any = job->fds[i].revents != 0;
+    if (!any)
+        return;
+    output_flush(&job->output);
+    for (int r = 0; r < job->size; r++)
+        for (int i = 0; i < 2; i++)
+            stream_read(&job->ranks[r].streams[i]);
+    output_flush(&job->output);
+}
+
+static void turn(struct job *job)
+{
+    size_t n = watch(job);
+    int64_t due_us = job_elastic_due(job);
+
+    due_us = job->deadline_us < due_us ? job->deadline_us : due_us;
+    if (job->suspect >= 0 && job->suspect_us < due_us)
+        due_us = job->suspect_us;
+    int ms = halay_deadline_left_ms(due_us);
+
+    for (size_t i = 0; i < job->link_count; i++)
+        if (ms < 0 || ms > link_patience_ms(&job->links[i]))
+            ms = link_patience_ms(&job->links[i]);
+    if (poll(job->fds, (nfds_t)n, ms) < 0) {
+        job->has_given_up = errno != EINTR;
+        if (job->has_given_up)
+            say("cannot wait for the ranks: %s", strerror(errno));
+        return;
+    }
+    pass_output(job, n);
+    progress_links(job);
+    if (job->fds[3].revents)
+        pass_input(job);
+    if (job->fds[0].revents)
+        take_signals(job);
+    if (job->fds[1].revents) {
+        job->is_orphaned = 1;
+        kill_all(job);
+        return;
+    }
+    if (job->fds[2].revents && halay_store_server_progress(job->store) != HALAY_OK)
+        job->has_given_up = 1;
+    judge_suspect(job);
+    if (halay_deadline_passed(job->deadline_us))
+        end_grace(job);
+    if (job->elastic)
+        job_elastic_progress(job);
+}
+
+static int goes_on(const struct job *job)
+{
+    return !job->is_orphaned && !job->has_given_up;
+}
+
+/* The agents end what their ranks left behind, send what was still to be said, and end. */
+static void await_agents(struct job *job)
+{
+    int open = 1;
+
+    if (!job->link_count)
+        return;
+    if (job->stage != KILLING) {
+        job->stage = LEAVING;
+        job->deadline_us = halay_deadline_us(job->setting->options->grace_ms + SETTLE_MS);
+    }
+    while (open && goes_on(job)) {
+        open = 0;
+        for (size_t i = 0; i < job->link_count; i++)
+            open |= job->links[i].state != LINK_ENDED;
+        if (open && halay_deadline_passed(job->deadline_us))
+            return;
+        if (open)
+            turn(job);
+    }
+}
+
+static int leave_turn(void *context)
+{
+    struct job *job = context;
+
+    turn(job);
+    return job->stage == LEAVING && goes_on(job);
+}
+
+/* What the ranks started and left behind. */
+static void end_leftovers(struct job *job)
+{
+    if (job->stage != KILLING) {
+        job->stage = LEAVING;
+        job->deadline_us = halay_deadline_us(job->setting->options->grace_ms);
+    }
+    int left = crew_end_leftovers(job->stage == LEAVING ? leave_turn : NULL, job);
+    if (left > 0)
+        output_say(&job->output, "%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
+}
+
+/* Whoever reads our output may be slow: from here on halayrun can be interrupted as any program. */
+static void drain_output(struct job *job)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int r = 0; r < job->size; r++)
+        for (int i = 0; i < 2; i++) {
+            struct stream *stream = &job->ranks[r].streams[i];
+            stream_read(stream);
+            while (stream->fd >= 0 && sink_is_full(stream->sink)) {
+                output_finish(&job->output);
+                stream_read(stream);
+            }
+        }
+    output_finish(&job->output);
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
+
+static int job_init(struct job *job, const struct job_setting *setting)
+{
+    const char *no_colour = halay_environment_get("NO_COLOR"), *terminal = halay_environment_get("TERM");
+    int colours = !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb");
+    *job = (struct job){ .setting = setting,
+                         .size = elastic_is_wanted(setting->options) ? setting->options->most_ranks
+                                                                     : setting->options->ranks,
+                         .secret_fd = -1,
+                         .signal_fd = -1,
+                         .input_fd = -1,
+                         .suspect = -1,
+                         .deadline_us = HALAY_NEVER };
+    output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, colours);
+    job->ranks = calloc((size_t)job->size, sizeof *job->ranks);
+    job->fds =
+        calloc((size_t)job->size * 2 + (setting->layout->count + job_later_links(job)) * LINK_FDS + FIXED_FDS + 3,
+               sizeof *job->fds);
+    if (!job->ranks || !job->fds || !crew_init(&job->crew, job->size))
+        return say_no_memory();
+    for (int r = 0; r < job->size; r++)
+        job->ranks[r].streams[0].fd = job->ranks[r].streams[1].fd = -1;
+    job->signal_fd = crew_open_signals();
+    if (job->signal_fd < 0) {
+        say("cannot receive signals: %s", strerror(errno));
+        return 1;
+    }
+    job->events = (struct link_events){ remote_started, remote_wrote, remote_ended, remote_said, job };
+    int code = job_make_links(job);
+    if (!code)
+        code = job_open_store(job);
+    if (!code && elastic_is_wanted(setting->options))
+        code = job_elastic_init(job);
+    return code;
+}
+
+static void job_fini(struct job *job)
+{
+    for (int r = 0; job->ranks && r < job->size; r++)
+        for (int i = 0; i < 2; i++)
+            stream_fini(&job->ranks[r].streams[i]);
+    for (size_t i = 0; i < job->link_count; i++)
+        link_fini(&job->links[i]);
+    free(job->links);
+    job_elastic_fini(job);
+    output_fini(&job->output);
+    explicit_bzero(job->secret, sizeof job->secret);
+    halay_store_server_destroy(job->store);
+    if (job->secret_fd >= 0)
+        close(job->secret_fd);
+    if (job->signal_fd >= 0)
+        close(job->signal_fd);
+    crew_fini(&job->crew);
+    free(job->ranks);
+    free(job->fds);
+}
+
+int job_run(const struct job_setting *setting)
+{
+    struct job job;
+
+    int code = job_init(&job, setting);
+    if (!code)
+        code = job_call_others(&job);
+    if (!code)
+        code = job_start_all(&job);
+    if (code) {
+        processes_end_descendants();
+    } else {
+        while ((job.running || job_elastic_goes_on(&job)) && goes_on(&job))
+            turn(&job);
+        await_agents(&job);
+        end_leftovers(&job);
+        code = job.has_given_up && !job.exit_code ? 1 : job.exit_code;
+    }
+    if (!job.is_orphaned)
+        drain_output(&job);
+    if (!code && output_is_lost(&job.output))
+        code = 1;
+    job_fini(&job);
+    return code;
+}

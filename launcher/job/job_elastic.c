@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Job's elastic side: see job_elastic.h.
+ */
+#include "launcher/job/job_elastic.h"
+#include "base/clock.h"
+#include "launcher/common/say.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- words of the store ------------------------------------------------------------------------------------------ */
+
+static void was_set(void *arg, const char *key, const void *value, size_t bytes)
+{
+    struct job *job = arg;
+    struct job_elastic *e = job->elastic;
+    struct halay_seat who;
+    struct halay_ready ready;
+
+    if (!halay_elastic_read_key(key, &who) || !halay_ready_read(value, bytes, &ready) || who.seat >= job->size ||
+        job->ranks[who.seat].start != who.start || !job->ranks[who.seat].is_running)
+        return; /* of a process that has ended meanwhile */
+    e->waits[who.seat] = who;
+    elastic_ready(&e->logic, who.seat, &ready, halay_now_us());
+    int accused = e->logic.seats[who.seat].accuses;
+    if (accused >= 0 && job->ranks[accused].link && job->ranks[accused].link != job->ranks[who.seat].link)
+        link_doubt(job->ranks[accused].link);
+}
+
+static void set_key(struct job *job, const char *key, const void *value, size_t bytes)
+{
+    if (halay_store_server_set(job->store, key, value, bytes) != HALAY_OK)
+        job->has_given_up = 1; /* said */
+}
+
+static void answer(struct job *job, int seat, enum halay_verdict verdict)
+{
+    const struct elastic *logic = &job->elastic->logic;
+    const struct halay_place place = { verdict, logic->epoch, logic->seats[seat].rank, logic->members };
+    unsigned char bytes[HALAY_PLACE_BYTES];
+    char key[HALAY_STORE_KEY_MAX];
+
+    halay_place_write(&place, bytes);
+    halay_elastic_place_key(&job->elastic->waits[seat], key);
+    set_key(job, key, bytes, sizeof bytes);
+}
+
+static void say_of_epoch(struct job *job, void (*make_key)(unsigned epoch, char *key))
+{
+    char key[HALAY_STORE_KEY_MAX];
+
+    make_key(job->elastic->logic.epoch, key);
+    set_key(job, key, "", 0);
+}
+
+/* ---- acts -------------------------------------------------------------------------------------------------------- */
+
+/* Whoever gets a place now has read all that was said to it before. */
+static void forget_epoch(struct job *job)
+{
+    static const char *const prefixes[] = { HALAY_ELASTIC_READY, HALAY_ELASTIC_EPOCH, HALAY_ELASTIC_CHANGE,
+                                            HALAY_ELASTIC_OVER };
+    char places[HALAY_STORE_KEY_MAX];
+
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        halay_store_server_remove(job->store, prefixes[i]);
+    for (int s = 0; s < job->size; s++) {
+        halay_elastic_places_prefix(s, places);
+        if (job->elastic->logic.seats[s].state == SEAT_MEMBER)
+            halay_store_server_remove(job->store, places);
+    }
+}
+
+static void form(struct job *job)
+{
+    struct elastic *logic = &job->elastic->logic;
+    char map[512] = "";
+    size_t used = 0;
+
+    for (int rank = 0; rank < logic->members && used < sizeof map; rank++)
+        for (int s = 0; s < job->size && used < sizeof map; s++)
+            if (logic->seats[s].state == SEAT_MEMBER && logic->seats[s].rank == rank)
+                used += (size_t)snprintf(map + used, sizeof map - used, "%s%d", rank ? "," : "", s);
+    if (logic->epoch > 1)
+        output_say(&job->output, "re-formed, epoch %u: %d rank%s, on seats %s", logic->epoch, logic->members,
+                   logic->members == 1 ? "" : "s", map);
+    forget_epoch(job);
+    for (int s = 0; s < job->size; s++)
+        if (logic->seats[s].state == SEAT_MEMBER)
+            answer(job, s, HALAY_VERDICT_PLACE);
+}
+
+static void start(struct job *job, const struct elastic_next *next)
+{
+    struct job_elastic *e = job->elastic;
+    const char *host = e->logic.hosts[next->host].name;
+
+    job->ranks[next->seat].start = e->starts++;
+    output_say(&job->output, "starting a process on host '%s', seat %d", host, next->seat);
+    if (job_start_seat(job, next->seat, host) && !job->ranks[next->seat].is_running)
+        job_elastic_takes_end(job, next->seat, ELASTIC_FAILED, 1);
+}
+
+static void kill_seat(struct job *job, int seat)
+{
+    const struct elastic *logic = &job->elastic->logic;
+
+    output_say(&job->output, "seat %d: SIGKILL: %s", seat, logic->why);
+    job_signal_rank(job, seat, SIGKILL);
+}
+
+static void dismiss(struct job *job, int seat)
+{
+    output_say(&job->output, "seat %d leaves: host '%s' is not part of the job any more, or has fewer slots", seat,
+               job->elastic->logic.hosts[job->elastic->logic.seats[seat].host].name);
+    answer(job, seat, HALAY_VERDICT_LEAVE);
+}
+
+static void end(struct job *job)
+{
+    struct job_elastic *e = job->elastic;
+
+    output_say(&job->output, "the job ends: %s", e->logic.why);
+    job->exit_code = e->exit_code ? e->exit_code : 1;
+    job_end_others(job);
+}
+
+static void act(struct job *job, const struct elastic_next *next)
+{
+    switch (next->act) {
+    case ELASTIC_START:
+        start(job, next);
+        break;
+    case ELASTIC_OVER:
+        say_of_epoch(job, halay_elastic_over_key);
+        break;
+    case ELASTIC_CALL:
+        say_of_epoch(job, halay_elastic_change_key);
+        break;
+    case ELASTIC_KILL:
+        kill_seat(job, next->seat);
+        break;
+    case ELASTIC_DISMISS:
+        dismiss(job, next->seat);
+        break;
+    case ELASTIC_REFUSE:
+        answer(job, next->seat, HALAY_VERDICT_OVER);
+        break;
+    case ELASTIC_FORM:
+        form(job);
+        break;
+    case ELASTIC_END:
+        end(job);
+        break;
+    case ELASTIC_WAIT:
+        break;
+    }
+}
+
+void job_elastic_progress(struct job *job)
+{
+    struct job_elastic *e = job->elastic;
+    struct elastic_next next;
+
+    if (job->stage != RUNNING && job->stage != STOPPING)
+        return;
+    if (!e->logic.is_ending)
+        discover_progress(&e->discover);
+    do {
+        next = elastic_next(&e->logic, halay_now_us());
+        act(job, &next);
+    } while (next.act != ELASTIC_WAIT);
+    e->due_us = next.act == ELASTIC_WAIT ? next.wake_us : 0;
+}
+
+int64_t job_elastic_due(const struct job *job)
+{
+    const struct job_elastic *e = job->elastic;
+
+    if (!e || job->stage != RUNNING)
+        return INT64_MAX;
+    int64_t script_us = e->logic.is_ending ? INT64_MAX : discover_due(&e->discover);
+    return e->due_us < script_us ? e->due_us : script_us;
+}
+
+int job_elastic_goes_on(const struct job *job)
+{
+    return job->elastic && job->stage == RUNNING && !job->elastic->logic.is_ending;
+}
+
+void job_elastic_stop(struct job *job)
+{
+    if (job->elastic)
+        job->elastic->logic.is_ending = 1;
+}
+
+/* ---- what happens ------------------------------------------------------------------------------------------------ */
+
+int job_elastic_is_leaving(const struct job *job, int seat)
+{
+    return job->elastic && job->elastic->logic.seats[seat].state == SEAT_LEAVING;
+}
+
+int job_elastic_takes_end(struct job *job, int seat, enum elastic_end how, int code)
+{
+    struct job_elastic *e = job->elastic;
+
+    if (!e || job->stage != RUNNING)
+        return 0;
+    int64_t now_us = halay_now_us();
+    const struct elastic_host *host = &e->logic.hosts[e->logic.seats[seat].host];
+    int64_t until_us = host->until_us;
+    int goes_on = elastic_ended(&e->logic, seat, how, now_us);
+    if (goes_on && how != ELASTIC_ENDED_WELL)
+        e->exit_code = code;
+    if (goes_on && host->until_us > now_us && host->until_us != until_us)
+        output_say(&job->output, "host '%s' is left out for %g s: it has failed %d times", host->name,
+                   (double)(host->until_us - now_us) / 1e6, host->failures);
+    e->due_us = 0;
+    return goes_on;
+}
+
+int job_elastic_reaped(struct job *job, pid_t pid, int status)
+{
+    struct job_elastic *e = job->elastic;
+    struct host_list hosts;
+    char why[800] = "";
+
+    int what = e ? discover_reaped(&e->discover, pid, status, &hosts, why, sizeof why) : 0;
+    if (what > 0 && !elastic_list(&e->logic, &hosts, halay_now_us()))
+        say_no_memory();
+    if (what > 0)
+        hosts_fini(&hosts);
+    if (what < 0 && *why)
+        output_say(&job->output, "%s; the hosts stay as they were", why);
+    return what != 0;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
+
+/* Without a list there is this host alone. */
+static int list_hosts(struct job *job)
+{
+    struct host here = { .name = (char[]){ "localhost" }, .slots = job->size };
+    const struct host_list alone = { &here, 1 }, *hosts = job->setting->hosts;
+
+    return elastic_list(&job->elastic->logic, hosts && hosts->count ? hosts : &alone, halay_now_us());
+}
+
+static void take_seats(struct job *job)
+{
+    const struct layout *layout = job->setting->layout;
+
+    for (int r = 0; r < job->setting->options->ranks; r++)
+        elastic_seat_taken(&job->elastic->logic, r,
+                           elastic_find_host(&job->elastic->logic, layout_place(layout, r)->host), halay_now_us());
+}
+
+int job_elastic_init(struct job *job)
+{
+    const struct options *options = job->setting->options;
+    const struct elastic_setting setting = { .least = options->least_ranks,
+                                             .most = job->size,
+                                             .timeout_us = (int64_t)options->elastic_timeout_ms * 1000,
+                                             .start_us = (int64_t)job->setting->peer_start_ms * 1000,
+                                             .cooldown_us = (int64_t)options->cooldown_ms[0] * 1000,
+                                             .cooldown_most_us = (int64_t)options->cooldown_ms[1] * 1000,
+                                             .reset_limit = options->reset_limit };
+    struct job_elastic *e = calloc(1, sizeof *e);
+
+    if (!e)
+        return say_no_memory();
+    job->elastic = e;
+    discover_init(&e->discover, options->discovery_script, options->slots);
+    e->discover.due_us = halay_deadline_us(DISCOVER_EVERY_MS);
+    e->waits = calloc((size_t)job->size, sizeof *e->waits);
+    if (!e->waits || !elastic_init(&e->logic, &setting) || !list_hosts(job))
+        return say_no_memory();
+    take_seats(job);
+    e->starts = 1;
+    halay_store_server_watch(job->store, HALAY_ELASTIC_READY, was_set, job);
+    return 0;
+}
+
+void job_elastic_fini(struct job *job)
+{
+    struct job_elastic *e = job->elastic;
+
+    if (!e)
+        return;
+    discover_fini(&e->discover);
+    elastic_fini(&e->logic);
+    free(e->waits);
+    free(e);
+    job->elastic = NULL;
+}

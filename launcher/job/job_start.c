@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Job's start: the store, the links to other hosts, the ranks and what they write to. job.c ends whatever was begun here.
+ */
+#include "base/config.h"
+#include "launcher/remote/call_hosts.h"
+#include "launcher/cli/elastic_options.h"
+#include "launcher/cli/environment.h"
+#include "launcher/job/job_elastic.h"
+#include "launcher/job/job_impl.h"
+#include "launcher/remote/host_plan.h"
+#include "launcher/common/say.h"
+#include "launcher/remote/ssh.h"
+#include "launcher/local/start.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* mkdir -p; 0 if it cannot be. */
+static int make_folders(char *path)
+{
+    for (char *slash = path; slash;) {
+        slash = strchr(slash + 1, '/');
+        if (slash)
+            *slash = 0;
+        int failed = mkdir(path, 0777) < 0 && errno != EEXIST;
+        if (failed) {
+            say("cannot create folder '%s': %s", path, strerror(errno));
+            return 0;
+        }
+        if (slash)
+            *slash = '/';
+    }
+    return 1;
+}
+
+static int open_streams(struct job *job, int r, const int fds[2])
+{
+    static const char *const names[] = { "stdout", "stderr" };
+    const char *folder = job->setting->options->output_folder;
+    char path[PATH_MAX];
+    int ok = 1;
+
+    if (folder) {
+        if (snprintf(path, sizeof path, "%s/rank.%d", folder, r) >= (int)sizeof path - 8) {
+            say("the name of folder '%.60s...' is too long", folder);
+            ok = 0;
+        } else {
+            ok = make_folders(path);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (ok && folder)
+            snprintf(path, sizeof path, "%s/rank.%d/%s", folder, r, names[i]);
+        ok &= stream_init(&job->ranks[r].streams[i], &job->output, r, i, fds[i], ok && folder ? path : NULL,
+                          job->ranks[r].was_used);
+    }
+    job->ranks[r].was_used = 1;
+    return ok;
+}
+
+/* More of them may be started than there were cores planned for. */
+static const struct binding_map *map_of(const struct job *job, int r)
+{
+    static const struct binding_map unbound = { .why_not = "it was started later" };
+
+    return !job->elastic || job->ranks[r].local < job->setting->local_seats ? job->setting->map : &unbound;
+}
+
+static int start_one(struct job *job, int r)
+{
+    const struct job_setting *s = job->setting;
+    struct start start = { .rank = r,
+                           .size = job->size,
+                           .local_rank = job->ranks[r].local,
+                           .local_size = s->local_seats,
+                           .elastic = job->elastic ? job->ranks[r].start : -1,
+                           .command = s->options->command,
+                           .folder = s->options->folder,
+                           .map = map_of(job, r),
+                           .store_address = job->store_address,
+                           .secret_fd = job->secret_fd,
+                           .stdin_fd = r == 0 && !job->ranks[r].was_used ? s->rank0_stdin : -1,
+                           .signals = s->rank_signals };
+    struct rank *rank = &job->ranks[r];
+    char cores[256];
+    int fds[2];
+
+    int code = start_rank(&start, &rank->pid, fds);
+    if (code)
+        return code;
+    crew_add(&job->crew, r, rank->pid);
+    rank->is_running = 1;
+    job->running++;
+    if (s->options->verbose) {
+        binding_text(start.map, start.local_rank, cores, sizeof cores);
+        output_say(&job->output, "rank %d: pid %d, processors %s", r, (int)rank->pid, cores);
+    }
+    return open_streams(job, r, fds) ? 0 : 1;
+}
+
+/* Addresses by which the store may be reached from elsewhere, as texts; if the platform names an interface for it and the
+ * user none, by those that it has. */
+static int list_addresses(struct job *job, char texts[][HALAY_ADDRESS_TEXT], char **list)
+{
+    struct halay_address addresses[HALAY_ADDRESSES_MAX];
+    const char *interface = job->setting->network.interface ? NULL : job->setting->interface;
+    int count = 0;
+
+    if (interface &&
+        halay_own_addresses(job->setting->log, interface, job->addresses[0].port, addresses, &count) != HALAY_OK)
+        return 0;
+    if (!count) {
+        count = job->address_count;
+        memcpy(addresses, job->addresses, (size_t)count * sizeof *addresses);
+    }
+    for (int i = 0; i < count; i++) {
+        halay_address_text(&addresses[i], texts[i], HALAY_ADDRESS_TEXT);
+        list[i] = texts[i];
+    }
+    list[count] = NULL;
+    return 1;
+}
+
+/* What goes to the ranks of other hosts; the list is the caller's to free, word outlives it. NULL: no memory. */
+static char **environment_of(const struct job *job, int start, char word[32])
+{
+    char **list = passed_on_environment(job->setting->options), **grown;
+    size_t count = 0;
+
+    if (!list || !job->elastic)
+        return list;
+    while (list[count])
+        count++;
+    grown = realloc(list, (count + 2) * sizeof *list);
+    if (!grown) {
+        free(list);
+        return NULL;
+    }
+    snprintf(word, 32, "HALAY_ELASTIC=%d", start);
+    grown[count] = word;
+    grown[count + 1] = NULL;
+    return grown;
+}
+
+int job_send_plan(struct job *job, struct host_link *link)
+{
+    const struct options *options = job->setting->options;
+    char texts[HALAY_ADDRESSES_MAX][HALAY_ADDRESS_TEXT], *addresses[HALAY_ADDRESSES_MAX + 1], folder[PATH_MAX],
+        word[32];
+    struct plan plan = { .first = link->first,
+                         .count = link->count,
+                         .size = job->size,
+                         .binding = job->ranks[link->first].start ? (int)BIND_NONE : (int)options->binding,
+                         .grace_ms = options->grace_ms,
+                         .folder = folder,
+                         .addresses = addresses,
+                         .command = options->command };
+
+    if (options->folder) {
+        snprintf(folder, sizeof folder, "%s", options->folder);
+    } else if (!getcwd(folder, sizeof folder)) {
+        say("cannot name the folder that we are in: %s", strerror(errno));
+        return 1;
+    }
+    if (!list_addresses(job, texts, addresses))
+        return 1;
+    plan.environment = environment_of(job, job->ranks[link->first].start, word);
+    if (!plan.environment)
+        return say_no_memory();
+    memcpy(plan.secret, job->secret, sizeof plan.secret);
+    int ok = link_start(link, &plan);
+    explicit_bzero(plan.secret, sizeof plan.secret);
+    free(plan.environment);
+    return ok ? 0 : say_no_memory();
+}
+
+static int start_remote(struct job *job)
+{
+    const int none[2] = { -1, -1 };
+    int code = 0;
+
+    for (size_t i = 0; !code && i < job->link_count; i++) {
+        struct host_link *link = &job->links[i];
+        code = job_send_plan(job, link);
+        for (int r = link->first; !code && r < link->first + link->count; r++) {
+            job->ranks[r].is_running = 1;
+            job->running++;
+            code = open_streams(job, r, none) ? 0 : 1;
+        }
+    }
+    if (job->ranks[0].link)
+        job->input_fd = job->setting->rank0_stdin;
+    return code;
+}
+
+/* ---- later, in an elastic job ------------------------------------------------------------------------------------ */
+
+/* What the process before has left in its streams has been passed on. */
+static void clear_seat(struct job *job, int r)
+{
+    struct rank *rank = &job->ranks[r];
+
+    for (int i = 0; i < 2; i++) {
+        stream_read(&rank->streams[i]);
+        stream_end_line(&rank->streams[i]);
+        stream_fini(&rank->streams[i]);
+    }
+    if (r == 0 && job->input_fd >= 0) { /* what halayrun reads was for the process before */
+        close(job->input_fd);
+        job->input_fd = -1;
+    }
+    rank->link = NULL;
+    rank->pid = 0;
+    rank->status = rank->is_lost = 0;
+    rank->local = -1;
+}
+
+static int free_local(const struct job *job)
+{
+    int local = 0;
+
+    for (int r = 0; r < job->size; r++)
+        if (job->ranks[r].is_running && job->ranks[r].local == local) {
+            local++;
+            r = -1;
+        }
+    return local;
+}
+
+/* A link that has ended and serves nobody, or one more; NULL: all are in use. */
+static struct host_link *free_link(struct job *job)
+{
+    for (size_t i = 0; i < job->link_count; i++) {
+        struct host_link *link = &job->links[i];
+        if (link->state != LINK_ENDED)
+            continue;
+        for (int r = 0; r < job->size; r++)
+            if (job->ranks[r].link == link)
+                job->ranks[r].link = NULL;
+        link_fini(link);
+        return link;
+    }
+    return job->link_count < job->link_room ? &job->links[job->link_count++] : NULL;
+}
+
+static int call_host(struct job *job, int r, const char *host)
+{
+    const int none[2] = { -1, -1 };
+    struct host_link *link = free_link(job);
+    struct words words = { 0 };
+
+    if (!link) {
+        say("too many connections with other hosts");
+        return 1;
+    }
+    *link = (struct host_link){ .host = host, .first = r, .count = 1, .in = -1, .out = -1, .err = -1 };
+    int code = ssh_words(job->setting->options, host, &words) ? 0 : say_no_memory();
+    if (!code)
+        code = link_call(link, words.at, &job->events);
+    words_fini(&words);
+    if (code) {
+        link->state = LINK_ENDED;
+        return code;
+    }
+    job->ranks[r].link = link;
+    job->ranks[r].is_running = 1;
+    job->running++;
+    return open_streams(job, r, none) ? 0 : 1;
+}
+
+int job_start_seat(struct job *job, int r, const char *host)
+{
+    clear_seat(job, r);
+    if (!layout_is_here(job->setting->log, host))
+        return call_host(job, r, host);
+    job->ranks[r].local = free_local(job);
+    return start_one(job, r);
+}
+
+/* ---- the beginning ----------------------------------------------------------------------------------------------- */
+
+int job_call_others(struct job *job)
+{
+    const struct job_setting *s = job->setting;
+    struct call_setting call = { .options = s->options,
+                                 .events = &job->events,
+                                 .timeout_ms = s->peer_start_ms,
+                                 .signal_fd = job->signal_fd,
+                                 .lifeline = s->lifeline,
+                                 .cause_fd = s->cause_fd };
+
+    if (!job->link_count)
+        return 0;
+    int code = call_hosts(&call, job->links, job->link_count);
+    output_flush(&job->output);
+    return code;
+}
+
+int job_start_all(struct job *job)
+{
+    if (job->setting->options->verbose && job->setting->layout->here && !job->setting->map->is_bound)
+        output_say(&job->output, "ranks are not bound: %s", job->setting->map->why_not);
+    int code = start_remote(job);
+    for (int r = 0; !code && r < job->setting->options->ranks; r++)
+        if (!job->ranks[r].link)
+            code = start_one(job, r);
+    if (!code && !job->ranks[0].link && job->setting->rank0_stdin > STDERR_FILENO)
+        close(job->setting->rank0_stdin); /* rank 0 alone reads it */
+    return code;
+}
+
+size_t job_later_links(const struct job *job)
+{
+    return elastic_is_wanted(job->setting->options) ? (size_t)job->size : 0;
+}
+
+int job_make_links(struct job *job)
+{
+    const struct layout *layout = job->setting->layout;
+    size_t link = 0;
+
+    for (size_t i = 0; i < layout->count; i++)
+        job->link_count += !layout->at[i].is_here;
+    job->link_room = job->link_count + job_later_links(job);
+    job->links = calloc(job->link_room + 1, sizeof *job->links);
+    if (!job->links)
+        return say_no_memory();
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct place *place = &layout->at[i];
+        if (place->is_here)
+            continue;
+        job->links[link] = (struct host_link){
+            .host = place->host, .first = place->first, .count = place->count, .in = -1, .out = -1, .err = -1
+        };
+        for (int r = place->first; r < place->first + place->count; r++)
+            job->ranks[r].link = &job->links[link];
+        link++;
+    }
+    for (int r = 0; r < job->size; r++)
+        job->ranks[r].local =
+            r < job->setting->options->ranks && !job->ranks[r].link ? layout_local_rank(layout, r) : -1;
+    return 0;
+}
+
+/* Where other hosts reach it, too; by this host's ranks on the loopback interface, unless it is bound to another. */
+static int open_store_for_all(struct job *job)
+{
+    const struct halay_network *network = &job->setting->network;
+    struct halay_log *log = job->setting->log;
+    int listener;
+
+    if (halay_listen(log, network, &listener, job->addresses, &job->address_count) != HALAY_OK ||
+        halay_store_server_adopt(log, listener, job->secret, &job->store) != HALAY_OK)
+        return 1;
+    if (network->interface)
+        halay_address_text(&job->addresses[0], job->store_address, sizeof job->store_address);
+    else
+        snprintf(job->store_address, sizeof job->store_address, "127.0.0.1:%d", job->addresses[0].port);
+    return 0;
+}
+
+int job_open_store(struct job *job)
+{
+    struct halay_log *log = job->setting->log;
+
+    if (halay_store_create_secret(log, job->secret, &job->secret_fd) != HALAY_OK)
+        return 1;
+    if (job->link_room)
+        return open_store_for_all(job);
+    if (halay_store_server_create(log, NULL, job->secret, &job->store) != HALAY_OK)
+        return 1;
+    snprintf(job->store_address, sizeof job->store_address, "%s", halay_store_server_address(job->store));
+    return 0;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lines of mpirun and srun, one function for each kind of launcher. The order is: ranks and hosts, placement, output, folder,
+ * variables, the user's own words, the command; so the user's words go over ours wherever the last one counts.
+ *
+ *                    Open MPI 4         Open MPI 5             MPICH          Intel MPI            srun
+ *     program        mpirun             mpirun                 mpirun         mpiexec.hydra        srun
+ *     hosts          --host a:2         --host a:2             -hosts a:2     -hosts a -ppn 2      --nodelist=a,a
+ *     binding        ppr:2:node:PE=4    ppr:2:node:PE=4        -bind-to core:4  I_MPI_PIN_DOMAIN   --cpus-per-task=4
+ *     lines' rank    --tag-output       --output tag           -prepend-rank  -prepend-rank        --label
+ *     variables      -x NAME            -x NAME                -genvall       -genvall             --export=ALL
+ *     files          a folder           a beginning of names   patterns       patterns             patterns
+ *     ssh's words    plm_rsh_args       plm_ssh_args           HYDRA_LAUNCHER_EXTRA_ARGS  -bootstrap-exec-args
+ *
+ * Open MPI calls its daemon on other hosts by a bare name, so whatever MPI a login's PATH has there would answer: --prefix says
+ * which is meant. Open MPI 5 loses what ranks write if it is given a folder (releases up to 5.0.11 take a folder that is there for
+ * a failure), so it is given a file name's beginning. Intel's mpirun is a shell script, which a signal ends while the ranks run
+ * on: mpiexec.hydra, which the script calls, passes signals on; the script's only other use is to say which batch system this is.
+ */
+#include "launcher/mpi/mpi_line.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { TREE_HOSTS = 64 }; /* from so many on all hosts are called from here at once, and not by each other */
+
+static const struct {
+    const char *word, *name, *program;
+} flavours[] = {
+    [MPI_NONE] = { "", "no MPI", "" },
+    [MPI_OPEN_4] = { "openmpi4", "Open MPI 4", "mpirun" },
+    [MPI_OPEN_5] = { "openmpi5", "Open MPI 5", "mpirun" },
+    [MPI_MPICH] = { "mpich", "MPICH", "mpirun" },
+    [MPI_INTEL] = { "intel", "Intel MPI", "mpiexec.hydra" },
+    [MPI_SRUN] = { "srun", "srun", "srun" },
+};
+
+enum mpi_flavour mpi_flavour_parse(const char *word)
+{
+    for (size_t i = MPI_NONE + 1; i < sizeof flavours / sizeof *flavours; i++)
+        if (!strcmp(word, flavours[i].word))
+            return (enum mpi_flavour)i;
+    return MPI_NONE;
+}
+
+const char *mpi_flavour_name(enum mpi_flavour flavour)
+{
+    return flavours[flavour].name;
+}
+
+const char *mpi_flavour_program(enum mpi_flavour flavour)
+{
+    return flavours[flavour].program;
+}
+
+/* Open MPI's number stands behind its name: "mpirun (Open MPI) 4.1.4", "mpirun (OpenRTE) 4.0.3". */
+static enum mpi_flavour open_mpi_of_version(const char *text)
+{
+    static const char *const names[] = { "(Open MPI)", "(OpenRTE)" };
+
+    for (int i = 0; i < 2; i++) {
+        const char *name = strstr(text, names[i]);
+        if (name)
+            return strtol(name + strlen(names[i]), NULL, 10) >= 5 ? MPI_OPEN_5 : MPI_OPEN_4;
+    }
+    return MPI_NONE;
+}
+
+enum mpi_flavour mpi_flavour_of_version(const char *text)
+{
+    enum mpi_flavour open_mpi = open_mpi_of_version(text);
+
+    if (open_mpi)
+        return open_mpi;
+    if (strstr(text, "Intel(R) MPI")) /* it is a Hydra, too */
+        return MPI_INTEL;
+    if (strstr(text, "HYDRA build details") || strstr(text, "MPICH"))
+        return MPI_MPICH;
+    return strncmp(text, "slurm", 5) ? MPI_NONE : MPI_SRUN;
+}
+
+/* ---- hosts ------------------------------------------------------------------------------------------------------- */
+
+static void add_pair(struct words *line, const char *option, const char *value)
+{
+    words_add(line, option);
+    words_add(line, value);
+}
+
+enum list_style { NAMES, COUNTED, REPEATED }; /* "a,b"; "a:2,b:1"; "a,a,b" */
+
+static void print_hosts(FILE *out, enum list_style style, const struct host_list *hosts, const int *counts)
+{
+    const char *comma = "";
+
+    for (size_t i = 0; i < hosts->count; i++)
+        for (int times = style == REPEATED ? counts[i] : counts[i] > 0; times > 0; times--) {
+            fprintf(out, "%s%s", comma, hosts->at[i].name);
+            if (style == COUNTED)
+                fprintf(out, ":%d", counts[i]);
+            comma = ",";
+        }
+}
+
+/* Behind an option that ends with '=', or as the next word. */
+static void add_hosts(struct words *line, const char *option, enum list_style style, const struct host_list *hosts,
+                      const int *counts)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+
+    if (!out) {
+        line->has_failed = 1;
+        return;
+    }
+    print_hosts(out, style, hosts, counts);
+    if (fclose(out) == EOF)
+        line->has_failed = 1;
+    else if (option[strlen(option) - 1] == '=')
+        words_addf(line, "%s%s", option, text);
+    else
+        add_pair(line, option, text);
+    free(text);
+}
+
+/* How many ranks each host gets. */
+static enum halay_status count_ranks(const struct mpi_job *job, int *counts, char *why, size_t size)
+{
+    int *host_of_rank = calloc((size_t)job->ranks, sizeof *host_of_rank);
+
+    if (!host_of_rank)
+        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = hosts_assign(job->hosts, job->ranks, job->oversubscribe, host_of_rank, why, size);
+    for (int rank = 0; status == HALAY_OK && rank < job->ranks; rank++)
+        counts[host_of_rank[rank]]++;
+    free(host_of_rank);
+    return status;
+}
+
+/* The most that one host gets. */
+static int fullest(const struct mpi_job *job, const int *counts)
+{
+    int most = job->hosts ? 0 : job->ranks;
+
+    for (size_t i = 0; job->hosts && i < job->hosts->count; i++)
+        most = counts[i] > most ? counts[i] : most;
+    return most;
+}
+
+/* Each host gets as many as the first, the last perhaps fewer, as -ppn fills them. */
+static int is_filled_evenly(const struct host_list *hosts, const int *counts)
+{
+    int before = counts[0];
+
+    for (size_t i = 1; i < hosts->count; i++) {
+        if (counts[i] > before || (counts[i] && before < counts[0]))
+            return 0;
+        before = counts[i];
+    }
+    return 1;
+}
+
+/* ---- launchers --------------------------------------------------------------------------------------------------- */
+
+static void add_ranks(struct words *line, int ranks)
+{
+    words_add(line, "-np");
+    words_addf(line, "%d", ranks);
+}
+
+/* "tag,timestamp,file=DIR/rank": what is not asked for is left out, the option too if that is all. */
+static void add_open_mpi_5_output(const struct mpi_job *job, struct words *line)
+{
+    const char *folder = job->output_folder;
+    const int marks = job->prefix + job->timestamp;
+
+    if (!marks && !folder)
+        return;
+    words_add(line, "--output");
+    words_addf(line, "%s%s%s%s%s%s%s", job->prefix ? "tag" : "", marks == 2 ? "," : "",
+               job->timestamp ? "timestamp" : "", marks && folder ? "," : "", folder ? "file=" : "",
+               folder ? folder : "", folder ? "/rank" : "");
+}
+
+static void add_open_mpi_4_output(const struct mpi_job *job, struct words *line)
+{
+    if (job->prefix)
+        words_add(line, "--tag-output");
+    if (job->timestamp)
+        words_add(line, "--timestamp-output");
+    if (job->output_folder)
+        add_pair(line, "--output-filename", job->output_folder);
+}
+
+static void add_open_mpi_placement(const struct mpi_job *job, const int *counts, struct words *line)
+{
+    const char *more = job->oversubscribe && job->flavour == MPI_OPEN_5 ? ":OVERSUBSCRIBE" : "";
+
+    if (job->oversubscribe && job->flavour == MPI_OPEN_4)
+        words_add(line, "--oversubscribe");
+    words_add(line, "--map-by");
+    if (job->cores)
+        words_addf(line, "ppr:%d:node:PE=%d%s", fullest(job, counts), job->cores, more);
+    else
+        words_addf(line, "slot%s", more);
+    words_add(line, "--bind-to");
+    words_add(line, job->cores ? "core" : "none");
+}
+
+static void add_open_mpi_network(const struct mpi_job *job, struct words *line)
+{
+    static const char *const of_4[] = { "-mca", "plm_rsh_no_tree_spawn", "plm_rsh_num_concurrent",
+                                        "oob_tcp_if_include" };
+    static const char *const of_5[] = { "--prtemca", "plm_ssh_no_tree_spawn", "plm_ssh_num_concurrent",
+                                        "prte_if_include" };
+    const char *const *names = job->flavour == MPI_OPEN_4 ? of_4 : of_5;
+
+    if (job->hosts && job->hosts->count >= TREE_HOSTS) {
+        add_pair(line, names[0], names[1]);
+        words_add(line, "1");
+        add_pair(line, names[0], names[2]);
+        words_addf(line, "%zu", job->hosts->count);
+    }
+    if (job->interface) {
+        add_pair(line, job->flavour == MPI_OPEN_4 ? "-mca" : "--mca", "btl_tcp_if_include");
+        words_add(line, job->interface);
+        add_pair(line, names[0], names[3]);
+        words_add(line, job->interface);
+    }
+}
+
+/* How the launcher calls the other hosts. */
+static void add_open_mpi_ssh(const struct mpi_job *job, struct words *line)
+{
+    const int is_4 = job->flavour == MPI_OPEN_4;
+
+    if (job->ssh) {
+        add_pair(line, is_4 ? "-mca" : "--prtemca", is_4 ? "plm_rsh_agent" : "plm_ssh_agent");
+        words_add(line, job->ssh);
+    }
+    if (job->ssh_args) {
+        add_pair(line, is_4 ? "-mca" : "--prtemca", is_4 ? "plm_rsh_args" : "plm_ssh_args");
+        words_add(line, job->ssh_args);
+    }
+}
+
+static void add_open_mpi(const struct mpi_job *job, const int *counts, struct words *line)
+{
+    words_add(line, "mpirun");
+    if (job->is_root)
+        words_add(line, "--allow-run-as-root");
+    if (job->installed)
+        add_pair(line, "--prefix", job->installed);
+    add_ranks(line, job->ranks);
+    if (job->hosts)
+        add_hosts(line, "--host", COUNTED, job->hosts, counts);
+    add_open_mpi_ssh(job, line);
+    add_open_mpi_network(job, line);
+    add_open_mpi_placement(job, counts, line);
+    if (job->flavour == MPI_OPEN_4)
+        add_open_mpi_4_output(job, line);
+    else
+        add_open_mpi_5_output(job, line);
+    add_pair(line, "--wdir", job->folder);
+    for (char *const *name = job->variables; *name; name++)
+        add_pair(line, "-x", *name);
+    words_add_all(line, job->more);
+    words_add_all(line, job->command);
+}
+
+/* What MPICH's and Intel's Hydra have in common. */
+static void add_hydra_options(const struct mpi_job *job, struct words *line)
+{
+    if (job->interface)
+        add_pair(line, "-iface", job->interface);
+    words_add(line, "-genvall");
+    if (job->prefix)
+        words_add(line, "-prepend-rank");
+    if (job->output_folder) {
+        words_add(line, "-outfile-pattern");
+        words_addf(line, "%s/rank.%%r.stdout", job->output_folder);
+        words_add(line, "-errfile-pattern");
+        words_addf(line, "%s/rank.%%r.stderr", job->output_folder);
+    }
+    words_add_all(line, job->more);
+}
+
+/* A set of arguments; options of its own, unlike those before the first, hold for this one alone. */
+static void add_set(const struct mpi_job *job, const char *host, int ranks, struct words *line)
+{
+    if (host)
+        add_pair(line, "-host", host);
+    add_pair(line, "-wdir", job->folder);
+    add_ranks(line, ranks);
+    words_add_all(line, job->command);
+}
+
+static void add_mpich(const struct mpi_job *job, const int *counts, struct words *line)
+{
+    if (job->ssh_args) { /* its Hydra has no option for them */
+        words_add(line, "env");
+        words_addf(line, "HYDRA_LAUNCHER_EXTRA_ARGS=%s", job->ssh_args);
+    }
+    words_add(line, "mpirun");
+    if (job->ssh || job->ssh_args)
+        add_pair(line, "-launcher", "ssh");
+    if (job->ssh)
+        add_pair(line, "-launcher-exec", job->ssh);
+    if (job->hosts)
+        add_hosts(line, "-hosts", COUNTED, job->hosts, counts);
+    words_add(line, "-bind-to");
+    if (job->cores)
+        words_addf(line, "core:%d", job->cores);
+    else
+        words_add(line, "none");
+    add_hydra_options(job, line);
+    add_set(job, NULL, job->ranks, line);
+}
+
+/* Hosts that get different numbers: a set of arguments for each. */
+static void add_sets(const struct mpi_job *job, const int *counts, struct words *line)
+{
+    const char *colon = NULL;
+
+    for (size_t i = 0; i < job->hosts->count; i++) {
+        if (!counts[i])
+            continue;
+        if (colon)
+            words_add(line, colon);
+        colon = ":";
+        add_set(job, job->hosts->at[i].name, counts[i], line);
+    }
+}
+
+/* As its mpirun would. */
+static void add_intel_batch(enum mpi_batch batch, struct words *line)
+{
+    if (batch == MPI_BATCH_SLURM || batch == MPI_BATCH_PBS)
+        add_pair(line, "-bootstrap", batch == MPI_BATCH_SLURM ? "slurm" : "pbs");
+    if (batch == MPI_BATCH_LSF || batch == MPI_BATCH_PBS)
+        add_pair(line, "-rmk", batch == MPI_BATCH_LSF ? "lsf" : "pbs");
+}
+
+static void add_intel(const struct mpi_job *job, const int *counts, struct words *line)
+{
+    const int is_even = !job->hosts || is_filled_evenly(job->hosts, counts);
+
+    words_add(line, "mpiexec.hydra");
+    if (job->ssh || job->ssh_args)
+        add_pair(line, "-bootstrap", "ssh");
+    else
+        add_intel_batch(job->batch, line);
+    if (job->ssh)
+        add_pair(line, "-bootstrap-exec", job->ssh);
+    if (job->ssh_args)
+        add_pair(line, "-bootstrap-exec-args", job->ssh_args);
+    if (job->hosts && is_even) {
+        words_add(line, "-ppn");
+        words_addf(line, "%d", counts[0]);
+        add_hosts(line, "-hosts", NAMES, job->hosts, counts);
+    }
+    add_pair(line, "-genv", job->cores ? "I_MPI_PIN_DOMAIN" : "I_MPI_PIN");
+    words_add(line, job->cores ? "auto" : "0");
+    add_hydra_options(job, line);
+    if (is_even)
+        add_set(job, NULL, job->ranks, line);
+    else
+        add_sets(job, counts, line);
+}
+
+static void add_srun(const struct mpi_job *job, const int *counts, struct words *line)
+{
+    words_add(line, "srun");
+    words_addf(line, "--ntasks=%d", job->ranks);
+    words_add(line, "--kill-on-bad-exit=1");
+    if (job->plugin)
+        words_addf(line, "--mpi=%s", job->plugin);
+    if (job->hosts) {
+        words_add(line, "--distribution=arbitrary");
+        add_hosts(line, "--nodelist=", REPEATED, job->hosts, counts);
+    }
+    if (job->oversubscribe)
+        words_add(line, "--overcommit");
+    if (job->cores)
+        words_addf(line, "--cpus-per-task=%d", job->cores);
+    words_add(line, job->cores ? "--cpu-bind=cores" : "--cpu-bind=none");
+    if (job->prefix)
+        words_add(line, "--label");
+    if (job->output_folder) {
+        words_addf(line, "--output=%s/rank.%%t.stdout", job->output_folder);
+        words_addf(line, "--error=%s/rank.%%t.stderr", job->output_folder);
+    }
+    words_addf(line, "--chdir=%s", job->folder);
+    words_add(line, "--export=ALL");
+    words_add_all(line, job->more);
+    words_add_all(line, job->command);
+}
+
+/* Their lists separate by ':', and know no brackets. */
+static enum halay_status check_hosts(const struct mpi_job *job, char *why, size_t size)
+{
+    for (size_t i = 0; job->hosts && i < job->hosts->count; i++)
+        if (strchr(job->hosts->at[i].name, ':')) {
+            snprintf(why, size,
+                     "host '%s': the list of hosts of %s takes no IPv6 address; give a name that stands for it",
+                     job->hosts->at[i].name, flavours[job->flavour].name);
+            return HALAY_ERR_ARGUMENT;
+        }
+    return HALAY_OK;
+}
+
+enum halay_status mpi_line_make(const struct mpi_job *job, struct words *line, char *why, size_t size)
+{
+    size_t hosts = job->hosts ? job->hosts->count : 0;
+    int *counts = calloc(hosts + 1, sizeof *counts);
+    enum halay_status status = counts ? check_hosts(job, why, size) : HALAY_ERR_NO_MEMORY;
+
+    if (status == HALAY_OK && hosts)
+        status = count_ranks(job, counts, why, size);
+    if (status == HALAY_OK)
+        switch (job->flavour) {
+        case MPI_OPEN_4:
+        case MPI_OPEN_5:
+            add_open_mpi(job, counts, line);
+            break;
+        case MPI_MPICH:
+            add_mpich(job, counts, line);
+            break;
+        case MPI_INTEL:
+            add_intel(job, counts, line);
+            break;
+        case MPI_SRUN:
+            add_srun(job, counts, line);
+            break;
+        case MPI_NONE:
+            status = HALAY_ERR_ARGUMENT;
+            snprintf(why, size, "no MPI");
+        }
+    free(counts);
+    return status == HALAY_OK && line->has_failed ? HALAY_ERR_NO_MEMORY : status;
+}
+
+const char *mpi_line_lacks(const struct mpi_job *job, size_t index)
+{
+    const int is_open = job->flavour == MPI_OPEN_4 || job->flavour == MPI_OPEN_5;
+    const char *lacks[3];
+    size_t count = 0;
+
+    if (job->flavour == MPI_SRUN && (job->ssh || job->ssh_args))
+        lacks[count++] = "it calls no ssh: options --ssh, --ssh-port and --ssh-identity-file do nothing";
+    if (job->timestamp && !is_open)
+        lacks[count++] = "it puts no time in front of lines: option --timestamp does nothing";
+    if (job->output_folder && job->flavour == MPI_OPEN_5)
+        lacks[count++] = "what it writes to files (DIR/rank.JOB.N.out, DIR/rank.JOB.N.err) it does not show";
+    else if (job->output_folder && !is_open)
+        lacks[count++] = "what it writes to files (DIR/rank.N.stdout, DIR/rank.N.stderr) it does not show";
+    return index < count ? lacks[index] : NULL;
+}

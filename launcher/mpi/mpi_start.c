@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Start by MPI. Hosts are put on the line only where MPI's launcher does not find them itself, as it does under SLURM, LSF, PBS
+ * and the MPI Operator.
+ *
+ * Cleanup: struct making begins with zeros; what ends it accepts any state.
+ */
+#include "launcher/mpi/mpi_start.h"
+#include "base/config.h"
+#include "base/machine/topology.h"
+#include "launcher/where/binding.h"
+#include "launcher/where/layout.h"
+#include "launcher/mpi/mpi_line.h"
+#include "launcher/where/recognise.h"
+#include "launcher/common/say.h"
+#include "launcher/local/start.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126 };
+
+struct making {
+    struct allocation allocation;
+    struct host_list named; /* by --hosts or --hostfile */
+    struct words variables, more, line, ssh; /* ssh: its program and first arguments */
+    char ssh_args[2048];
+    char folder[PATH_MAX], installed[PATH_MAX];
+    struct mpi_job job; /* borrows of the others */
+};
+
+/* ---- which MPI --------------------------------------------------------------------------------------------------- */
+
+/* The beginning of what the command writes, "" if it cannot be run. */
+static void ask(const char *command, char *text, size_t size)
+{
+    FILE *pipe = popen(command, "re");
+    char rest[512];
+
+    *text = 0;
+    if (!pipe)
+        return;
+    text[fread(text, 1, size - 1, pipe)] = 0;
+    while (fread(rest, 1, sizeof rest, pipe) == sizeof rest)
+        ;
+    if (pclose(pipe) < 0)
+        *text = 0;
+}
+
+/* MPI_NONE: said. */
+static enum mpi_flavour find_flavour(const struct options *options)
+{
+    char text[4096];
+    const char *asked = "mpirun --version";
+
+    if (options->mpi_flavour) {
+        enum mpi_flavour named = mpi_flavour_parse(options->mpi_flavour);
+        if (!named)
+            say("option --mpi-flavour: '%s' is none of openmpi4, openmpi5, mpich, intel, srun", options->mpi_flavour);
+        return named;
+    }
+    ask("mpirun --version 2>/dev/null", text, sizeof text);
+    if (!*text) {
+        asked = "srun --version";
+        ask("srun --version 2>/dev/null", text, sizeof text);
+    }
+    enum mpi_flavour flavour = mpi_flavour_of_version(text);
+    if (!flavour && !*text)
+        say("option --mpi: there is neither mpirun nor srun in PATH");
+    else if (!flavour)
+        say("option --mpi: '%s' says '%.*s', which is no MPI known here; if it takes another's options, name that by "
+            "--mpi-flavour openmpi4, openmpi5, mpich, intel or srun",
+            asked, (int)strcspn(text, "\n"), text);
+    else if (options->verbose)
+        say("%s, as '%s' says", mpi_flavour_name(flavour), asked);
+    return flavour;
+}
+
+/* ---- what goes on the line --------------------------------------------------------------------------------------- */
+
+static void add_once(struct words *names, const char *name, size_t length)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (strlen(names->at[i]) == length && !strncmp(names->at[i], name, length))
+            return;
+    words_addf(names, "%.*s", (int)length, name);
+}
+
+/* Those that -x and other options name, the engine's, and what a program needs to be found and loaded. */
+static void name_variables(const struct options *options, struct words *names)
+{
+    static const char *const always[] = { "LD_LIBRARY_PATH", "PATH", "PYTHONPATH" };
+    const char *const *all = halay_environment_all();
+
+    for (size_t i = 0; i < options->given_count; i++)
+        if (!strcmp(options->given[i].option, "-x"))
+            add_once(names, options->given[i].value, strcspn(options->given[i].value, "="));
+    for (size_t i = 0; i < options->assignment_count; i++)
+        add_once(names, options->assignments[i].name, strlen(options->assignments[i].name));
+    for (; *all; all++)
+        if (!strncmp(*all, "HALAY_", strlen("HALAY_")) || !strncmp(*all, "HOROVOD_", strlen("HOROVOD_")))
+            add_once(names, *all, strcspn(*all, "="));
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        if (halay_environment_get(always[i]))
+            add_once(names, always[i], strlen(always[i]));
+}
+
+static int is_known_to_mpi(enum allocation_kind kind)
+{
+    return kind == ALLOCATION_SLURM || kind == ALLOCATION_LSF || kind == ALLOCATION_PBS ||
+           kind == ALLOCATION_KUBERNETES;
+}
+
+static int find_allocation(const struct options *options, struct making *m)
+{
+    const struct surroundings here = surroundings_here();
+    struct allocation *a = &m->allocation;
+    char why[1024];
+
+    if (recognise(&here, a, why, sizeof why) != HALAY_OK) {
+        say("%s", why);
+        return EXIT_USAGE;
+    }
+    if (a->kind == ALLOCATION_TORCHRUN)
+        say("warning: %s run already; each of them starts %d more", allocation_name(a->kind), m->job.ranks);
+    int code = layout_name_hosts(options, &m->named);
+    if (code)
+        return code;
+    if (!m->job.ranks && m->named.count)
+        m->job.ranks = (int)hosts_slots(&m->named);
+    else if (!m->job.ranks && !a->is_started)
+        m->job.ranks = a->ranks;
+    if (m->named.count) {
+        m->job.hosts = &m->named;
+    } else if (a->hosts.count && !is_known_to_mpi(a->kind)) {
+        m->job.hosts = &a->hosts;
+        m->job.interface = a->interface;
+    }
+    if (m->job.ranks)
+        return 0;
+    say("how many ranks? give -np N");
+    return EXIT_USAGE;
+}
+
+static int most_slots(const struct host_list *hosts)
+{
+    int most = 0;
+
+    for (size_t i = 0; i < hosts->count; i++)
+        most = hosts->at[i].slots > most ? hosts->at[i].slots : most;
+    return most;
+}
+
+/* With ranks on several hosts each is taken to have as many cores as this one, and only if binding is insisted on. */
+static int plan_binding(struct halay_log *log, const struct options *options, struct making *m)
+{
+    struct binding_map map;
+    struct halay_thread *threads = NULL;
+    const struct host_list *hosts = m->named.count ? &m->named : &m->allocation.hosts;
+    const int is_far = hosts->count > 0;
+    int here = m->job.ranks;
+    size_t count = 0;
+
+    if (options->binding == BIND_NONE || (options->binding == BIND_AUTO && is_far))
+        return 0;
+    if (is_far && most_slots(hosts) < here)
+        here = most_slots(hosts);
+    int code = binding_plan(log, options->binding, here, &map);
+    if (code)
+        return code;
+    if (map.is_bound && halay_topology_threads(log, &threads, &count) != HALAY_OK)
+        code = 1;
+    m->job.cores = count ? (threads[count - 1].core + 1) / here : 0;
+    m->job.oversubscribe = !map.is_bound && !is_far;
+    free(threads);
+    binding_fini(&map);
+    return code;
+}
+
+/* What halayrun does itself in a start of its own, and nobody does then. */
+static void warn_of_unused(const struct options *options)
+{
+    static const char *const names[] = { "--grace", "--stop-grace", "--gpus", "--remote-halayrun" };
+
+    for (size_t i = 0; i < options->given_count; i++)
+        for (size_t j = 0; j < sizeof names / sizeof *names; j++)
+            if (!strcmp(options->given[i].option, names[j]))
+                say("warning: option %s does nothing with --mpi: the MPI's launcher starts and ends the ranks",
+                    names[j]);
+}
+
+/* What -p, -i and --ssh say, as launchers take it: a program, and words that they split at blanks. 0, or an exit code. */
+static int plan_ssh(const struct options *options, struct making *m)
+{
+    size_t used = 0, size = sizeof m->ssh_args;
+
+    if (options->ssh_identity && strpbrk(options->ssh_identity, " \t")) {
+        say("option -i: an MPI's launcher splits its words for ssh at blanks, and '%s' has one", options->ssh_identity);
+        return EXIT_USAGE;
+    }
+    if (options->ssh && !words_split(&m->ssh, options->ssh)) {
+        say("option --ssh: a quote in '%s' is not closed", options->ssh);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 1; i < m->ssh.count && used < size; i++)
+        used += (size_t)snprintf(m->ssh_args + used, size - used, "%s ", m->ssh.at[i]);
+    if (options->ssh_port && used < size)
+        used += (size_t)snprintf(m->ssh_args + used, size - used, "-p %d ", options->ssh_port);
+    if (options->ssh_identity && used < size)
+        used += (size_t)snprintf(m->ssh_args + used, size - used, "-i %s ", options->ssh_identity);
+    if (used >= size) {
+        say("the words for ssh are longer than %zu", size);
+        return EXIT_USAGE;
+    }
+    if (used)
+        m->ssh_args[used - 1] = 0; /* the last blank */
+    m->job.ssh = m->ssh.count ? m->ssh.at[0] : NULL;
+    m->job.ssh_args = used ? m->ssh_args : NULL;
+    return 0;
+}
+
+/* Is it an option among the user's own words for the launcher? */
+static int is_given(const struct words *more, const char *option)
+{
+    const char *word;
+    size_t length = strlen(option);
+
+    for (size_t i = 0; i < more->count; i++)
+        if (!strncmp(word = more->at[i] + strspn(more->at[i], "-"), option, length) && (!word[length] || word[length] == '='))
+            return 1;
+    return 0;
+}
+
+/* Where an Open MPI is that other hosts' logins may not find, or take another for. */
+static void find_installation(struct making *m)
+{
+    static const char *const usual[] = { "", "/usr", "/usr/local" };
+    static const char bin[] = "/bin/mpirun";
+
+    if (!(m->named.count || m->allocation.hosts.count) || is_given(&m->more, "prefix") ||
+        is_given(&m->more, "noprefix") || !start_find_program("mpirun", m->installed, sizeof m->installed) ||
+        *m->installed != '/')
+        return;
+    size_t length = strlen(m->installed), bytes = strlen(bin);
+    if (length < bytes || strcmp(m->installed + length - bytes, bin) != 0)
+        return;
+    m->installed[length - bytes] = 0;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (!strcmp(m->installed, usual[i]))
+            return;
+    m->job.installed = m->installed;
+}
+
+/* What Intel's mpirun would tell its mpiexec.hydra, unless somebody has. */
+static enum mpi_batch intel_batch(enum allocation_kind kind)
+{
+    static const char *const told[] = { "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_RMK" };
+
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (halay_environment_get(told[i]))
+            return MPI_BATCH_NONE;
+    return kind == ALLOCATION_SLURM ? MPI_BATCH_SLURM
+           : kind == ALLOCATION_LSF ? MPI_BATCH_LSF
+           : kind == ALLOCATION_PBS ? MPI_BATCH_PBS
+                                    : MPI_BATCH_NONE;
+}
+
+/* Without a plugin for MPI each of srun's ranks would be alone in its world. A site's own choice stands; where there is none, PMIx,
+ * which Open MPI and new MPICHs speak, goes before PMI 2. */
+static const char *find_plugin(const struct words *more)
+{
+    static const char *const known[] = { "pmix", "pmi2" };
+    char text[1024];
+
+    if (is_given(more, "mpi") || halay_environment_get("SLURM_MPI_TYPE"))
+        return NULL;
+    ask("scontrol show config 2>/dev/null | grep '^MpiDefault.*none'", text, sizeof text);
+    if (!*text)
+        return NULL;
+    ask("srun --mpi=list 2>&1", text, sizeof text);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strstr(text, known[i]))
+            return known[i];
+    say("warning: this SLURM's MpiDefault is none, and 'srun --mpi=list' has neither pmix nor pmi2: ranks will not find each other "
+        "through MPI; start them by halayrun without --mpi");
+    return NULL;
+}
+
+static int make(struct halay_log *log, const struct options *options, struct making *m)
+{
+    const char *text;
+    char why[512];
+    int code = find_allocation(options, m);
+
+    if (!code)
+        code = plan_binding(log, options, m);
+    if (!code)
+        code = plan_ssh(options, m);
+    if (code)
+        return code;
+    if (options->folder) {
+        snprintf(m->folder, sizeof m->folder, "%s", options->folder);
+    } else if (!getcwd(m->folder, sizeof m->folder)) {
+        say("cannot tell which folder this is: %s", strerror(errno));
+        return 1;
+    }
+    if (options->mpi_args && !words_split(&m->more, options->mpi_args)) {
+        say("option --mpi-args: a quote in '%s' is not closed", options->mpi_args);
+        return EXIT_USAGE;
+    }
+    if (m->job.flavour == MPI_OPEN_4 || m->job.flavour == MPI_OPEN_5)
+        find_installation(m);
+    m->job.batch = intel_batch(m->allocation.kind);
+    if (m->job.flavour == MPI_SRUN)
+        m->job.plugin = find_plugin(&m->more);
+    name_variables(options, &m->variables);
+    m->job.more = m->more.at;
+    m->job.variables = m->variables.at;
+    enum halay_status status = mpi_line_make(&m->job, &m->line, why, sizeof why);
+    if (m->variables.has_failed || m->more.has_failed || m->ssh.has_failed || status == HALAY_ERR_NO_MEMORY)
+        return say_no_memory();
+    if (status != HALAY_OK) {
+        say("%s", why);
+        return EXIT_USAGE;
+    }
+    warn_of_unused(options);
+    for (size_t i = 0; (text = mpi_line_lacks(&m->job, i)); i++)
+        say("warning: %s: %s", mpi_flavour_name(m->job.flavour), text);
+    if (m->job.is_root && options->verbose && (m->job.flavour == MPI_OPEN_4 || m->job.flavour == MPI_OPEN_5))
+        say("this is root: --allow-run-as-root is added, without which Open MPI refuses");
+    return 0;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+/* With the variables that options set in front, so that the line alone does the same. */
+static void print_line(const struct options *options, const struct words *line)
+{
+    if (options->assignment_count)
+        printf("env ");
+    for (size_t i = 0; i < options->assignment_count; i++) {
+        printf("%s=", options->assignments[i].name);
+        quote_word(options->assignments[i].value, stdout);
+        putchar(' ');
+    }
+    quote_words(line, stdout);
+    putchar('\n');
+}
+
+static int become_it(const struct options *options, const struct words *line)
+{
+    if (options->output_folder && mkdir(options->output_folder, 0777) < 0 && errno != EEXIST) {
+        say("cannot create folder '%s': %s", options->output_folder, strerror(errno));
+        return 1;
+    }
+    execvp(line->at[0], line->at);
+    say("cannot run '%s': %s", line->at[0], strerror(errno));
+    return EXIT_CANNOT_RUN;
+}
+
+int mpi_start(struct halay_log *log, const struct options *options)
+{
+    struct making *m = calloc(1, sizeof *m);
+    enum mpi_flavour flavour = m ? find_flavour(options) : MPI_NONE;
+    int code = m ? EXIT_USAGE : say_no_memory();
+
+    if (flavour) {
+        m->job = (struct mpi_job){ .flavour = flavour,
+                                   .ranks = options->ranks,
+                                   .is_root = geteuid() == 0,
+                                   .prefix = !options->no_prefix,
+                                   .timestamp = options->timestamp,
+                                   .output_folder = options->output_folder,
+                                   .folder = m->folder,
+                                   .command = options->command };
+        code = make(log, options, m);
+    }
+    if (!code && options->dry_run)
+        print_line(options, &m->line);
+    else if (!code && !(code = start_check_program(NULL, mpi_flavour_program(flavour))))
+        code = become_it(options, &m->line);
+    if (m) {
+        allocation_fini(&m->allocation);
+        hosts_fini(&m->named);
+        words_fini(&m->variables);
+        words_fini(&m->more);
+        words_fini(&m->line);
+        words_fini(&m->ssh);
+        free(m);
+    }
+    return code;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Start by MPI: halayrun --mpi becomes mpirun or srun.
+ */
+#ifndef HALAY_LAUNCHER_MPI_START_H
+#define HALAY_LAUNCHER_MPI_START_H
+
+#include "base/log.h"
+#include "launcher/cli/options.h"
+
+/* Finds out which MPI is there, unless the options say so, and prints its line (--dry-run) or executes it, with the environment as
+ * it is. Returns only if it has printed, 0, or cannot start, an exit code (said). May wait for `mpirun --version`. */
+int mpi_start(struct halay_log *log, const struct options *options);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Call hosts: the beginning of a job of several hosts, until an agent on each has answered.
+ */
+#ifndef HALAY_LAUNCHER_CALL_HOSTS_H
+#define HALAY_LAUNCHER_CALL_HOSTS_H
+
+#include "launcher/remote/host_link.h"
+#include "launcher/cli/options.h"
+
+struct call_setting {
+    const struct options *options;
+    const struct link_events *events;
+    int timeout_ms;
+    int signal_fd; /* a signalfd of all signals */
+    int lifeline;  /* readable when halayrun's front has died */
+    int cause_fd;  /* as in struct job_setting */
+};
+
+/* Call all at the same time, CALLS_MAX at once, and wait until all have answered or failed: 0 if all links are READY. Otherwise an
+ * exit code; each host that failed has been named with its reason. Whatever was called is the caller's to end. */
+int call_hosts(const struct call_setting *setting, struct host_link *links, size_t count);
+
+enum { CALLS_MAX = 64 };
+
+#endif

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Host link: three pipes to an ssh, two buffers, and what its lines on standard error mean.
+ *
+ * Everything that the other host's login prints before the agent's greeting is skipped. ssh's own complaints and the agent's come on
+ * standard error: lines are passed on as they come once ranks run; before that they are kept, the last one being the reason of
+ * a call that failed.
+ *
+ * Cleanup: link_fini accepts any half-built state that began with zeros and a link_call.
+ */
+#include "launcher/remote/host_link.h"
+#include "base/clock.h"
+#include "halay_types.h"
+#include "launcher/remote/frame.h"
+#include "launcher/common/say.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 1 << 16, LINE_BYTES = 4096, GREETING_BYTES = 1 << 16, EXIT_SSH = 255 };
+#define TO_MAX ((size_t)1 << 20)
+
+/* ---- ssh --------------------------------------------------------------------------------------------------------- */
+
+__attribute__((noreturn)) static void be_ssh(char *const *words, pid_t parent, const int ends[3])
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    setpgid(0, 0); /* the terminal's signals are halayrun's to pass on */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || dup2(ends[0], STDIN_FILENO) < 0 || dup2(ends[1], STDOUT_FILENO) < 0 ||
+        dup2(ends[2], STDERR_FILENO) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+        _exit(EXIT_SSH);
+    execvp(words[0], words);
+    fprintf(stderr, "cannot run '%s': %s\n", words[0], strerror(errno));
+    fflush(stderr);
+    _exit(EXIT_SSH);
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+int link_call(struct host_link *link, char *const *words, const struct link_events *events)
+{
+    int pipes[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
+    pid_t parent = getpid();
+
+    *link = (struct host_link){ .host = link->host,
+                                .events = events,
+                                .in = -1,
+                                .out = -1,
+                                .err = -1,
+                                .first = link->first,
+                                .count = link->count,
+                                .heard_us = halay_now_us() };
+    int failed = 0;
+    for (int i = 0; i < 3; i++)
+        failed |= pipe2(pipes[i], O_CLOEXEC) < 0;
+    if (!failed && (link->ssh = fork()) == 0) {
+        const int ends[3] = { pipes[0][0], pipes[1][1], pipes[2][1] };
+        be_ssh(words, parent, ends);
+    }
+    failed |= link->ssh < 0 || fcntl(pipes[0][1], F_SETFL, O_NONBLOCK) < 0 ||
+              fcntl(pipes[1][0], F_SETFL, O_NONBLOCK) < 0 || fcntl(pipes[2][0], F_SETFL, O_NONBLOCK) < 0;
+    if (failed)
+        say("cannot call host '%s': %s", link->host, strerror(errno));
+    link->in = pipes[0][1];
+    link->out = pipes[1][0];
+    link->err = pipes[2][0];
+    close_fd(&pipes[0][0]);
+    close_fd(&pipes[1][1]);
+    close_fd(&pipes[2][1]);
+    return failed;
+}
+
+/* ---- to the agent ------------------------------------------------------------------------------------------------ */
+
+static void flush_to(struct host_link *link)
+{
+    if (link->in >= 0 && !buffer_write(&link->to, link->in))
+        close_fd(&link->in); /* its end is told by waitpid */
+}
+
+static int tell(struct host_link *link, enum frame_kind kind, int number, const void *bytes, size_t count)
+{
+    if (link->in < 0 || (link->state != LINK_RUNNING && kind != FRAME_PLAN && kind != FRAME_ALIVE))
+        return 1;
+    link->said_us = halay_now_us();
+    int ok = frame_put(&link->to, kind, (uint32_t)number, bytes, count);
+    flush_to(link);
+    return ok;
+}
+
+int link_start(struct host_link *link, const struct plan *plan)
+{
+    struct buffer bytes = { 0 };
+
+    int ok = plan_write(plan, &bytes) && tell(link, FRAME_PLAN, 0, bytes.bytes, bytes.count);
+    if (bytes.count)
+        explicit_bzero(bytes.bytes, bytes.count); /* the secret */
+    buffer_fini(&bytes);
+    link->state = LINK_RUNNING;
+    link->heard_us = halay_now_us();
+    return ok;
+}
+
+void link_signal(struct host_link *link, int signal)
+{
+    if (!tell(link, FRAME_SIGNAL, signal, NULL, 0))
+        close_fd(&link->in); /* no memory: its end is a signal too, to the agent */
+}
+
+void link_signal_rank(struct host_link *link, int rank, int signal)
+{
+    char text[16];
+
+    int n = snprintf(text, sizeof text, "%d", rank);
+    if (!tell(link, FRAME_SIGNAL, signal, text, (size_t)n))
+        close_fd(&link->in);
+}
+
+void link_kill(struct host_link *link)
+{
+    if (!tell(link, FRAME_KILL, 0, NULL, 0))
+        close_fd(&link->in);
+}
+
+void link_input(struct host_link *link, const char *bytes, size_t count)
+{
+    if (!tell(link, FRAME_INPUT, 0, bytes, count))
+        close_fd(&link->in);
+    link->untaken += count;
+}
+
+void link_close(struct host_link *link, int rank, int which)
+{
+    if (!tell(link, FRAME_CLOSE, rank, which ? "1" : "0", 1))
+        close_fd(&link->in);
+}
+
+int link_is_full(const struct host_link *link)
+{
+    return link->to.count >= TO_MAX || link->untaken >= INPUT_MAX;
+}
+
+void link_doubt(struct host_link *link)
+{
+    if (link->state == LINK_RUNNING && !link->doubted_us)
+        link->doubted_us = halay_now_us();
+}
+
+int link_is_doubted(const struct host_link *link)
+{
+    return link->state == LINK_RUNNING && link->doubted_us;
+}
+
+int link_patience_ms(const struct host_link *link)
+{
+    return link_is_doubted(link) ? DOUBT_LEAST_MS / 10 : ALIVE_MS;
+}
+
+/* ---- from the agent ---------------------------------------------------------------------------------------------- */
+
+static void keep_reason(struct host_link *link, const char *line)
+{
+    char *copy = strdup(line);
+
+    if (!copy)
+        return;
+    free(link->reason);
+    link->reason = copy;
+}
+
+/* What ssh or the agent says. */
+static void take_line(struct host_link *link, char *line)
+{
+    static const char own[] = "halayrun: ";
+
+    line[strcspn(line, "\r\n")] = 0;
+    if (!strncmp(line, own, sizeof own - 1))
+        line += sizeof own - 1;
+    if (!*line)
+        return;
+    keep_reason(link, line);
+    link->events->said(link->events->context, link->host, line, link->state != LINK_RUNNING);
+}
+
+static void take_words(struct host_link *link)
+{
+    char line[LINE_BYTES], *newline;
+
+    while (link->words.count && ((newline = memchr(link->words.bytes, '\n', link->words.count)) ||
+                                 link->words.count >= sizeof line || link->err < 0)) {
+        size_t length = newline ? (size_t)(newline - link->words.bytes) + 1 : link->words.count;
+        size_t kept = length < sizeof line ? length : sizeof line - 1;
+        memcpy(line, link->words.bytes, kept);
+        line[kept] = 0;
+        buffer_remove_front(&link->words, kept == length ? length : kept);
+        take_line(link, line);
+    }
+}
+
+/* Everything that is there; the descriptor is closed at its end. 1 if something came. */
+static int read_all(int *fd, struct buffer *to, size_t most)
+{
+    char bytes[READ_BYTES];
+    int any = 0;
+
+    while (*fd >= 0 && to->count < most) {
+        ssize_t n = read(*fd, bytes, sizeof bytes);
+        if (n > 0)
+            any |= buffer_append(to, bytes, (size_t)n);
+        else if (n == 0 || (errno != EINTR && errno != EAGAIN))
+            close_fd(fd);
+        else if (errno == EAGAIN)
+            break;
+    }
+    return any;
+}
+
+static int is_rank(const struct host_link *link, uint32_t number)
+{
+    return number >= (uint32_t)link->first && number < (uint32_t)(link->first + link->count);
+}
+
+/* "123 0-1": a number, and the rest. The frame's bytes end without a zero. */
+static int take_number(const struct frame *frame, char *rest, size_t size)
+{
+    char text[512], *end;
+
+    snprintf(text, sizeof text, "%.*s", (int)(frame->count < 500 ? frame->count : 500), frame->bytes);
+    long number = strtol(text, &end, 10);
+    snprintf(rest, size, "%s", *end == ' ' ? end + 1 : end);
+    return (int)number;
+}
+
+static void deliver(struct host_link *link, const struct frame *frame)
+{
+    const struct link_events *events = link->events;
+    char text[512];
+
+    if (frame->kind >= FRAME_STARTED && frame->kind <= FRAME_ENDED && !is_rank(link, frame->number))
+        return;
+    int rank = (int)frame->number;
+    switch (frame->kind) {
+    case FRAME_STARTED:;
+        int pid = take_number(frame, text, sizeof text);
+        events->started(events->context, rank, pid, text);
+        break;
+    case FRAME_OUTPUT:
+    case FRAME_ERROR:
+        events->wrote(events->context, rank, frame->kind == FRAME_ERROR, frame->bytes, frame->count);
+        break;
+    case FRAME_ENDED:
+        events->ended(events->context, rank, take_number(frame, text, sizeof text));
+        break;
+    case FRAME_TAKEN:
+        link->untaken -= frame->number < link->untaken ? frame->number : link->untaken;
+        break;
+    case FRAME_NOTE:
+        snprintf(text, sizeof text, "%.*s", (int)(frame->count < 500 ? frame->count : 500), frame->bytes);
+        events->said(events->context, link->host, text, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The greeting's line, whatever stands before it. */
+static void look_for_greeting(struct host_link *link)
+{
+    const struct buffer *from = &link->from;
+    const size_t length = sizeof AGENT_GREETING - 1;
+    char *line = from->count ? memmem(from->bytes, from->count, AGENT_GREETING, length) : NULL;
+    char *end = line ? memchr(line, '\n', from->count - (size_t)(line - from->bytes)) : NULL;
+    char text[256];
+
+    if (!end) {
+        if (from->count > GREETING_BYTES) {
+            keep_reason(link, "what it prints is no agent's greeting");
+            close_fd(&link->in);
+        }
+        return;
+    }
+    int digits = (int)(end - line - (ptrdiff_t)length);
+    if (digits != (int)strlen(halay_version()) || strncmp(line + length, halay_version(), (size_t)digits) != 0) {
+        snprintf(text, sizeof text, "halay %.*s is installed there, and %s here: install the same",
+                 digits < 64 ? digits : 64, line + length, halay_version());
+        keep_reason(link, text);
+        close_fd(&link->in);
+        return;
+    }
+    buffer_remove_front(&link->from, (size_t)(end - from->bytes) + 1);
+    link->state = LINK_READY;
+}
+
+static void take_frames(struct host_link *link, int is_open)
+{
+    struct frame frame;
+    size_t used = 0;
+    int taken = 0;
+
+    while (is_open && (taken = frame_take(&link->from, &used, &frame)) > 0)
+        deliver(link, &frame);
+    buffer_remove_front(&link->from, used);
+    if (taken < 0 && link->in >= 0) {
+        keep_reason(link, "what it says is not understood");
+        close_fd(&link->in);
+        link->from.count = 0;
+    }
+}
+
+static void take_all(struct host_link *link, int is_open)
+{
+    if (read_all(&link->err, &link->words, TO_MAX))
+        link->heard_us = halay_now_us();
+    take_words(link);
+    if (read_all(&link->out, &link->from, is_open ? SIZE_MAX : TO_MAX))
+        link->heard_us = halay_now_us();
+    if (link->state == LINK_CALLING && link->in >= 0)
+        look_for_greeting(link);
+    if (link->state == LINK_RUNNING)
+        take_frames(link, is_open);
+}
+
+/* ---- the loop's part --------------------------------------------------------------------------------------------- */
+
+void link_watch(const struct host_link *link, int is_open, struct pollfd *fds)
+{
+    int is_there = link->state != LINK_ENDED;
+
+    fds[0] = (struct pollfd){ .fd = is_there && link->to.count ? link->in : -1, .events = POLLOUT };
+    fds[1] = (struct pollfd){ .fd = is_there && is_open ? link->out : -1, .events = POLLIN };
+    fds[2] = (struct pollfd){ .fd = is_there ? link->err : -1, .events = POLLIN };
+}
+
+static int is_silent(struct host_link *link, int64_t now_us)
+{
+    int64_t silence_us = now_us - link->heard_us;
+
+    if (link->heard_us > link->doubted_us)
+        link->doubted_us = 0;
+    if (!link->doubted_us)
+        return silence_us > (int64_t)SILENCE_MS * 1000;
+    return silence_us > (int64_t)DOUBT_MS * 1000 && now_us - link->doubted_us > (int64_t)DOUBT_LEAST_MS * 1000;
+}
+
+void link_progress(struct host_link *link, int is_open)
+{
+    if (link->state == LINK_ENDED)
+        return;
+    take_all(link, is_open);
+    int64_t now_us = halay_now_us();
+    if (link->state != LINK_CALLING && now_us - link->said_us >= (int64_t)ALIVE_MS * 1000 && !link->to.count &&
+        !tell(link, FRAME_ALIVE, 0, NULL, 0))
+        close_fd(&link->in);
+    flush_to(link);
+    if (link->state == LINK_RUNNING && is_open)
+        link->is_silent |= is_silent(link, now_us);
+}
+
+void link_reaped(struct host_link *link, int status)
+{
+    take_all(link, 1);
+    close_fd(&link->in);
+    close_fd(&link->out);
+    close_fd(&link->err);
+    take_words(link);
+    link->state = LINK_ENDED;
+    link->status = status;
+}
+
+void link_explain(const struct host_link *link, char *text, size_t size)
+{
+    int code = WIFEXITED(link->status) ? WEXITSTATUS(link->status) : -1;
+
+    if (link->is_silent)
+        snprintf(text, size, "nothing has been heard of it for %d s%s", (link->doubted_us ? DOUBT_MS : SILENCE_MS) / 1000,
+                 link->doubted_us ? ", and ranks elsewhere have lost it" : "");
+    else if (link->state == LINK_CALLING)
+        snprintf(text, size, "it does not answer%s%s", link->reason ? "; the last it said: " : "",
+                 link->reason ? link->reason : "");
+    else if (link->reason)
+        snprintf(text, size, "%s", link->reason);
+    else if (code >= 0)
+        snprintf(text, size, "the connection ended (exit code %d)", code);
+    else
+        snprintf(text, size, "its ssh was killed by %s", signal_name(WTERMSIG(link->status)));
+}
+
+void link_fini(struct host_link *link)
+{
+    if (link->ssh) {
+        close_fd(&link->in);
+        close_fd(&link->out);
+        close_fd(&link->err);
+    }
+    buffer_fini(&link->to);
+    buffer_fini(&link->from);
+    buffer_fini(&link->words);
+    free(link->reason);
+    link->reason = NULL;
+}

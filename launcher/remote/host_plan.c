@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan's bytes: five numbers of 4 bytes, the secret, then four lists of strings (the folder is a list of one). A list is its
+ * length and its strings, a string its length and its bytes.
+ *
+ * Cleanup: plan_fini accepts a half-read plan that began with zeros.
+ */
+#include "launcher/remote/host_plan.h"
+#include "launcher/where/binding.h"
+#include "launcher/remote/frame.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBERS = 5 };
+
+struct reader {
+    const char *at;
+    size_t left;
+};
+
+static int write_number(struct buffer *to, uint32_t number)
+{
+    unsigned char bytes[4];
+
+    frame_store_number(bytes, number);
+    return buffer_append(to, bytes, sizeof bytes);
+}
+
+static int write_list(struct buffer *to, char *const *list)
+{
+    uint32_t count = 0;
+
+    while (list[count])
+        count++;
+    int ok = write_number(to, count);
+    for (uint32_t i = 0; ok && i < count; i++) {
+        size_t length = strlen(list[i]);
+        ok = length <= FRAME_MAX && write_number(to, (uint32_t)length) && buffer_append(to, list[i], length);
+    }
+    return ok;
+}
+
+int plan_write(const struct plan *plan, struct buffer *to)
+{
+    const int numbers[NUMBERS] = { plan->first, plan->count, plan->size, plan->binding, plan->grace_ms };
+    char *folder[] = { plan->folder, NULL };
+
+    for (int i = 0; i < NUMBERS; i++)
+        if (!write_number(to, (uint32_t)numbers[i]))
+            return 0;
+    return buffer_append(to, plan->secret, sizeof plan->secret) && write_list(to, folder) &&
+           write_list(to, plan->addresses) && write_list(to, plan->environment) && write_list(to, plan->command);
+}
+
+static int take(struct reader *from, void *to, size_t count)
+{
+    if (from->left < count)
+        return 0;
+    memcpy(to, from->at, count);
+    from->at += count;
+    from->left -= count;
+    return 1;
+}
+
+static int read_number(struct reader *from, uint32_t *number)
+{
+    unsigned char bytes[4];
+
+    if (!take(from, bytes, sizeof bytes))
+        return 0;
+    *number = frame_load_number(bytes);
+    return 1;
+}
+
+static char *read_string(struct reader *from)
+{
+    uint32_t length;
+
+    if (!read_number(from, &length) || length > from->left)
+        return NULL;
+    char *text = malloc((size_t)length + 1);
+    if (!text || !take(from, text, length) || memchr(text, 0, length)) {
+        free(text);
+        return NULL;
+    }
+    text[length] = 0;
+    return text;
+}
+
+static void free_list(char **list)
+{
+    for (char **at = list; at && *at; at++)
+        free(*at);
+    free(list);
+}
+
+static char **read_list(struct reader *from)
+{
+    uint32_t count;
+
+    if (!read_number(from, &count) || count > from->left / 4)
+        return NULL;
+    char **list = calloc((size_t)count + 1, sizeof *list);
+    for (uint32_t i = 0; list && i < count; i++)
+        if (!(list[i] = read_string(from))) {
+            free_list(list);
+            return NULL;
+        }
+    return list;
+}
+
+/* A list of exactly one. */
+static char *read_folder(struct reader *from)
+{
+    char **list = read_list(from), *text = NULL;
+
+    if (list && list[0] && !list[1]) {
+        text = list[0];
+        list[0] = NULL;
+    }
+    free_list(list);
+    return text;
+}
+
+static int is_sound(const struct plan *plan)
+{
+    return plan->folder && plan->addresses && plan->addresses[0] && plan->environment && plan->command &&
+           plan->command[0] && plan->first >= 0 && plan->count > 0 && plan->size > 0 && plan->binding >= BIND_AUTO &&
+           plan->binding <= BIND_NONE && plan->first <= plan->size - plan->count && plan->grace_ms >= 0;
+}
+
+int plan_read(const char *bytes, size_t count, struct plan *plan)
+{
+    struct reader from = { bytes, count };
+    uint32_t numbers[NUMBERS];
+
+    *plan = (struct plan){ 0 };
+    for (int i = 0; i < NUMBERS; i++)
+        if (!read_number(&from, &numbers[i]))
+            return 0;
+    if (!take(&from, plan->secret, sizeof plan->secret))
+        return 0;
+    plan->first = (int)numbers[0];
+    plan->count = (int)numbers[1];
+    plan->size = (int)numbers[2];
+    plan->binding = (int)numbers[3];
+    plan->grace_ms = (int)numbers[4];
+    plan->folder = read_folder(&from);
+    plan->addresses = read_list(&from);
+    plan->environment = read_list(&from);
+    plan->command = read_list(&from);
+    if (!is_sound(plan) || from.left) {
+        plan_fini(plan);
+        return 0;
+    }
+    return 1;
+}
+
+void plan_fini(struct plan *plan)
+{
+    explicit_bzero(plan->secret, sizeof plan->secret);
+    free(plan->folder);
+    free_list(plan->addresses);
+    free_list(plan->environment);
+    free_list(plan->command);
+    *plan = (struct plan){ 0 };
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layout: hosts as they were named become places of ranks. A host is this one if it is named so, or if an address of its name is
+ * one of ours; "user@host" never is, since that user's ranks are not ours to fork.
+ */
+#include "launcher/where/layout.h"
+#include "base/net/address.h"
+#include "launcher/common/say.h"
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2 };
+
+/* A name that cannot be resolved is not this host: ssh will say so, or know better by its configuration. */
+int layout_is_here(struct halay_log *log, const char *name)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    struct halay_address own[HALAY_ADDRESSES_MAX];
+    struct addrinfo *found;
+    char host[256] = "";
+    int count, here = 0;
+
+    if (strchr(name, '@'))
+        return 0;
+    if (gethostname(host, sizeof host - 1) == 0 && !strcmp(name, host))
+        return 1;
+    if (!strcmp(name, "localhost"))
+        return 1;
+    if (halay_own_addresses(log, NULL, 0, own, &count) != HALAY_OK || getaddrinfo(name, "0", &hints, &found))
+        return 0;
+    for (struct addrinfo *at = found; at && !here; at = at->ai_next)
+        here = halay_address_is_among(at->ai_addr, own, count);
+    freeaddrinfo(found);
+    return here;
+}
+
+int layout_name_hosts(const struct options *options, struct host_list *hosts)
+{
+    char why[512];
+    enum halay_status status = HALAY_OK;
+
+    if (options->hosts && options->hostfile) {
+        say("option --hosts and option --hostfile: give one of them");
+        return EXIT_USAGE;
+    }
+    if (options->hosts)
+        status = hosts_parse(options->hosts, 1, hosts, why, sizeof why);
+    else if (options->hostfile)
+        status = hosts_read(options->hostfile, 1, hosts, why, sizeof why);
+    if (status == HALAY_OK)
+        return 0;
+    say("option %s: %s", options->hosts ? "--hosts" : "--hostfile", why);
+    return EXIT_USAGE;
+}
+
+static int place_ranks(struct halay_log *log, const struct host_list *hosts, const char *here, const int *host_of_rank,
+                       int ranks, struct layout *layout)
+{
+    layout->at = calloc(hosts->count ? hosts->count : 1, sizeof *layout->at);
+    if (!layout->at)
+        return say_no_memory();
+    for (int rank = 0; rank < ranks; rank++) {
+        if (rank && host_of_rank[rank] == host_of_rank[rank - 1]) {
+            layout->at[layout->count - 1].count++;
+            continue;
+        }
+        const char *name = hosts->count ? hosts->at[host_of_rank[rank]].name : "localhost";
+        int is_ours = !hosts->count || (here && !strcmp(name, here)) || layout_is_here(log, name);
+        layout->at[layout->count++] = (struct place){ name, rank, 1, is_ours };
+    }
+    for (size_t i = 0; i < layout->count; i++)
+        layout->here += layout->at[i].is_here ? layout->at[i].count : 0;
+    return 0;
+}
+
+int layout_make(struct halay_log *log, const struct options *options, const struct host_list *hosts, const char *here,
+                struct layout *layout)
+{
+    char why[512];
+    int code = 0;
+
+    *layout = (struct layout){ 0 };
+    int *host_of_rank = calloc((size_t)options->ranks, sizeof *host_of_rank);
+    if (!host_of_rank)
+        return say_no_memory();
+    if (hosts->count &&
+        hosts_assign(hosts, options->ranks, options->oversubscribe, host_of_rank, why, sizeof why) != HALAY_OK) {
+        say("%s", why);
+        code = EXIT_USAGE;
+    }
+    if (!code)
+        code = place_ranks(log, hosts, here, host_of_rank, options->ranks, layout);
+    free(host_of_rank);
+    if (code)
+        layout_fini(layout);
+    return code;
+}
+
+void layout_fini(struct layout *layout)
+{
+    free(layout->at);
+    *layout = (struct layout){ 0 };
+}
+
+const struct place *layout_place(const struct layout *layout, int rank)
+{
+    size_t i = 0;
+
+    while (i + 1 < layout->count && rank >= layout->at[i + 1].first)
+        i++;
+    return &layout->at[i];
+}
+
+int layout_local_rank(const struct layout *layout, int rank)
+{
+    int before = 0;
+
+    for (size_t i = 0; i < layout->count && rank >= layout->at[i].first + layout->at[i].count; i++)
+        if (layout->at[i].is_here)
+            before += layout->at[i].count;
+    return before + rank - layout_place(layout, rank)->first;
+}

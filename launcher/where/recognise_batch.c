@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batch systems: SLURM's compressed lists, LSF's and PBS's files with a line for each slot.
+ */
+#include "launcher/where/recognise_impl.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS_MAX = 65536 };
+
+/* ---- SLURM ------------------------------------------------------------------------------------------------------- */
+
+/* A number from 1 on, at *text; 0 if there is none. */
+static long take_number(const char **text)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)**text))
+        return 0;
+    long number = strtol(*text, &end, 10);
+    *text = end;
+    return number >= 1 && number <= SLOTS_MAX ? number : 0;
+}
+
+/* "4(x2),1" is 4, 4, 1: fills the hosts' slots, divided by `by` (at least 1 each). */
+static enum halay_status read_counts(const struct finding *f, const char *name, const char *text, int by)
+{
+    struct host_list *hosts = &f->to->hosts;
+    const char *at = text;
+    size_t filled = 0;
+
+    for (;;) {
+        long count = take_number(&at), times = 1;
+        if (count && !strncmp(at, "(x", 2)) {
+            at += 2;
+            times = take_number(&at);
+            times = *at == ')' ? times : 0;
+            at += *at == ')';
+        }
+        if (!count || !times || (*at && *at != ','))
+            return wrong_finding(f, "%s: '%.60s' is not understood at character %zu; '4(x2),1' would be", name, text,
+                                 (size_t)(at - text) + 1);
+        for (; times > 0; times--, filled++)
+            if (filled < hosts->count)
+                hosts->at[filled].slots = count / by > 0 ? (int)(count / by) : 1;
+        if (!*at)
+            break;
+        at++;
+    }
+    if (filled != hosts->count)
+        return wrong_finding(f, "%s: '%.60s' stands for %zu hosts, and the list of hosts has %zu", name, text, filled,
+                             hosts->count);
+    return HALAY_OK;
+}
+
+/* By the numbers of tasks, or else of processors and how many of these a task wants. */
+static enum halay_status read_slurm_slots(const struct finding *f)
+{
+    const char *tasks = find_variable(f, "SLURM_TASKS_PER_NODE"), *cpus = find_variable(f, "SLURM_JOB_CPUS_PER_NODE");
+    int each = 1;
+
+    if (tasks) {
+        words_addf(&f->to->remarks, "SLURM_TASKS_PER_NODE=%s: slots of each", tasks);
+        return read_counts(f, "SLURM_TASKS_PER_NODE", tasks, 1);
+    }
+    if (!cpus)
+        return HALAY_OK;
+    enum halay_status status = find_number(f, "SLURM_CPUS_PER_TASK", 1, SLOTS_MAX, &each);
+    if (status == HALAY_OK)
+        words_addf(&f->to->remarks, "SLURM_JOB_CPUS_PER_NODE=%s, %d for a rank: slots of each", cpus, each);
+    return status == HALAY_OK ? read_counts(f, "SLURM_JOB_CPUS_PER_NODE", cpus, each) : status;
+}
+
+/* A step beside others, which may use all that the job has of the host; nothing of it is bound, since halayrun does that. srun would
+ * hold back what an agent says until a line ends, its signs of life among it: unbuffered. */
+static const char srun[] = "srun --nodes=1 --ntasks=1 --overlap --unbuffered --cpu-bind=none --mpi=none --nodelist";
+
+enum halay_status recognise_slurm(const struct finding *f)
+{
+    const char *name = find_variable(f, "SLURM_JOB_NODELIST") ? "SLURM_JOB_NODELIST" : "SLURM_NODELIST";
+    const char *list = find_variable(f, name), *here = find_variable(f, "SLURMD_NODENAME");
+    int step = 0;
+    enum halay_status status = find_hosts(f, name, list, 1);
+
+    if (status != HALAY_OK)
+        return status;
+    words_addf(&f->to->remarks, "%s=%s: %zu hosts", name, list, f->to->hosts.count);
+    status = read_slurm_slots(f);
+    if (status == HALAY_OK)
+        status = find_number(f, "SLURM_NTASKS", 1, SLOTS_MAX * 16, &f->to->ranks);
+    if (status == HALAY_OK && f->to->ranks)
+        words_addf(&f->to->remarks, "SLURM_NTASKS=%d: ranks", f->to->ranks);
+    if (status == HALAY_OK && find_variable(f, "SLURM_STEP_ID"))
+        status = find_number(f, "SLURM_STEP_NUM_TASKS", 1, SLOTS_MAX * 16, &step);
+    f->to->copies = step;
+    if (step > 1)
+        words_addf(&f->to->remarks,
+                   "SLURM_STEP_NUM_TASKS=%d: srun has started halayrun itself so many times; start it once, "
+                   "in the batch script",
+                   step);
+    if (here && !(f->to->here = strdup(here)))
+        f->to->remarks.has_failed = 1;
+    if (status == HALAY_OK && has_program(f, "srun")) {
+        if (!(f->to->agent = strdup(srun)))
+            f->to->remarks.has_failed = 1;
+        words_add(&f->to->remarks, "srun is in PATH: called in place of ssh");
+    }
+    return status;
+}
+
+/* ---- LSF and PBS ------------------------------------------------------------------------------------------------- */
+
+/* "h1 4 h2 4", as "h1:4,h2:4". */
+static enum halay_status read_pairs(const struct finding *f, const char *name, const char *text)
+{
+    char *list = calloc(2, strlen(text) + 1);
+    size_t used = 0, words = 0;
+
+    if (!list)
+        return HALAY_ERR_NO_MEMORY;
+    for (const char *at = text; *(at += strspn(at, " \t")); words++) {
+        size_t length = strcspn(at, " \t");
+        if (words)
+            list[used++] = words % 2 ? ':' : ',';
+        memcpy(list + used, at, length);
+        used += length;
+        at += length;
+    }
+    enum halay_status status = words % 2
+                                   ? wrong_finding(f,
+                                                   "%s: '%.60s' has %zu words; hosts and numbers in turn, like 'h1 4 "
+                                                   "h2 4', would be right",
+                                                   name, text, words)
+                                   : find_hosts(f, name, list, 1);
+    free(list);
+    if (status == HALAY_OK)
+        words_addf(&f->to->remarks, "%s=%s: hosts with slots", name, text);
+    return status;
+}
+
+enum halay_status recognise_lsf(const struct finding *f)
+{
+    const char *file = find_variable(f, "LSB_DJOB_HOSTFILE");
+
+    if (file)
+        return find_hostfile(f, "LSB_DJOB_HOSTFILE", file);
+    return read_pairs(f, "LSB_MCPU_HOSTS", find_variable(f, "LSB_MCPU_HOSTS"));
+}
+
+enum halay_status recognise_pbs(const struct finding *f)
+{
+    return find_hostfile(f, "PBS_NODEFILE", find_variable(f, "PBS_NODEFILE"));
+}
