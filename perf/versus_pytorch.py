@@ -34,7 +34,7 @@ from processes import can_import, output_of  # noqa: E402 (beside this file)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NVIDIA_FILES = ("modeling.py", "configuration.py")
-NO_BF16 = "no matrix products in bf16 here"  # what halay-tft says (tft/layout.c)
+NO_BF16 = "no matrix products in bf16 here"  # what halay-tft says (tft/model/network.c)
 ENCODER, HORIZON, BATCH, WARMUP, LIMIT_S = 168, 24, 64, 2, 600
 
 # What is compared: a name, hidden size, type of the products' factors, who has it.

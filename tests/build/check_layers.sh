@@ -47,7 +47,7 @@ openblas*   tft/gemm*
 '
 
 # Files that may read the environment (base/config.c is the library's), and that may hand it on to a child.
-readers='base/config.c tft/run_config.c'
+readers='base/config.c tft/train/run_config.c'
 
 # Print the breaches in the tree of the current folder.
 check_tree() {
@@ -159,7 +159,7 @@ self_test() {
         echo '#include "base/log.h"' >collectives/transport/transport.h
         printf '#include "collectives/transport/transport.h"\n#include "transport/transport.h"\n' >collectives/group/group.h
         printf '#include "collectives/group/group.h"\n#include "halay.h"\n' >fusion/engine.c
-        printf '#include <jansson.h>\n#include "halay.h"\n' >tft/main.c
+        printf '#include <jansson.h>\n#include "halay.h"\n' >tft/cli/main.c
         breaches=$(check_tree)
         [ -z "$breaches" ] || {
             echo "check_layers.sh: breaches in a tree without any: $breaches"

@@ -43,7 +43,7 @@ holds "$scratch/v.json" results.0.dtype=f32 results.1.hidden_size=64 results.2=a
 expect 1 played 64
 says err 'out of memory'
 checks=$((checks + 1))
-grep -q '"no matrix products in bf16 here: ' "$top_srcdir/tft/layout.c" || wrong "halay-tft says it in other words"
+grep -q '"no matrix products in bf16 here: ' "$top_srcdir/tft/model/network.c" || wrong "halay-tft says it in other words"
 
 if python3 -c 'import pytorch_forecasting' 2>/dev/null; then
     expect 0 "$versus" --build "$top_builddir" --hidden 64 --rounds 1 --steps 1 --json "$scratch/v.json"

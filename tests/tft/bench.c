@@ -2,7 +2,7 @@
  *
  * The benchmark alone, without the program around it: for the test of its output, and for profiling.
  */
-#include "tft/cmd_bench.h"
+#include "tft/cli/cmd_bench.h"
 
 int main(int argc, char **argv)
 {

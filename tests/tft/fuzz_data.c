@@ -5,11 +5,11 @@
  * who reads the rest. Seeds: tests/tft/test_fuzz.c.
  */
 #include "tests/tft/fuzz_data.h"
-#include "tft/csv.h"
-#include "tft/document.h"
-#include "tft/htd.h"
-#include "tft/number.h"
-#include "tft/windows.h"
+#include "tft/data/csv.h"
+#include "tft/data/document.h"
+#include "tft/data/htd.h"
+#include "tft/data/number.h"
+#include "tft/data/windows.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,7 +150,7 @@ static void read_table(struct halay_log *log, const char *path)
     tft_schema_fini(&schema);
 }
 
-/* Makes the checksums of a file right, so that what they guard is reached. The offsets are those of tft/htd.h. */
+/* Makes the checksums of a file right, so that what they guard is reached. The offsets are those of tft/data/htd.h. */
 static void mend_checksums(uint8_t *bytes, size_t length)
 {
     enum { SECTIONS_MAX = 64, TABLE = 32, ENTRY = 24, PART = 65536 };

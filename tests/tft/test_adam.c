@@ -4,7 +4,7 @@
  * each living gradient waited for once, last first; moments without gradients do not stay subnormal; initial values.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/adam.h"
+#include "tft/train/adam.h"
 
 static const size_t sizes[] = { 1000, 7, 33, 1, 640 };
 enum { TENSORS = 5, DEAD = 2, STEPS = 4 };

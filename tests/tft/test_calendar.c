@@ -2,7 +2,7 @@
  *
  * Calendar: known dates, a round trip over four centuries, ISO weeks at the turns of years, strict parsing, steps.
  */
-#include "tft/calendar.h"
+#include "tft/data/calendar.h"
 #include "tests/test.h"
 #include <string.h>
 

@@ -11,9 +11,9 @@
  * usage: test_causal [CASES [FIRST]]: random numbers begin anew with each case's number, which a failure prints.
  */
 #include "tests/tft/files.h"
-#include "tft/batches.h"
-#include "tft/future.h"
-#include "tft/htd.h"
+#include "tft/train/batches.h"
+#include "tft/data/future.h"
+#include "tft/data/htd.h"
 #include <math.h>
 #include <stdarg.h>
 

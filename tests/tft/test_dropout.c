@@ -4,7 +4,7 @@
  * and independence, and that no cut into granules, rows or savings changes them.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/dropout.h"
+#include "tft/kernels/dropout.h"
 
 static void check_known(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1, uint32_t d0,
                         uint32_t d1, uint32_t d2, uint32_t d3)

@@ -4,7 +4,7 @@
  * long row distances, the trainer's shapes; what C held is not read when it is written, and nothing beside or behind it is.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/gemm_bf16.h"
+#include "tft/kernels/gemm_bf16.h"
 
 static real a[1 << 20], b[1 << 20], c[1 << 20], before[1 << 20];
 static uint16_t room[TFT_BF16_ROOM] __attribute__((aligned(64))), packed[1 << 20] __attribute__((aligned(64)));

@@ -4,10 +4,10 @@
  * inputs, indicators, weights, scales, rows that are dropped; each against numbers worked out by hand.
  */
 #include "tests/tft/files.h"
-#include "tft/batches.h"
-#include "tft/future.h"
-#include "tft/htd.h"
-#include "tft/windows.h"
+#include "tft/train/batches.h"
+#include "tft/data/future.h"
+#include "tft/data/htd.h"
+#include "tft/data/windows.h"
 #include <math.h>
 
 #define WINDOW "window: {encoder: 2, horizon: 1}\n"

@@ -4,10 +4,10 @@
  * by nothing and rows that take several blocks; results against the formula where it is short.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/attention.h"
-#include "tft/embedding.h"
-#include "tft/layout.h"
-#include "tft/quantile_loss.h"
+#include "tft/layers/attention.h"
+#include "tft/layers/embedding.h"
+#include "tft/model/network.h"
+#include "tft/layers/quantile_loss.h"
 
 enum { MOST = 100000, BLOCKS = 23 };
 

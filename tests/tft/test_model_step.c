@@ -6,10 +6,10 @@
  */
 #include "tests/counting.h"
 #include "tests/tft/model_helpers.h"
-#include "tft/adam.h"
-#include "tft/arithmetic.h"
-#include "tft/gemm_bf16.h"
-#include "tft/synthetic.h"
+#include "tft/train/adam.h"
+#include "tft/cli/arithmetic.h"
+#include "tft/kernels/gemm_bf16.h"
+#include "tft/cli/synthetic.h"
 #include <pthread.h>
 
 struct trainer {

@@ -4,9 +4,9 @@
  * scales MASE (Hyndman and Koehler 2006): all worked out again from the numbers of the table.
  */
 #include "tests/tft/files.h"
-#include "tft/htd.h"
-#include "tft/naive.h"
-#include "tft/windows.h"
+#include "tft/data/htd.h"
+#include "tft/score/naive.h"
+#include "tft/data/windows.h"
 #include <math.h>
 
 enum { ROWS = 90, TRAIN = 60, SEASON = 4, HORIZON = 10 };

@@ -5,9 +5,9 @@
  * not fit are refused with every difference; so are models that a peer's graph cannot express.
  */
 #include "tests/tft/files.h"
-#include "tft/model.h"
-#include "tft/peer_file.h"
-#include "tft/safetensors.h"
+#include "tft/model/model.h"
+#include "tft/interop/torch_file.h"
+#include "tft/train/safetensors.h"
 #include <math.h>
 
 /* ---- models ---- */

@@ -3,8 +3,8 @@
  * Configuration of a run: the published defaults, the three sources one over the other, and every refusal.
  */
 #include "tests/tft/files.h"
-#include "tft/document.h"
-#include "tft/run_config.h"
+#include "tft/data/document.h"
+#include "tft/train/run_config.h"
 
 static enum halay_status take(const char *yaml, struct tft_run_config *c)
 {

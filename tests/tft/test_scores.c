@@ -3,10 +3,10 @@
  * Scores, schedule, plan and sampler against numbers worked out by hand, and the properties that a shuffle must have.
  */
 #include "tests/test.h"
-#include "tft/sampler.h"
-#include "tft/plan.h"
-#include "tft/schedule.h"
-#include "tft/scores.h"
+#include "tft/train/sampler.h"
+#include "tft/train/run_length.h"
+#include "tft/train/schedule.h"
+#include "tft/score/scores.h"
 #include <math.h>
 #include <string.h>
 

@@ -4,9 +4,9 @@
  * shares differ by no more than a tensor; blocks taken apart and put together are what they were.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/model.h"
-#include "tft/shards.h"
-#include "tft/synthetic.h"
+#include "tft/model/model.h"
+#include "tft/train/shards.h"
+#include "tft/cli/synthetic.h"
 
 enum { RANKS_MOST = 9 };
 

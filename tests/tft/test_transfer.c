@@ -4,8 +4,8 @@
  * either list; new ones begin as the row for unknown ones, or as the mean; all else has to have the same shape.
  */
 #include "tests/tft/files.h"
-#include "tft/document.h"
-#include "tft/transfer.h"
+#include "tft/data/document.h"
+#include "tft/train/transfer.h"
 #include <math.h>
 
 /* A schema's inputs beside the target, and rows of it: three days an entity, whose words are its own. */

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay-tft prepare: files and a schema in, one file of prepared data out, and a summary of what happened to the rows.
+ */
+#include "base/config.h"
+#include "tft/cli/commands.h"
+#include "tft/data/htd.h"
+#include "tft/cli/options.h"
+#include "tft/data/paths.h"
+#include "tft/data/prepare.h"
+#include "tft/model/tft.h"
+#include "tft/data/windows.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: halay-tft prepare --schema SCHEMA FILE... -o DATA.htd\n"
+    "       halay-tft prepare --preset long [--encoder N] [--horizon N] FILE... -o DATA.htd\n"
+    "\n"
+    "Reads CSV files (plain or .gz; or folders of them) by a schema, sorts, merges, fills and scales their rows,\n"
+    "and writes one file that the other commands map. Prints what happened to the rows.\n"
+    "\n"
+    "  --schema FILE   what the columns mean, YAML or JSON\n"
+    "  --preset long   the columns are unique_id, ds and y; steps, window and splits are found out, and said\n"
+    "  --encoder N     with a preset: steps of the past (by the step from row to row)\n"
+    "  --horizon N     with a preset: steps to forecast (likewise)\n"
+    "  -o, --out FILE  the file to write\n";
+
+static void print_count(const char *what, size_t count)
+{
+    printf("%-26s %zu\n", what, count);
+}
+
+/* A line for what does not happen to most tables. */
+static void print_if_any(const char *what, size_t count)
+{
+    if (count)
+        print_count(what, count);
+}
+
+static void print_time(const struct tft_data *d)
+{
+    char first[32], last[32];
+    int64_t begin = INT64_MAX, end = INT64_MIN;
+
+    for (size_t e = 0; e < d->entity_count; e++) {
+        int64_t t = tft_data_time(d, e, d->entities[e].first + d->entities[e].rows - 1);
+        begin = d->entities[e].start < begin ? d->entities[e].start : begin;
+        end = t > end ? t : end;
+    }
+    tft_schema_print_time(&d->schema, begin, first, sizeof first);
+    tft_schema_print_time(&d->schema, end, last, sizeof last);
+    printf("%-26s %s to %s\n", "time", first, last);
+}
+
+static const char *source_of(const struct tft_input *input)
+{
+    return input->source == TFT_FROM_COLUMN     ? input->column
+           : input->source == TFT_FROM_CALENDAR ? tft_calendar_names[input->calendar]
+           : input->source == TFT_FROM_HOLIDAYS ? "holidays"
+                                                : "id";
+}
+
+/* One line an input: where it comes from, what it is, how many of its values were filled. */
+static void print_inputs(const struct tft_data *d, const struct tft_table *table)
+{
+    static const char *const scales[] = { "none", "standard", "minmax", "robust", "log1p-standard" };
+
+    printf("\n%-18s %-14s %-9s %-10s %-15s %10s\n", "input", "from", "role", "categories", "scale", "filled");
+    for (size_t i = 0; i < d->schema.input_count; i++) {
+        const struct tft_input *input = &d->schema.inputs[i];
+        char categories[24] = "";
+        if (input->is_category)
+            snprintf(categories, sizeof categories, "%zu", tft_encoding_categories(&d->schema, &d->encoding, i));
+        printf("%-18s %-14s %-9s %-10s %-15s", input->name, source_of(input), tft_roles[input->role].name, categories,
+               input->is_category ? "" : scales[input->scale]);
+        if (input->source == TFT_FROM_COLUMN && input->derivation == TFT_PLAIN)
+            printf(" %10zu", table->filled[table->column_of[i]]);
+        putchar('\n');
+    }
+}
+
+/* The windows of a split. */
+struct window_counts {
+    size_t all, shorter, masked; /* masked: targets */
+};
+
+static void print_windows(const struct tft_data *d, const char *split, const struct window_counts *n)
+{
+    printf("windows %-18s %zu", split, n->all);
+    if (n->shorter)
+        printf(" (%zu with a shorter encoder)", n->shorter);
+    if (n->masked)
+        printf(" (%zu of %zu targets masked)", n->masked, n->all * d->schema.horizon * d->schema.target_count);
+    putchar('\n');
+}
+
+static void print_summary(const struct tft_data *d, const struct tft_table *table, const struct window_counts windows[])
+{
+    const struct tft_table_summary *s = &d->summary;
+
+    printf("%-26s %s\n", "schema", d->schema.name);
+    print_count("files", s->files);
+    if (s->columns_ignored)
+        printf("%-26s %zu (%s)\n", "columns ignored", s->columns_ignored, table->ignored);
+    print_count("rows read", s->rows_read);
+    print_count("rows outside the span", s->rows_outside_span);
+    print_count("rows doubled, merged", s->rows_duplicated);
+    print_if_any("rows resampled, merged", s->rows_resampled);
+    print_if_any("rows trimmed", s->rows_trimmed);
+    print_count("rows missing, added", s->rows_missing);
+    print_if_any("rows dropped", s->rows_dropped);
+    print_count("values filled", s->filled);
+    print_if_any("entities without target", s->entities_empty);
+    print_if_any("entities untrained", s->entities_untrained);
+    print_if_any("entities too short", s->entities_short);
+    print_count("entities", d->entity_count);
+    print_count("rows", d->rows);
+    print_time(d);
+    for (int i = 0; i < TFT_SPLIT_COUNT; i++)
+        print_windows(d, tft_split_names[i], &windows[i]);
+    print_inputs(d, table);
+}
+
+static enum halay_status count_windows(struct halay_log *log, const struct tft_data *d, struct window_counts windows[])
+{
+    for (int i = 0; i < TFT_SPLIT_COUNT; i++) {
+        struct tft_windows w;
+        enum halay_status status = tft_windows_init(log, d, (enum tft_split)i, d->schema.stride, &w);
+        if (status)
+            return status;
+        windows[i].all = w.count;
+        windows[i].shorter = tft_windows_short(&w);
+        windows[i].masked = w.count * d->schema.horizon * d->schema.target_count - tft_windows_targets(&w);
+        tft_windows_fini(&w);
+    }
+    if (windows[TFT_TRAIN].all)
+        return HALAY_OK;
+    const struct tft_entity *longest = &d->entities[0];
+    for (size_t e = 1; e < d->entity_count; e++)
+        longest = d->entities[e].rows > longest->rows ? &d->entities[e] : longest;
+    halay_error(
+        log, "no entity is long enough for a training window of %zu + %zu steps; the longest, '%.64s', has %zu in all",
+        d->schema.min_encoder, d->schema.horizon, longest->id, longest->rows);
+    return HALAY_ERR_FORMAT;
+}
+
+/* What a preset has found out. */
+static void print_preset(const struct tft_schema *s)
+{
+    const json_t *split = json_object_get(s->document, "split");
+
+    printf("%-26s every %s, window %zu + %zu; train %s, valid %s, test %s\n", "preset",
+           json_string_value(json_object_get(s->document, "every")), s->encoder, s->horizon,
+           json_string_value(json_object_get(split, "train")), json_string_value(json_object_get(split, "valid")),
+           json_string_value(json_object_get(split, "test")));
+}
+
+enum halay_status tft_prepare(struct halay_log *log, const struct tft_prepare_request *r)
+{
+    struct tft_schema schema = { 0 };
+    struct tft_table table = { 0 };
+    struct tft_encoding encoding = { 0 };
+    struct tft_data data = { 0 };
+    struct window_counts windows[TFT_SPLIT_COUNT];
+    enum halay_status status = r->schema ? tft_schema_load(log, r->schema, &schema)
+                                         : tft_preset_long(log, r->files, r->file_count, &r->preset, &schema);
+
+    if (!status)
+        status = tft_table_read(log, &schema, r->files, r->file_count, &table);
+    if (!status)
+        tft_encoding_drop_untrained(log, &schema, &table);
+    if (!status)
+        status = tft_encoding_fit(log, &schema, &table, &encoding);
+    if (!status)
+        status = tft_data_init(log, &schema, &encoding, &table, &data);
+    if (!status)
+        status = count_windows(log, &data, windows);
+    if (!status)
+        status = tft_htd_write(log, r->out, &data);
+    if (!status && !r->schema && !r->is_quiet)
+        print_preset(&data.schema);
+    if (!status && !r->is_quiet)
+        print_summary(&data, &table, windows);
+    tft_data_fini(&data);
+    tft_encoding_fini(&encoding);
+    tft_table_fini(&table);
+    tft_schema_fini(&schema);
+    return status;
+}
+
+/* A number of steps from the command line; NULL: 0. */
+static int parse_steps(struct halay_log *log, const char *name, const char *text, size_t *steps)
+{
+    long value = 0;
+
+    if (text && halay_parse_long(text, 1, TFT_STEPS_MAX, &value)) {
+        halay_error(log, "'--%s' must be a whole number of steps, 1 or more, not '%s'", name, text);
+        return 0;
+    }
+    *steps = (size_t)value;
+    return 1;
+}
+
+int tft_cmd_prepare(struct halay_log *log, int argc, char **argv)
+{
+    struct tft_prepare_request r = { 0 };
+    const char *preset = NULL, *encoder = NULL, *horizon = NULL;
+    const struct tft_option list[] = { { "schema", 0, &r.schema, NULL }, { "preset", 0, &preset, NULL },
+                                       { "encoder", 0, &encoder, NULL }, { "horizon", 0, &horizon, NULL },
+                                       { "out", 'o', &r.out, NULL },     { NULL, 0, NULL, NULL } };
+    const struct tft_options options = { .log = log, .command = "halay-tft prepare", .help = help, .list = list };
+    int files, status = tft_options_parse(&options, argc, argv, &files);
+
+    if (status >= 0)
+        return status;
+    if (!r.schema && !preset)
+        return tft_options_missing(&options, "--schema");
+    if (!r.out)
+        return tft_options_missing(&options, "-o");
+    if (!files)
+        return tft_options_missing(&options, "a FILE to read");
+    if (preset && strcmp(preset, "long"))
+        halay_error(log, "unknown preset '%s'; there is long", preset);
+    if (r.schema && (preset || encoder || horizon))
+        halay_error(log, "'--preset', '--encoder' and '--horizon' go without --schema, which says it all");
+    if ((preset && strcmp(preset, "long")) || (r.schema && (preset || encoder || horizon)) ||
+        !parse_steps(log, "encoder", encoder, &r.preset.encoder) ||
+        !parse_steps(log, "horizon", horizon, &r.preset.horizon))
+        return TFT_EXIT_USAGE;
+    r.files = (const char *const *)argv;
+    r.file_count = (size_t)files;
+    return tft_exit_status(tft_prepare(log, &r)) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay-tft report: gathers what a run left, and with data its scores and some forecasts, for the page. Cleanup:
+ * zero-initialised, everything accepts being half-built.
+ */
+#include "tft/cli/commands.h"
+#include "tft/data/document.h"
+#include "tft/train/interrupt.h"
+#include "tft/cli/options.h"
+#include "tft/data/paths.h"
+#include "tft/report/report.h"
+#include "tft/score/scoring.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: halay-tft report --run RUN [--data DATA.htd [--split test] [--stride N]] -o PAGE.html\n"
+    "\n"
+    "Writes one self-contained HTML page about a run: loss curves; with data also scores beside the naive forecasts', "
+    "scores by\n"
+    "horizon and entity, and some forecasts over what came.\n"
+    "\n"
+    "  --run FOLDER    the run's folder\n"
+    "  --data FILE     data prepared by the same schema\n"
+    "  --split NAME    the split to score (test)\n"
+    "  --stride N      steps between its windows (the horizon)\n"
+    "  -o, --out FILE  the page\n";
+
+enum { FORECASTS_MAX = 6, HISTORY_MAX = 96 };
+
+/* ---- the run's lines ---- */
+
+static enum halay_status read_metrics(struct halay_log *log, const char *folder, json_t **metrics)
+{
+    char *path = tft_path_join(log, folder, "metrics.jsonl"), *line = NULL;
+    size_t size = 0;
+    FILE *file = path ? fopen(path, "re") : NULL;
+    enum halay_status status = HALAY_OK;
+
+    *metrics = json_array();
+    if (!path || !*metrics) {
+        status = HALAY_ERR_NO_MEMORY;
+    } else if (!file && errno == ENOENT) {
+        halay_warning(log, "there is no '%s' (the parameters were imported?): the page has no loss curves", path);
+    } else if (!file) {
+        halay_error(log, "cannot open '%s': %s", path, strerror(errno));
+        status = HALAY_ERR_SYSTEM;
+    }
+    while (file && !status && getline(&line, &size, file) > 0) {
+        json_error_t error;
+        json_t *object = json_loads(line, 0, &error);
+        if (json_is_object(object))
+            json_array_append(*metrics, object);
+        else
+            halay_warning(log, "a line of '%s' is not JSON and is left out: %s", path, error.text);
+        json_decref(object);
+    }
+    free(line);
+    free(path);
+    if (file)
+        fclose(file);
+    return status;
+}
+
+/* ---- forecasts to draw ---- */
+
+/* Which of the split's windows to draw: spread over entities and time. */
+static size_t choose_positions(const struct tft_windows *w, uint64_t *numbers)
+{
+    size_t entities = w->data->entity_count, n = 0;
+
+    for (size_t k = 0; k < FORECASTS_MAX; k++) {
+        size_t e = entities > FORECASTS_MAX ? k * entities / FORECASTS_MAX : k % entities;
+        size_t before = tft_windows_before(w, e), count = tft_windows_before(w, e + 1) - before;
+        if (count)
+            numbers[n++] = before + (2 * k + 1) * count / (2 * FORECASTS_MAX);
+    }
+    return n;
+}
+
+struct drawing {
+    struct tft_scoring *scoring;
+    struct tft_report *report;
+};
+
+static enum halay_status draw(void *arg, size_t position, const struct tft_window *w, const float *p)
+{
+    const struct drawing *d = arg;
+    const struct tft_data *data = &d->scoring->data;
+    struct tft_report_forecast *f = &d->report->forecasts[position];
+    const struct tft_entity *e = &data->entities[w->entity];
+    const struct tft_list *q = &d->scoring->checkpoint.config.quantiles;
+    size_t D = data->schema.horizon, median = tft_median_of(q->values, q->count);
+    size_t O = data->schema.target_count, o = position % O; /* each shows one of the targets */
+    const struct tft_scaler *s = tft_data_target_scaler(data, w->entity, o);
+    char moment[32];
+
+    f->history = w->length < HISTORY_MAX ? w->length : HISTORY_MAX;
+    f->horizon = D;
+    enum halay_status status = tft_data_check(data, w->origin - f->history, f->history + D);
+    if (status)
+        return status;
+    f->truth = calloc(f->history + D, sizeof *f->truth);
+    f->low = calloc(D, sizeof *f->low);
+    f->middle = calloc(D, sizeof *f->middle);
+    f->high = calloc(D, sizeof *f->high);
+    if (!f->truth || !f->low || !f->middle || !f->high)
+        return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < f->history + D; i++) {
+        size_t row = w->origin - f->history + i;
+        f->truth[i] = data->present[row * O + o] ? data->target[row * O + o] : NAN;
+    }
+    for (size_t h = 0; h < D; h++) {
+        const float *of_step = p + (h * O + o) * q->count;
+        f->low[h] = tft_scaler_undo(s, (double)of_step[0]);
+        f->middle[h] = tft_scaler_undo(s, (double)of_step[median]);
+        f->high[h] = tft_scaler_undo(s, (double)of_step[q->count - 1]);
+    }
+    tft_schema_print_time(&data->schema, tft_data_time(data, w->entity, w->origin), moment, sizeof moment);
+    snprintf(f->title, sizeof f->title, "%.60s%s%.60s, from %.16s", e->id, O > 1 ? ", " : "",
+             O > 1 ? data->schema.inputs[data->schema.targets[o]].name : "", moment);
+    d->report->forecast_count = position + 1;
+    return HALAY_OK;
+}
+
+static enum halay_status make_forecasts(struct tft_scoring *s, enum tft_split split, size_t stride,
+                                        struct tft_report *report)
+{
+    struct tft_windows windows = { 0 };
+    struct tft_forecaster forecaster = { 0 };
+    uint64_t numbers[FORECASTS_MAX];
+    struct drawing drawing = { .scoring = s, .report = report };
+    enum halay_status status = tft_windows_init(s->log, &s->data, split, stride, &windows);
+
+    report->forecasts = calloc(FORECASTS_MAX, sizeof *report->forecasts);
+    if (!status && !report->forecasts)
+        status = HALAY_ERR_NO_MEMORY;
+    if (!status)
+        status = tft_scoring_forecaster(s, &windows, &forecaster);
+    if (!status) {
+        size_t n = choose_positions(&windows, numbers);
+        forecaster.gather.numbers = numbers;
+        status = tft_forecast(&forecaster, n, draw, &drawing);
+    }
+    if (status == HALAY_ERR_NO_MEMORY)
+        halay_error(s->log, "no memory for the forecasts to draw");
+    tft_forecaster_fini(&forecaster);
+    tft_windows_fini(&windows);
+    return status;
+}
+
+static void report_fini(struct tft_report *r)
+{
+    for (size_t i = 0; r->forecasts && i < FORECASTS_MAX; i++) {
+        free(r->forecasts[i].truth);
+        free(r->forecasts[i].low);
+        free(r->forecasts[i].middle);
+        free(r->forecasts[i].high);
+    }
+    free(r->forecasts);
+    json_decref(r->run);
+    json_decref(r->metrics);
+    json_decref(r->scores);
+}
+
+static enum halay_status write_page(struct halay_log *log, const char *path, const struct tft_report *r)
+{
+    struct tft_output out;
+    enum halay_status status = tft_output_open(log, path, &out);
+
+    if (status)
+        return status;
+    tft_report_write(out.file, r);
+    return tft_output_commit(&out);
+}
+
+static enum halay_status report(struct halay_log *log, const char *run, const char *data,
+                                const struct tft_selection *windows, const char *out)
+{
+    struct tft_scoring s = { 0 };
+    struct tft_report r = { 0 };
+    char *path = tft_path_join(log, run, "run.json");
+    enum halay_status status = path ? tft_document_load(log, path, &r.run) : HALAY_ERR_NO_MEMORY;
+
+    tft_interrupt_watch();
+    if (!status)
+        status = read_metrics(log, run, &r.metrics);
+    if (!status && data) {
+        status = tft_scoring_init(log, run, data, &s);
+        size_t stride = windows->stride ? windows->stride : s.data.schema.horizon;
+        if (!status)
+            status = tft_scoring_evaluate(&s, windows->split, stride, &r.scores);
+        if (!status)
+            status = make_forecasts(&s, windows->split, stride, &r);
+    }
+    if (status == HALAY_ERR_CANCELED && s.rank == 0)
+        halay_error(log, "interrupted by a signal; there is no page");
+    if (!status && s.rank == 0)
+        status = write_page(log, out, &r);
+    tft_scoring_fini(&s);
+    report_fini(&r);
+    free(path);
+    return status;
+}
+
+int tft_cmd_report(struct halay_log *log, int argc, char **argv)
+{
+    const char *run = NULL, *data = NULL, *split = "test", *stride = NULL, *out = NULL;
+    const struct tft_option list[] = { { "run", 0, &run, NULL },     { "data", 0, &data, NULL },
+                                       { "split", 0, &split, NULL }, { "stride", 0, &stride, NULL },
+                                       { "out", 'o', &out, NULL },   { NULL, 0, NULL, NULL } };
+    const struct tft_options options = { .log = log, .command = "halay-tft report", .help = help, .list = list };
+    int status = tft_options_parse(&options, argc, argv, NULL);
+    struct tft_selection windows;
+
+    if (status >= 0)
+        return status;
+    if (!run)
+        return tft_options_missing(&options, "--run");
+    if (!out)
+        return tft_options_missing(&options, "-o");
+    if (tft_selection_parse(log, split, stride, &windows))
+        return TFT_EXIT_USAGE;
+    return tft_interrupt_exit(report(log, run, data, &windows, out));
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Data: series ready for the model: scaled, in the model's order of variables, one row after the other in one block.
+ *
+ * It is made of a table, or mapped from a file that `prepare` wrote (htd.h); readers see no difference. Temporal reals
+ * are in the model's order: observed, known, targets; each row holds all of them, the targets scaled like the rest; beside
+ * them each row has its temporal categories: observed, known. Further there are the targets in their own units (for
+ * scores), whether each was measured, and the row's weight. Everything is read-only once it is made, so that any thread may read it.
+ * Who reads what has rows asks tft_data_check for them first: a file's parts are checked when they are first read.
+ */
+#ifndef HALAY_TFT_DATA_H
+#define HALAY_TFT_DATA_H
+
+#include "tft/data/encoding.h"
+#include "tft/data/schema.h"
+#include "tft/data/table.h"
+#include <stdint.h>
+
+struct tft_entity {
+    const char *id; /* owned by the data's names */
+    int64_t start;  /* moment of the first row */
+    size_t first;   /* its first row's number in the block */
+    size_t rows;
+};
+
+struct tft_htd;
+
+/* Rows of the block that no window may hold. */
+struct tft_gap {
+    uint64_t first, rows;
+};
+
+struct tft_data {
+    struct tft_schema schema;
+    struct tft_encoding encoding;
+    struct tft_table_summary summary;
+    size_t entity_count, rows;
+    struct tft_entity *entities; /* owned: those that have rows, in order of id */
+    char **names;                /* owned, with what they point to: (entities) their ids */
+    size_t *codes;     /* owned: (entities) number of each in the encoding; its entity_count if not seen there */
+    size_t real_count; /* temporal reals */
+    size_t reals[TFT_INPUTS_MAX]; /* the schema's inputs, by number, in the model's order */
+    size_t known_count;           /* so many of them, before the targets, are known ahead */
+    size_t cat_count;             /* temporal categories */
+    size_t cats[TFT_INPUTS_MAX];
+    size_t static_count; /* static real inputs */
+    size_t statics[TFT_INPUTS_MAX];
+    size_t static_cat_count; /* static categories */
+    size_t static_cats[TFT_INPUTS_MAX];
+    size_t gap_count, bridge_count;
+    const double *target;             /* (rows, targets), as in the files; filled where they were missing */
+    const float *values;              /* (rows, reals), scaled */
+    const int32_t *categories;        /* (rows, cats) codes */
+    const float *static_values;       /* (entities, statics), scaled */
+    const int32_t *static_codes;      /* (entities, static categories) */
+    const float *weights;             /* (rows) mean 1 in the training span; NULL: all 1 */
+    const struct tft_gap *gaps;       /* (gaps) in order, apart from each other */
+    const struct tft_bridge *bridges; /* (bridges) in order of entity, column and row */
+    const uint8_t *present;           /* (rows, targets) 1 where the target was measured */
+    void *block;                      /* owned: what they lie in, if it was made here */
+    struct tft_htd *file;             /* owned: or the file that they lie in; NULL: none */
+};
+
+/* The arrays of a data set, in the order in which they lie one behind the other. */
+enum tft_array {
+    TFT_ARRAY_TARGET,
+    TFT_ARRAY_GAPS,
+    TFT_ARRAY_BRIDGES,
+    TFT_ARRAY_VALUES,
+    TFT_ARRAY_CATEGORIES,
+    TFT_ARRAY_STATIC_VALUES,
+    TFT_ARRAY_STATIC_CODES,
+    TFT_ARRAY_WEIGHTS,
+    TFT_ARRAY_PRESENT,
+    TFT_ARRAY_COUNT
+};
+
+/*
+ * Make data of a table. The schema and the encoding are taken over by the data on success (the caller's are then
+ * empty); the table stays the caller's. An entity, or a category, that the encoding does not know is an error that names it,
+ * unless the schema has a place for it.
+ */
+enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema, struct tft_encoding *encoding,
+                                const struct tft_table *table, struct tft_data *data);
+void tft_data_fini(struct tft_data *data);
+
+/* Order the schema's inputs as the model wants them; fills the counts and lists of inputs. */
+void tft_data_order_inputs(struct tft_data *data);
+/* Bytes of each array, by the data's counts; HALAY_ERR_NO_MEMORY if one does not fit. */
+enum halay_status tft_data_array_bytes(const struct tft_data *data, size_t bytes[TFT_ARRAY_COUNT]);
+/* Bytes that a row has in an array; 0 of an array that is not by row. */
+size_t tft_data_row_bytes(const struct tft_data *data, enum tft_array array);
+/* Where each array lies; empty ones may be anywhere. And the way back. */
+void tft_data_set_arrays(const void *const arrays[TFT_ARRAY_COUNT], struct tft_data *data);
+void tft_data_get_arrays(const struct tft_data *data, const void *arrays[TFT_ARRAY_COUNT]);
+
+/* Rows [first, first + count) of the block are about to be read. HALAY_ERR_FORMAT (logged once): the file is damaged there. */
+enum halay_status tft_data_check(const struct tft_data *data, size_t first, size_t count);
+
+/* Of the data's entity: how a target (by its place among them) was scaled. */
+const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target);
+
+/* Of the data's entity: how an input (by its number in the schema) was scaled. */
+const struct tft_scaler *tft_data_scaler(const struct tft_data *data, size_t entity, size_t input);
+
+/* The bridge of a plain input (by its number) over a row of the data's entity, which may lie before its first one; NULL: there is
+ * none. */
+const struct tft_bridge *tft_data_bridge(const struct tft_data *data, size_t entity, size_t input, int64_t row);
+
+/* The moment of a row of the block, which belongs to an entity. Rows before and after its own have one too. */
+int64_t tft_data_time(const struct tft_data *data, size_t entity, size_t row);
+
+/* What a row's targets weigh in the loss. */
+static inline float tft_data_weight(const struct tft_data *data, size_t row)
+{
+    return data->weights ? data->weights[row] : 1;
+}
+
+/* Rows of an entity before a moment. */
+size_t tft_data_rows_before(const struct tft_data *data, size_t entity, int64_t time);
+
+#endif

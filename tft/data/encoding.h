@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Encoding: what was learned from the training span, and is needed to prepare other rows: scalers, entities, categories.
+ * It is part of a checkpoint, as a JSON document.
+ *
+ *     {"origin": moment, "weight": mean, "entities": [id, ...],
+ *      "scalers": {input: [shift, scale], or of each entity [shift, scale, shift, scale, ...]},
+ *      "categories": {input: [name, ...]}}
+ */
+#ifndef HALAY_TFT_ENCODING_H
+#define HALAY_TFT_ENCODING_H
+
+#include "tft/data/table.h"
+
+/* scaled = (value - shift) / scale, of log(1 + value) if log1p is set. */
+struct tft_scaler {
+    double shift, scale;
+    int log1p;
+};
+
+/* Infinite, or not a number, where a float cannot hold the result. */
+float tft_scaler_apply(const struct tft_scaler *scaler, double value);
+double tft_scaler_undo(const struct tft_scaler *scaler, double scaled);
+
+struct tft_vocabulary {
+    size_t count;
+    const char **names; /* owned array, its texts in the document; in order of name */
+};
+
+struct tft_encoding {
+    json_t *document;           /* owned */
+    int64_t origin;             /* steps are counted from here */
+    double weight;              /* mean of the weights in the training span; 1 without weights */
+    size_t entity_count;        /* that training has seen */
+    const char **ids;           /* owned array, its texts in the document; in order of name */
+    size_t input_count;         /* of the schema */
+    struct tft_scaler *scalers; /* owned: (entities + 1, inputs); {0, 1} where nothing is scaled; the last row is of an
+                                   entity that training has not seen, and knows what is scaled by all entities only */
+    struct tft_vocabulary *vocabularies; /* owned: (inputs) of categories that a column or a map of the id names */
+};
+
+/* Take entities out of a table that cannot be encoded, because the training span has no measured value of one of their
+ * targets. Says how many in the summary, and in a warning. */
+void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema *schema, struct tft_table *table);
+/* Fit the encoding on the training span of a table. */
+enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schema *schema,
+                                   const struct tft_table *table, struct tft_encoding *encoding);
+/* Take it from its document, which is checked in full. Keeps a reference of its own. where: for messages. */
+enum halay_status tft_encoding_init(struct halay_log *log, const char *where, const struct tft_schema *schema,
+                                    json_t *document, struct tft_encoding *encoding);
+void tft_encoding_fini(struct tft_encoding *encoding);
+
+/* Must an entity have been seen in training to be encoded? */
+int tft_encoding_needs_entity(const struct tft_schema *schema);
+/* The number of an entity; entity_count for one that training has not seen. */
+size_t tft_encoding_entity(const struct tft_encoding *encoding, const char *id);
+/* Rows of a category's embedding. */
+size_t tft_encoding_categories(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input);
+/* Has an input a code for what training has not seen? Sets it. */
+int tft_encoding_unknown(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                         int32_t *code);
+/* The name of a code; NULL for that of what is unknown, and of a calendar's numbers. Borrowed. */
+const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                              size_t code);
+/* The code with a name. Returns 0 if there is none. */
+int tft_encoding_find(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                      const char *name, size_t *code);
+/* The code of a text (NULL: no value) of an input with a vocabulary. Returns 0 if training has not seen it and the input has
+ * no category for that. */
+int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                      const char *text, size_t *code);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The future: a table of its own is made of the files, by the same rules (resampling, doubled rows, fills), and its known
+ * columns are copied to the rows of the same moments; gaps are filled once the rows before and after the end are one series,
+ * so that it is as if the file had gone on. What lies before the end is not looked at. Where the schema has no time, the
+ * first row is the first behind the end.
+ */
+#include "tft/data/future.h"
+#include "tft/data/fill.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct future {
+    struct halay_log *log;
+    const struct tft_schema *schema;
+    const char *path;
+    struct tft_table table; /* owned */
+    size_t rows;
+};
+
+/* The series that goes with a name; NULL if there is none. */
+static const struct tft_series *find_series(const struct future *f, const char *id)
+{
+    size_t low = 0, high = f->table.series_count;
+
+    while (low < high && f->schema->id_kind != TFT_ID_HEADER) { /* they are in order */
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(id, f->table.series[middle].id);
+        if (!order)
+            return &f->table.series[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return f->schema->id_kind == TFT_ID_HEADER ? f->table.series : NULL;
+}
+
+/* The row of a moment, which is `step` steps behind the end; its number, or -1. */
+static int64_t find_row(const struct future *f, const struct tft_series *from, int64_t moment, size_t step)
+{
+    const struct tft_period *every = &f->schema->every;
+
+    if (f->schema->time_kind == TFT_TIME_NONE)
+        return step < from->rows ? (int64_t)step : -1;
+    int64_t row = tft_period_between(every, from->start, moment);
+    return row >= 0 && (size_t)row < from->rows && tft_period_add(every, from->start, row) == moment ? row : -1;
+}
+
+/* A value of column k, in the numbers of the other table's dictionary if it is a category. */
+static enum halay_status translate(const struct future *f, struct tft_table *to, size_t k, double *value)
+{
+    size_t number;
+
+    if (!f->schema->inputs[to->columns[k]].is_category || *value != *value)
+        return HALAY_OK;
+    if (tft_dictionary_add(&to->dictionaries[k], f->table.dictionaries[k].texts[(size_t)*value], &number)) {
+        halay_error(f->log, "no memory for the rows of the future");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    *value = (double)number;
+    return HALAY_OK;
+}
+
+static enum halay_status mark_dropped(const struct future *f, struct tft_series *s, size_t row)
+{
+    if (!s->dropped)
+        s->dropped = calloc(s->rows, 1);
+    if (!s->dropped) {
+        halay_error(f->log, "no memory for the rows of the future");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    s->dropped[row] = 1;
+    return HALAY_OK;
+}
+
+static enum halay_status take_row(const struct future *f, struct tft_table *to, const struct tft_series *from,
+                                  size_t from_row, struct tft_series *s, size_t row)
+{
+    size_t columns = to->column_count;
+    enum halay_status status = HALAY_OK;
+
+    for (size_t k = 0; k < columns && !status; k++) {
+        if (f->schema->inputs[to->columns[k]].role != TFT_INPUT_KNOWN)
+            continue;
+        double value = from->values[from_row * columns + k];
+        status = translate(f, to, k, &value);
+        s->values[row * columns + k] = value;
+        s->measured[row * columns + k] = from->measured[from_row * columns + k];
+    }
+    if (!status && from->dropped && from->dropped[from_row])
+        status = mark_dropped(f, s, row);
+    return status;
+}
+
+/* Fill what the file does not say by what lies before and after, also where the gap begins before the end. */
+static enum halay_status fill(const struct future *f, const struct tft_table *t, struct tft_series *s)
+{
+    for (size_t k = 0; k < t->column_count; k++) {
+        const struct tft_input *input = &f->schema->inputs[t->columns[k]];
+        if (input->role != TFT_INPUT_KNOWN || (input->fill != TFT_FILL_FORWARD && input->fill != TFT_FILL_INTERPOLATE))
+            continue;
+        if (tft_fill_again(input->fill, t->column_count, k, s->rows - f->rows, s)) {
+            halay_error(f->log, "no memory for the rows of the future");
+            return HALAY_ERR_NO_MEMORY;
+        }
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status take_series(const struct future *f, struct tft_table *to, const struct tft_series *from,
+                                     struct tft_series *s)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < f->rows && !status; i++) {
+        size_t row = s->rows - f->rows + i;
+        int64_t moment = tft_period_add(&f->schema->every, s->start, (int64_t)row);
+        int64_t from_row = find_row(f, from, moment, i);
+        char text[32];
+        if (from_row >= 0) {
+            status = take_row(f, to, from, (size_t)from_row, s, row);
+            continue;
+        }
+        tft_schema_print_time(f->schema, moment, text, sizeof text);
+        halay_error(f->log, "'%s' has no row of '%s' for %s; %zu steps behind its last row are needed", f->path, s->id,
+                    text, f->rows);
+        status = HALAY_ERR_FORMAT;
+    }
+    return status ? status : fill(f, to, s);
+}
+
+enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema, const char *path, size_t rows,
+                                  struct tft_table *table)
+{
+    struct tft_schema open = *schema; /* borrows what the caller's holds */
+    struct future f = { .log = log, .schema = &open, .path = path, .rows = rows };
+    size_t kept = 0;
+
+    open.trim = open.has_span = 0;
+    enum halay_status status = tft_table_read_future(log, &open, &path, 1, &f.table);
+    if (status)
+        return status;
+    for (size_t e = 0; e < table->series_count; e++) {
+        struct tft_series *s = &table->series[e];
+        const struct tft_series *from = find_series(&f, s->id);
+        if (!from && !status) {
+            halay_warning(log, "'%s' is not forecast: '%s' has no row of it", s->id, path);
+            tft_series_fini(s);
+            continue;
+        }
+        if (!status)
+            status = take_series(&f, table, from, s);
+        if (kept != e) { /* each series has one owner */
+            table->series[kept] = *s;
+            *s = (struct tft_series){ 0 };
+        }
+        kept++;
+    }
+    table->series_count = kept;
+    if (!status && !kept) {
+        halay_error(log, "'%s' has no row of any entity", path);
+        status = HALAY_ERR_FORMAT;
+    }
+    tft_table_fini(&f.table);
+    return status;
+}

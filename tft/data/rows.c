@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows: stream each file and append each row to its entity, or, of a wide file, each cell to its column's entity.
+ */
+#include "tft/data/rows.h"
+#include "tft/data/csv.h"
+#include "tft/data/number.h"
+#include <float.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One file being read: where its columns are. */
+struct source {
+    struct tft_csv *csv;
+    const char *path;
+    uint32_t number;
+    size_t times[TFT_TIME_COLUMNS_MAX], id, columns[TFT_INPUTS_MAX];
+    char file_id[256];              /* the entity, if it is the file's */
+    size_t entity;                  /* its number */
+    char day_text[12];              /* "2017-08-01 ", the day of the row before, if its time is written like that; "" */
+    int64_t day;                    /* and that day's first moment */
+    size_t *wide;                   /* owned: numbers of the columns that are entities */
+    size_t *entities;               /* owned: and of the entities */
+    size_t wide_count, wide_column; /* how many; the table's column they all go to */
+};
+
+static enum halay_status no_memory(struct tft_collector *c)
+{
+    halay_error(c->log, "no memory for the table");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+/* ---- entities ---- */
+
+/* What is written of a table, names of categories and entities too, is in UTF-8. */
+static int is_utf8(const char *text)
+{
+    json_t *string = json_string(text);
+    int is = string != NULL;
+
+    json_decref(string);
+    return is;
+}
+
+static enum halay_status find_entity(struct tft_collector *c, const struct source *source, const char *id,
+                                     size_t *entity)
+{
+    size_t known = c->ids.count;
+
+    if (tft_dictionary_add(&c->ids, id, entity))
+        return no_memory(c);
+    if (c->ids.count > known && !is_utf8(id)) {
+        halay_error(c->log, "file '%s', row %zu: the id '%.64s' is not text in UTF-8", source->path,
+                    tft_csv_row(source->csv), id);
+        return HALAY_ERR_FORMAT;
+    }
+    if (*entity == c->size) {
+        size_t size = c->size ? c->size * 2 : 16;
+        struct tft_rows *entities = realloc(c->entities, size * sizeof *entities);
+        if (!entities)
+            return no_memory(c);
+        for (size_t i = c->size; i < size; i++)
+            entities[i] = (struct tft_rows){ .first = INT64_MAX, .last = INT64_MIN };
+        c->entities = entities;
+        c->size = size;
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status append_row(struct tft_collector *c, struct tft_rows *e, const struct tft_row *row,
+                                    const double *values)
+{
+    size_t columns = c->table->column_count;
+
+    if (e->count == e->size) {
+        size_t size = e->size ? e->size * 2 : 8;
+        struct tft_row *rows = realloc(e->rows, size * sizeof *rows);
+        if (!rows)
+            return no_memory(c);
+        e->rows = rows;
+        double *more = realloc(e->values, size * columns * sizeof *more);
+        if (!more)
+            return no_memory(c);
+        e->values = more;
+        e->size = size;
+    }
+    e->rows[e->count] = *row;
+    memcpy(e->values + e->count * columns, values, columns * sizeof *values);
+    e->count++;
+    return HALAY_OK;
+}
+
+/* ---- columns ---- */
+
+static enum halay_status id_from_name(struct tft_collector *c, struct source *source)
+{
+    const char *slash = strrchr(source->path, '/'), *name = slash ? slash + 1 : source->path;
+    regex_t regex;
+    regmatch_t match[2];
+
+    if (regcomp(&regex, c->schema->id_pattern, REG_EXTENDED))
+        return HALAY_ERR_CONFIG; /* the schema has checked it */
+    int found = !regexec(&regex, name, 2, match, 0) && match[1].rm_so >= 0;
+    regfree(&regex);
+    size_t length = found ? (size_t)(match[1].rm_eo - match[1].rm_so) : 0;
+    if (!length || length >= sizeof source->file_id) {
+        halay_error(c->log, "file '%s': its name does not match the id's pattern '%s'", source->path,
+                    c->schema->id_pattern);
+        return HALAY_ERR_FORMAT;
+    }
+    memcpy(source->file_id, name + match[1].rm_so, length);
+    source->file_id[length] = 0;
+    return HALAY_OK;
+}
+
+/* Is the column the time's, or another input's? */
+static int is_taken(const struct tft_collector *c, const struct source *source, size_t column)
+{
+    for (size_t i = 0; i < c->schema->time_column_count; i++)
+        if (source->times[i] == column)
+            return 1;
+    if (c->schema->id_kind == TFT_ID_COLUMN && source->id == column)
+        return 1;
+    for (size_t i = 0; i < c->table->column_count; i++)
+        if ((!source->wide || i != source->wide_column) && source->columns[i] == column)
+            return 1;
+    return 0;
+}
+
+/* A wide file: all columns of the target's pattern that nothing else takes. */
+static enum halay_status find_entity_columns(struct tft_collector *c, struct source *source)
+{
+    const char *pattern = c->schema->inputs[c->schema->targets[0]].column;
+    size_t count = tft_csv_columns(source->csv);
+    enum halay_status status = HALAY_OK;
+
+    source->wide = malloc(count * sizeof *source->wide);
+    source->entities = malloc(count * sizeof *source->entities);
+    if (!source->wide || !source->entities)
+        return no_memory(c);
+    source->wide_column = c->table->column_of[c->schema->targets[0]];
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = tft_csv_column_name(source->csv, i);
+        if (is_taken(c, source, i) || !*name || (strcmp(pattern, name) && fnmatch(pattern, name, 0)))
+            continue;
+        status = find_entity(c, source, name, &source->entities[source->wide_count]);
+        source->wide[source->wide_count++] = i;
+    }
+    if (!status && !source->wide_count) {
+        halay_error(c->log, "file '%s' has no column '%s' that could be an entity", source->path, pattern);
+        status = HALAY_ERR_FORMAT;
+    }
+    return status;
+}
+
+/* Names of the first file's columns that no input comes from, for the summary. */
+static void note_ignored(struct tft_collector *c, const struct source *source)
+{
+    struct tft_table *t = c->table;
+
+    for (size_t i = 0; i < tft_csv_columns(source->csv); i++) {
+        int taken = is_taken(c, source, i);
+        for (size_t k = 0; k < source->wide_count && !taken; k++)
+            taken = source->wide[k] == i;
+        if (taken)
+            continue;
+        size_t used = strlen(t->ignored);
+        snprintf(t->ignored + used, sizeof t->ignored - used, "%s%s", used ? ", " : "",
+                 tft_csv_column_name(source->csv, i));
+        t->summary.columns_ignored++;
+    }
+}
+
+static enum halay_status find_columns(struct tft_collector *c, struct source *source)
+{
+    const struct tft_schema *s = c->schema;
+    const struct tft_table *t = c->table;
+    enum halay_status status = HALAY_OK;
+
+    if (s->id_kind == TFT_ID_COLUMN)
+        status = tft_csv_find_column(source->csv, s->id_column, &source->id);
+    else if (s->id_kind == TFT_ID_FILENAME)
+        status = id_from_name(c, source);
+    for (size_t i = 0; i < s->time_column_count && !status; i++)
+        status = tft_csv_find_column(source->csv, s->time_columns[i], &source->times[i]);
+    for (size_t i = 0; i < t->column_count && !status; i++)
+        if ((s->id_kind == TFT_ID_HEADER && t->columns[i] == s->targets[0]) || !tft_rows_has_column(c, i))
+            source->columns[i] = SIZE_MAX;
+        else
+            status = tft_csv_find_column(source->csv, s->inputs[t->columns[i]].column, &source->columns[i]);
+    if (!status && s->id_kind == TFT_ID_HEADER && !c->future)
+        status = find_entity_columns(c, source);
+    if (!status && source->number == 0 && !c->future)
+        note_ignored(c, source);
+    return status;
+}
+
+/* ---- cells ---- */
+
+static enum halay_status bad_cell(struct tft_collector *c, const struct source *source, size_t column, const char *text,
+                                  const char *should)
+{
+    halay_error(c->log, "file '%s', row %zu, column '%s': '%.64s' is not %s", source->path, tft_csv_row(source->csv),
+                tft_csv_column_name(source->csv, column), text, should);
+    return HALAY_ERR_FORMAT;
+}
+
+static int is_missing(const struct tft_schema *s, const char *text)
+{
+    for (size_t i = 0; s->missing[i]; i++)
+        if (!strcmp(text, s->missing[i]))
+            return 1;
+    return 0;
+}
+
+/* Year, month, day, hour ... from columns of their own. */
+static enum halay_status read_parts(struct tft_collector *c, const struct source *source, char **fields, int64_t *time)
+{
+    int parts[TFT_TIME_COLUMNS_MAX];
+    size_t n = c->schema->time_column_count;
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t value;
+        const char *text = fields[source->times[i]];
+        if (tft_time_parse_integer(text, &value) || value < 0 || value > 9999)
+            return bad_cell(c, source, source->times[i], text, "a part of a date or time");
+        parts[i] = (int)value;
+    }
+    if (!tft_time_from_parts(parts, n, time))
+        return HALAY_OK;
+    return bad_cell(c, source, source->times[n - 1], fields[source->times[n - 1]],
+                    "the end of a date and time that there is");
+}
+
+/* Two digits below a limit; -1 if they are none. */
+static int two_digits(const char *text, int limit)
+{
+    int tens = text[0] - '0', ones = text[1] - '0', value = tens * 10 + ones;
+
+    return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 && value < limit ? value : -1;
+}
+
+/* The commonest text, 2017-08-01 02:03:04, on the day of the row before: only its time of day is read. */
+static int same_day(const struct source *source, const char *text, int64_t *time)
+{
+    if (!*source->day_text || strncmp(source->day_text, text, 11) || strlen(text) != 19 || text[13] != ':' ||
+        text[16] != ':')
+        return 0;
+    int hour = two_digits(text + 11, 24), minute = two_digits(text + 14, 60), second = two_digits(text + 17, 60);
+    if (hour < 0 || minute < 0 || second < 0)
+        return 0;
+    *time = source->day + hour * 3600 + minute * 60 + second;
+    return 1;
+}
+
+/* Keep the day of such a text, which was read in full. One of the same length may have an offset, which moves it: 01:00+02. */
+static void keep_day(const struct tft_schema *s, struct source *source, const char *text, int64_t time)
+{
+    const char *format = s->time_format;
+
+    *source->day_text = 0;
+    if ((format && strcmp(format, "%Y-%m-%d %H:%M:%S")) || strlen(text) != 19 || text[10] != ' ' || text[13] != ':' ||
+        text[16] != ':' || two_digits(text + 11, 24) < 0)
+        return;
+    memcpy(source->day_text, text, 11);
+    source->day = tft_time_day(time) * 86400;
+}
+
+static enum halay_status read_time(struct tft_collector *c, struct source *source, char **fields, int64_t *time)
+{
+    const struct tft_schema *s = c->schema;
+    const char *text = fields[source->times[0]];
+    char joined[256];
+    size_t used = 0;
+
+    if (s->time_kind == TFT_TIME_PARTS)
+        return read_parts(c, source, fields, time);
+    if (s->time_kind == TFT_TIME_INTEGER)
+        return tft_time_parse_integer(text, time)
+                   ? bad_cell(c, source, source->times[0], text, "a whole number of at most 12 digits")
+                   : HALAY_OK;
+    if (s->time_column_count > 1) {
+        for (size_t i = 0; i < s->time_column_count && used < sizeof joined; i++)
+            used +=
+                (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", i ? " " : "", fields[source->times[i]]);
+        text = joined;
+    }
+    if (same_day(source, text, time))
+        return HALAY_OK;
+    if (!tft_time_parse(text, s->time_format, time)) {
+        keep_day(s, source, text, *time);
+        return HALAY_OK;
+    }
+    return bad_cell(c, source, source->times[0], text,
+                    s->time_format ? "a time of the schema's format"
+                                   : "a time like 2017-08-01 01:00:00 ('format' says another)");
+}
+
+/* One cell of the table's column k. */
+static enum halay_status read_cell(struct tft_collector *c, const struct source *source, size_t k, size_t column,
+                                   const char *text, double *value)
+{
+    const struct tft_input *input = &c->schema->inputs[c->table->columns[k]];
+    size_t number;
+
+    *value = NAN;
+    if (is_missing(c->schema, text))
+        return HALAY_OK;
+    if (input->is_category) {
+        struct tft_dictionary *names = &c->table->dictionaries[k];
+        size_t known = names->count;
+        if (tft_dictionary_add(names, text, &number))
+            return no_memory(c);
+        if (names->count > known && !is_utf8(text))
+            return bad_cell(c, source, column, text, "text in UTF-8");
+        *value = (double)number;
+        return HALAY_OK;
+    }
+    if (!tft_number_parse(text, c->schema->decimal, value))
+        return bad_cell(c, source, column, text, "a number (what means \"no value\" is listed in 'csv: missing')");
+    if (!(fabs(*value) <= FLT_MAX))
+        return bad_cell(c, source, column, text, "within what a model can hold, at most 3.4e38 in magnitude");
+    if (*value < 0 && input->role == TFT_INPUT_WEIGHT)
+        return bad_cell(c, source, column, text, "a weight, which is not negative");
+    return HALAY_OK;
+}
+
+/* ---- rows ---- */
+
+/* Is one of the targets there? */
+static int is_measured(const struct tft_collector *c, const double *values)
+{
+    const struct tft_schema *s = c->schema;
+
+    for (size_t o = 0; o < s->target_count; o++) {
+        const struct tft_input *target = &s->inputs[s->targets[o]];
+        double y = values[c->table->column_of[s->targets[o]]];
+        if (!isnan(y) && !(target->has_missing_number && y == target->missing_number))
+            return 1;
+    }
+    return 0;
+}
+
+/* Give a row to an entity, if it lies in the span. */
+static enum halay_status give_row(struct tft_collector *c, size_t entity, struct tft_row *row, const double *values,
+                                  int outside)
+{
+    const struct tft_schema *s = c->schema;
+    struct tft_rows *e = &c->entities[entity];
+
+    if (s->time_kind == TFT_TIME_NONE) {
+        row->time = e->number++;
+        outside = s->has_span && (row->time < s->span[0] || row->time > s->span[1]);
+        c->table->summary.rows_outside_span += (size_t)outside;
+    }
+    if (is_measured(c, values)) {
+        e->first = row->time < e->first ? row->time : e->first;
+        e->last = row->time > e->last ? row->time : e->last;
+    }
+    return outside ? HALAY_OK : append_row(c, e, row, values);
+}
+
+static enum halay_status take_cells(struct tft_collector *c, const struct source *source, char **fields,
+                                    struct tft_row *row, double *values, int outside)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t k = 0; k < source->wide_count && !status; k++) {
+        size_t column = source->wide[k];
+        status = read_cell(c, source, source->wide_column, column, fields[column], &values[source->wide_column]);
+        if (!status)
+            status = give_row(c, source->entities[k], row, values, outside);
+    }
+    return status;
+}
+
+static enum halay_status take_row(struct tft_collector *c, struct source *source, char **fields)
+{
+    const struct tft_schema *s = c->schema;
+    struct tft_row row = { .file = source->number, .line = (uint32_t)tft_csv_row(source->csv) };
+    double values[TFT_INPUTS_MAX];
+    enum halay_status status = s->time_kind == TFT_TIME_NONE ? HALAY_OK : read_time(c, source, fields, &row.time);
+    int outside = s->time_kind != TFT_TIME_NONE && s->has_span && (row.time < s->span[0] || row.time > s->span[1]);
+
+    if (status)
+        return status;
+    c->table->summary.rows_read++;
+    c->table->summary.rows_outside_span += (size_t)outside;
+    if (outside && !s->trim)
+        return HALAY_OK;
+    for (size_t k = 0; k < c->table->column_count && !status; k++)
+        if (source->columns[k] != SIZE_MAX)
+            status = read_cell(c, source, k, source->columns[k], fields[source->columns[k]], &values[k]);
+        else
+            values[k] = NAN;
+    if (status)
+        return status;
+    if (s->id_kind == TFT_ID_HEADER && !c->future)
+        return take_cells(c, source, fields, &row, values, outside);
+    if (s->id_kind == TFT_ID_COLUMN && !*fields[source->id])
+        return bad_cell(c, source, source->id, "", "an id");
+    if (s->id_kind == TFT_ID_COLUMN || source->entity == SIZE_MAX) /* of a wide table's future: "", all entities */
+        status =
+            find_entity(c, source, s->id_kind == TFT_ID_COLUMN ? fields[source->id] : source->file_id, &source->entity);
+    return status ? status : give_row(c, source->entity, &row, values, outside);
+}
+
+enum halay_status tft_rows_collect(struct tft_collector *c, size_t file)
+{
+    struct source source = { .path = c->paths->list[file], .number = (uint32_t)file, .entity = SIZE_MAX };
+    char **fields;
+    int end = 0;
+    enum halay_status status = tft_csv_open(c->log, source.path, c->schema->separator, &source.csv);
+
+    if (status)
+        return status;
+    status = find_columns(c, &source);
+    while (!status && !end) {
+        status = tft_csv_next(source.csv, &fields, &end);
+        if (!status && !end)
+            status = take_row(c, &source, fields);
+    }
+    tft_csv_close(source.csv);
+    free(source.wide);
+    free(source.entities);
+    c->table->summary.files++;
+    return status;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows: what was collected from files, entity by entity, before it is a table; and the two steps that it goes through,
+ * each in a file of its own: collect (rows.c), and complete (grid.c). Used by table.c only.
+ */
+#ifndef HALAY_TFT_ROWS_H
+#define HALAY_TFT_ROWS_H
+
+#include "tft/data/paths.h"
+#include "tft/data/table.h"
+
+/* Where a row came from is kept until the end, because errors name it. */
+struct tft_row {
+    int64_t time;
+    uint32_t file, line;
+};
+
+/* The rows of one entity, in the order in which they were read. */
+struct tft_rows {
+    size_t count, size;
+    struct tft_row *rows; /* owned: (size) */
+    double *values;       /* owned: (size, columns) */
+    int64_t first, last;  /* moments of the first and last measured target, also outside the span; first > last: none */
+    int64_t number;       /* rows seen */
+};
+
+struct tft_collector {
+    struct halay_log *log;
+    const struct tft_schema *schema;
+    const struct tft_paths *paths;
+    struct tft_table *table;
+    struct tft_dictionary ids;
+    struct tft_rows *entities; /* owned: (size), by number of the id */
+    size_t size;
+    int future; /* only known inputs are read; the columns of the others need not be there */
+};
+
+/* Read one file of the list into the collector. */
+enum halay_status tft_rows_collect(struct tft_collector *c, size_t file);
+
+/* Make a series of an entity's rows, and free them. A series without rows is left out by the caller. */
+enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, struct tft_series *series);
+
+/* Is the column k of the collector's table read at all? */
+static inline int tft_rows_has_column(const struct tft_collector *c, size_t k)
+{
+    return !c->future || c->schema->inputs[c->table->columns[k]].role == TFT_INPUT_KNOWN;
+}
+
+#endif

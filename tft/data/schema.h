@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Schema: what the columns of a table mean: which is the id, the time, the target; what is known ahead; how values that
+ * are missing are filled and how each is scaled; how long a window is and where training, validation and test meet.
+ *
+ * A schema is a document (YAML or JSON); what it says is checked in full before any data are read. A key that is not
+ * known is an error that names the nearest known one. One input of the document may become several of the model: beside
+ * the value itself its values so many steps before (lags), whether it was missing (missing_indicator); a cyclic one is a
+ * sine and a cosine. The struct lists them all.
+ */
+#ifndef HALAY_TFT_SCHEMA_H
+#define HALAY_TFT_SCHEMA_H
+
+#include "base/log.h"
+#include "tft/data/calendar.h"
+#include "tft/data/holidays.h"
+#include "tft/model/tft.h"
+#include <jansson.h>
+
+enum { TFT_INPUTS_MAX = 128, TFT_INPUT_NAME_MAX = 63, TFT_MISSING_MAX = 16 };
+enum { TFT_TIME_COLUMNS_MAX = 8, TFT_SEASONS_MAX = 4, TFT_SEASON_LONGEST = 1000000 };
+
+enum tft_input_role {
+    TFT_INPUT_TARGET,
+    TFT_INPUT_KNOWN,
+    TFT_INPUT_OBSERVED,
+    TFT_INPUT_STATIC,
+    TFT_INPUT_WEIGHT,
+    TFT_INPUT_ROLES
+};
+enum tft_input_source { TFT_FROM_COLUMN, TFT_FROM_CALENDAR, TFT_FROM_HOLIDAYS, TFT_FROM_ID };
+/* What an input is of its source's values. */
+enum tft_derivation { TFT_PLAIN, TFT_LAG, TFT_WAS_MISSING, TFT_SINE, TFT_COSINE };
+enum tft_filling { TFT_FILL_NONE, TFT_FILL_DROP, TFT_FILL_FORWARD, TFT_FILL_INTERPOLATE, TFT_FILL_CONSTANT };
+enum tft_scale { TFT_SCALE_NONE, TFT_SCALE_STANDARD, TFT_SCALE_MINMAX, TFT_SCALE_ROBUST, TFT_SCALE_LOG1P };
+enum tft_transform { TFT_TRANSFORM_NONE, TFT_TRANSFORM_LOG, TFT_TRANSFORM_LOG1P };
+enum tft_duplicates { TFT_DUPLICATES_MEAN, TFT_DUPLICATES_FIRST, TFT_DUPLICATES_LAST, TFT_DUPLICATES_ERROR };
+enum tft_resampling { TFT_RESAMPLE_NONE, TFT_RESAMPLE_MEAN, TFT_RESAMPLE_SUM, TFT_RESAMPLE_LAST };
+enum tft_split { TFT_TRAIN, TFT_VALID, TFT_TEST, TFT_SPLIT_COUNT };
+
+/* Which entity a row belongs to. */
+enum tft_id_kind {
+    TFT_ID_COLUMN,   /* a column says */
+    TFT_ID_FILENAME, /* a part of the file's name */
+    TFT_ID_HEADER,   /* each column of the (one) target's pattern is one */
+};
+
+/* What a row's moment is. */
+enum tft_time_kind {
+    TFT_TIME_TEXT,    /* one column's text, or several joined by blanks */
+    TFT_TIME_PARTS,   /* columns with year, month, day, hour, minute, second, as far as they go */
+    TFT_TIME_INTEGER, /* a whole number */
+    TFT_TIME_NONE,    /* the row's number in its entity */
+};
+
+/* Each role: what documents call it, and which the model's variables of such inputs have. */
+struct tft_role_traits {
+    const char *name;
+    int is_variable; /* 0: the model has none */
+    enum tft_role model;
+};
+extern const struct tft_role_traits tft_roles[]; /* by enum tft_input_role */
+extern const char *const tft_split_names[];      /* "train", "valid", "test", NULL */
+
+struct tft_input {
+    char name[TFT_INPUT_NAME_MAX + 1];
+    enum tft_input_role role;
+    enum tft_input_source source;
+    enum tft_derivation derivation;
+    size_t base; /* number of the input that this one is made of; its own if it is plain */
+    size_t lag;  /* steps; TFT_LAG */
+    int is_category;
+    int unknown;                  /* a category that training has not seen is one more */
+    const char *column;           /* borrowed from the document; TFT_FROM_COLUMN */
+    enum tft_calendar calendar;   /* TFT_FROM_CALENDAR */
+    struct tft_holidays holidays; /* owned; TFT_FROM_HOLIDAYS */
+    const json_t *map;            /* text to text, borrowed; NULL: categories are what the column or id says */
+    enum tft_transform transform;
+    int has_missing_number;
+    double missing_number; /* this number is no value */
+    enum tft_filling fill;
+    double constant;           /* TFT_FILL_CONSTANT of a real */
+    const char *constant_text; /* and of a category, borrowed */
+    enum tft_scale scale;
+    int per_entity; /* scaled by each entity's own numbers, not by those of all */
+};
+
+struct tft_schema {
+    json_t *document; /* owned: what was read; texts below are borrowed from it */
+    const char *name;
+    const json_t *files; /* array of file name patterns, NULL if none */
+    enum tft_id_kind id_kind;
+    const char *id_pattern; /* regular expression with one group; TFT_ID_FILENAME */
+    const char *id_column;
+    enum tft_time_kind time_kind;
+    size_t time_column_count;
+    const char *time_columns[TFT_TIME_COLUMNS_MAX];
+    const char *time_format; /* NULL: ISO 8601 */
+    struct tft_period every;      /* from row to row of a series, after resampling */
+    struct tft_period rows_every; /* before it; count 0: the schema does not say */
+    size_t season_count;
+    size_t seasons[TFT_SEASONS_MAX]; /* steps, ascending: what naive forecasts repeat; the first is MASE's */
+    enum tft_resampling resampling;
+    int trim; /* an entity begins and ends with its first and last measured target */
+    int has_span;
+    int64_t span[2]; /* first and last moment, both inside */
+    enum tft_duplicates duplicates;
+    char separator, decimal;
+    const char *missing[TFT_MISSING_MAX + 1]; /* texts that mean "no value", ended by NULL */
+    size_t input_count;
+    struct tft_input inputs[TFT_INPUTS_MAX]; /* in the document's order, what is derived behind its base */
+    size_t target_count;
+    size_t targets[TFT_INPUTS_MAX]; /* their numbers among the inputs, in order */
+    int has_weight;
+    size_t weight;                   /* number of the input with that role */
+    size_t longest_lag;              /* steps, 0 without lags */
+    size_t encoder, horizon, stride; /* steps */
+    size_t min_encoder;              /* a window's encoder may be as short as that where there is no more */
+    int has_split[TFT_SPLIT_COUNT];
+    int64_t split_end[TFT_SPLIT_COUNT]; /* a split's targets lie before this moment, and not before the previous one's
+                                           end */
+    int context_before;                 /* the encoder may look back over the split's beginning */
+};
+
+/* Check a document and take what it says; the schema holds its own reference to it. On error nothing is held. */
+enum halay_status tft_schema_init(struct halay_log *log, const char *where, json_t *document,
+                                  struct tft_schema *schema);
+/* The same from a file. Files that it names (holidays) are found from its folder, and what they hold is put into the
+ * document. */
+enum halay_status tft_schema_load(struct halay_log *log, const char *path, struct tft_schema *schema);
+void tft_schema_fini(struct tft_schema *schema);
+
+/* First moment of a split's targets (the previous split's end), INT64_MIN for the first. */
+int64_t tft_schema_split_begin(const struct tft_schema *schema, enum tft_split split);
+
+/* A moment as text, as the schema counts time; size at least 32. */
+void tft_schema_print_time(const struct tft_schema *schema, int64_t time, char *text, size_t size);
+/* Does the schema count time in whole numbers? */
+int tft_schema_counts(const struct tft_schema *schema);
+
+#endif

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Grid: from an entity's rows in any order to a regular series without holes.
+ *
+ * Phases: order (by time; rows of one moment stay in the order in which they were read), lay out (merge doubled moments,
+ * sum up periods, put each at its place), fill. Cleanup: everything is zeroed first, the table's fini accepts it half-built.
+ */
+#include "base/memory.h"
+#include "tft/data/fill.h"
+#include "tft/data/rows.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An entity being completed. */
+struct grid {
+    struct tft_collector *c;
+    const struct tft_rows *e;
+    struct tft_series *series;
+    size_t *order;               /* owned: numbers of its rows, by time */
+    const struct tft_row **line; /* owned: (rows) where each moment's values came from, NULL: nowhere */
+};
+
+static enum halay_status no_memory(struct tft_collector *c)
+{
+    halay_error(c->log, "no memory for the table");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+static void print_time(const struct grid *g, int64_t time, char text[32])
+{
+    tft_schema_print_time(g->c->schema, time, text, 32);
+}
+
+/* ---- order ---- */
+
+static int is_sorted(const struct tft_row *rows, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (rows[i - 1].time > rows[i].time)
+            return 0;
+    return 1;
+}
+
+/* Numbers of rows by time, rows of one moment in their own order: a radix sort, 11 bits a pass. */
+static enum halay_status order_rows(struct grid *g)
+{
+    enum { BITS = 11, DIGITS = 1 << BITS };
+    const struct tft_row *rows = g->e->rows;
+    size_t count = g->e->count, starts[DIGITS + 1];
+    uint64_t least = UINT64_MAX, most = 0;
+
+    g->order = malloc(count * sizeof *g->order);
+    if (!g->order)
+        return no_memory(g->c);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t t = (uint64_t)rows[i].time ^ (uint64_t)1 << 63; /* in order as unsigned numbers */
+        least = t < least ? t : least;
+        most = t > most ? t : most;
+        g->order[i] = i;
+    }
+    if (is_sorted(rows, count))
+        return HALAY_OK;
+    size_t *from = g->order, *to = malloc(count * sizeof *to);
+    if (!to)
+        return no_memory(g->c);
+    for (int shift = 0; shift < 64 && (most - least) >> shift; shift += BITS) {
+        memset(starts, 0, sizeof starts);
+        for (size_t i = 0; i < count; i++)
+            starts[((((uint64_t)rows[from[i]].time ^ (uint64_t)1 << 63) - least) >> shift & (DIGITS - 1)) + 1]++;
+        for (size_t d = 0; d < DIGITS; d++)
+            starts[d + 1] += starts[d];
+        for (size_t i = 0; i < count; i++)
+            to[starts[(((uint64_t)rows[from[i]].time ^ (uint64_t)1 << 63) - least) >> shift & (DIGITS - 1)]++] =
+                from[i];
+        size_t *was = from;
+        from = to;
+        to = was;
+    }
+    g->order = from;
+    free(to);
+    return HALAY_OK;
+}
+
+/* ---- lay out ---- */
+
+/* The step from one of the entity's rows to the next; if nobody says it, the shortest there is. */
+static struct tft_period step_of_rows(const struct grid *g)
+{
+    const struct tft_row *rows = g->e->rows;
+    int64_t shortest = INT64_MAX;
+
+    if (g->c->schema->rows_every.count)
+        return g->c->schema->rows_every;
+    for (size_t i = 1; i < g->e->count; i++) {
+        int64_t between = rows[g->order[i]].time - rows[g->order[i - 1]].time;
+        shortest = between && between < shortest ? between : shortest;
+    }
+    if (shortest == INT64_MAX)
+        return g->c->schema->every;
+    return (struct tft_period){ TFT_PERIOD_SECONDS, shortest }; /* or whole numbers: they are added alike */
+}
+
+/* The periods that hold the first and the last row. The sum of a part is no sum of the whole: a period with room for one more row
+ * at the entity's beginning or end is left out. A mean of a part, and its last value, are as large as those of the whole. */
+static void set_periods(const struct grid *g, int64_t *first, int64_t *last)
+{
+    const struct tft_period *every = &g->c->schema->every, step = step_of_rows(g);
+    int64_t begin = tft_period_floor(every, *first), end = tft_period_floor(every, *last);
+    int sums = g->c->schema->resampling == TFT_RESAMPLE_SUM;
+
+    *first = sums && tft_period_add(&step, *first, -1) >= begin ? tft_period_add(every, begin, 1) : begin;
+    *last =
+        sums && tft_period_add(&step, *last, 1) < tft_period_add(every, end, 1) ? tft_period_add(every, end, -1) : end;
+}
+
+/* First and last moment of the series, and its rows; none if nothing is left. */
+static enum halay_status set_size(struct grid *g)
+{
+    const struct tft_schema *s = g->c->schema;
+    const struct tft_rows *e = g->e;
+    int64_t first = e->rows[g->order[0]].time, last = e->rows[g->order[e->count - 1]].time;
+
+    if (s->trim && e->first > e->last)
+        return HALAY_OK;
+    if (s->trim) {
+        first = first > e->first ? first : e->first;
+        last = last < e->last ? last : e->last;
+    }
+    if (s->resampling)
+        set_periods(g, &first, &last);
+    g->series->start = first;
+    if (first > last)
+        return HALAY_OK;
+    uint64_t steps = (uint64_t)tft_period_between(&s->every, first, last) + 1;
+    if (steps > 100000 + 100 * (uint64_t)e->count) {
+        halay_error(g->c->log,
+                    "'%s' has %zu rows where its first and last moment leave room for %llu: is 'every' right?",
+                    g->series->id, e->count, (unsigned long long)steps);
+        return HALAY_ERR_FORMAT;
+    }
+    g->series->rows = (size_t)steps;
+    return HALAY_OK;
+}
+
+static enum halay_status off_grid(const struct grid *g, const struct tft_row *row)
+{
+    char moment[32], start[32];
+
+    print_time(g, row->time, moment);
+    print_time(g, g->series->start, start);
+    halay_error(g->c->log, "file '%s', row %u: %s is not a whole number of steps after the first moment of '%s', %s",
+                g->c->paths->list[row->file], row->line, moment, g->series->id, start);
+    return HALAY_ERR_FORMAT;
+}
+
+static enum halay_status doubled(const struct grid *g, const struct tft_row *a, const struct tft_row *b)
+{
+    const struct tft_paths *paths = g->c->paths;
+    char moment[32];
+
+    print_time(g, a->time, moment);
+    halay_error(
+        g->c->log,
+        "file '%s', row %u: '%s' has a second row for %s (the first: file '%s', row %u); 'duplicates' says what to do",
+        paths->list[b->file], b->line, g->series->id, moment, paths->list[a->file], a->line);
+    return HALAY_ERR_FORMAT;
+}
+
+/* Sums up values of one column, in order of time. */
+struct mix {
+    double sum, last;
+    size_t n;
+};
+
+static void mix_add(struct mix *m, double value)
+{
+    if (isnan(value))
+        return;
+    m->sum += value;
+    m->last = value;
+    m->n++;
+}
+
+/* Categories cannot be added up: the last one counts. */
+static double mix_mean(const struct mix *m, int is_category)
+{
+    return !m->n ? NAN : is_category ? m->last : m->sum / (double)m->n;
+}
+
+static double mix_resampled(const struct mix *m, const struct tft_schema *s, const struct tft_input *input)
+{
+    if (!m->n || s->resampling == TFT_RESAMPLE_LAST || input->is_category)
+        return m->n ? m->last : NAN;
+    return s->resampling == TFT_RESAMPLE_SUM ? m->sum : m->sum / (double)m->n;
+}
+
+/* Merge column k of the rows order[0 .. count), all of one moment. */
+static double merge(const struct grid *g, const size_t *order, size_t count, size_t k)
+{
+    const struct tft_schema *s = g->c->schema;
+    size_t columns = g->c->table->column_count;
+    struct mix m = { 0 };
+
+    if (count == 1 || s->duplicates == TFT_DUPLICATES_FIRST)
+        return g->e->values[order[0] * columns + k];
+    if (s->duplicates == TFT_DUPLICATES_LAST)
+        return g->e->values[order[count - 1] * columns + k];
+    for (size_t i = 0; i < count; i++)
+        mix_add(&m, g->e->values[order[i] * columns + k]);
+    return mix_mean(&m, s->inputs[g->c->table->columns[k]].is_category);
+}
+
+/* How many rows, from order[0] on, are of one moment. */
+static enum halay_status same_moment(const struct grid *g, const size_t *order, size_t count, size_t *n)
+{
+    const struct tft_row *rows = g->e->rows;
+
+    for (*n = 1; *n < count && rows[order[*n]].time == rows[order[0]].time; ++*n)
+        if (g->c->schema->duplicates == TFT_DUPLICATES_ERROR)
+            return doubled(g, &rows[order[0]], &rows[order[*n]]);
+    g->c->table->summary.rows_duplicated += *n - 1;
+    return HALAY_OK;
+}
+
+/* Lay rows on the moments that they are of. */
+static enum halay_status lay_moments(struct grid *g)
+{
+    const struct tft_period *every = &g->c->schema->every;
+    size_t columns = g->c->table->column_count, n;
+
+    for (size_t i = 0; i < g->e->count; i += n) {
+        const struct tft_row *row = &g->e->rows[g->order[i]];
+        enum halay_status status = same_moment(g, g->order + i, g->e->count - i, &n);
+        if (status)
+            return status;
+        int64_t at = tft_period_between(every, g->series->start, row->time);
+        if (at < 0 || (size_t)at >= g->series->rows) {
+            g->c->table->summary.rows_trimmed += n;
+            continue;
+        }
+        if (tft_period_add(every, g->series->start, at) != row->time)
+            return off_grid(g, row);
+        for (size_t k = 0; k < columns; k++)
+            g->series->values[(size_t)at * columns + k] = merge(g, g->order + i, n, k);
+        g->line[at] = row;
+    }
+    return HALAY_OK;
+}
+
+/* Sum up the rows of each period. */
+static enum halay_status lay_periods(struct grid *g)
+{
+    const struct tft_schema *s = g->c->schema;
+    size_t columns = g->c->table->column_count, n;
+    struct mix mixes[TFT_INPUTS_MAX];
+
+    for (size_t i = 0; i < g->e->count;) {
+        const struct tft_row *row = &g->e->rows[g->order[i]];
+        int64_t period = tft_period_floor(&s->every, row->time);
+        size_t moments = 0, first = i;
+        memset(mixes, 0, columns * sizeof *mixes);
+        for (; i < g->e->count && tft_period_floor(&s->every, g->e->rows[g->order[i]].time) == period;
+             i += n, moments++) {
+            enum halay_status status = same_moment(g, g->order + i, g->e->count - i, &n);
+            if (status)
+                return status;
+            for (size_t k = 0; k < columns; k++)
+                mix_add(&mixes[k], merge(g, g->order + i, n, k));
+        }
+        int64_t at = tft_period_between(&s->every, g->series->start, period);
+        if (at < 0 || (size_t)at >= g->series->rows) {
+            g->c->table->summary.rows_trimmed += i - first;
+            continue;
+        }
+        for (size_t k = 0; k < columns; k++)
+            g->series->values[(size_t)at * columns + k] =
+                mix_resampled(&mixes[k], s, &s->inputs[g->c->table->columns[k]]);
+        g->line[at] = row;
+        g->c->table->summary.rows_resampled += moments - 1;
+    }
+    return HALAY_OK;
+}
+
+/* What values mean: numbers that stand for none, logarithms. */
+static void transform(struct grid *g, size_t k)
+{
+    const struct tft_input *input = &g->c->schema->inputs[g->c->table->columns[k]];
+    size_t stride = g->c->table->column_count;
+    double *v = g->series->values + k;
+
+    if (!input->has_missing_number && !input->transform)
+        return;
+    for (size_t i = 0; i < g->series->rows; i++) {
+        double *x = &v[i * stride];
+        if (input->has_missing_number && *x == input->missing_number)
+            *x = NAN;
+        if (input->transform == TFT_TRANSFORM_LOG)
+            *x = *x > 0 ? log(*x) : NAN;
+        else if (input->transform == TFT_TRANSFORM_LOG1P)
+            *x = *x > -1 ? log1p(*x) : NAN;
+    }
+}
+
+static enum halay_status lay_out(struct grid *g)
+{
+    size_t columns = g->c->table->column_count, cells = g->series->rows * columns;
+    enum halay_status status;
+
+    for (size_t i = 0; i < cells; i++)
+        g->series->values[i] = NAN;
+    status = g->c->schema->resampling ? lay_periods(g) : lay_moments(g);
+    if (status)
+        return status;
+    for (size_t i = 0; i < g->series->rows; i++)
+        g->c->table->summary.rows_missing += !g->line[i];
+    for (size_t k = 0; k < columns; k++)
+        transform(g, k);
+    for (size_t i = 0; i < cells; i++)
+        g->series->measured[i] = !isnan(g->series->values[i]);
+    return HALAY_OK;
+}
+
+/* ---- fill ---- */
+
+static enum halay_status cannot_fill(const struct grid *g, const struct tft_input *input, size_t row, const char *why)
+{
+    const struct tft_row *line = g->line[row];
+    char moment[32], where[600] = "no row of any file";
+
+    print_time(g, tft_period_add(&g->c->schema->every, g->series->start, (int64_t)row), moment);
+    if (line)
+        snprintf(where, sizeof where, "file '%.500s', row %u", g->c->paths->list[line->file], line->line);
+    halay_error(g->c->log, "%s: '%s' has no value for input '%s' (column '%s') at %s; %s", where, g->series->id,
+                input->name, input->column, moment, why);
+    return HALAY_ERR_FORMAT;
+}
+
+/* Rows before the first value of column k have none: no window may hold them, nor those with a lag that asks for them. */
+static void begin_behind(struct grid *g, size_t k, size_t rows)
+{
+    const struct tft_schema *s = g->c->schema;
+
+    for (size_t i = 0; i < s->input_count; i++)
+        if (s->inputs[i].source == TFT_FROM_COLUMN && g->c->table->column_of[i] == k &&
+            rows + s->inputs[i].lag > g->series->lead)
+            g->series->lead = rows + s->inputs[i].lag;
+}
+
+static enum halay_status drop_rows(struct grid *g, size_t from, size_t to)
+{
+    if (!g->series->dropped)
+        g->series->dropped = calloc(g->series->rows, 1);
+    if (!g->series->dropped)
+        return no_memory(g->c);
+    memset(g->series->dropped + from, 1, to - from);
+    return HALAY_OK;
+}
+
+static enum halay_status fill_constant(struct grid *g, const struct tft_input *input, size_t k, size_t from, size_t to)
+{
+    double value = input->constant;
+    size_t number;
+
+    if (input->is_category) {
+        if (tft_dictionary_add(&g->c->table->dictionaries[k], input->constant_text, &number))
+            return no_memory(g->c);
+        value = (double)number;
+    }
+    for (size_t i = from; i < to; i++)
+        g->series->values[i * g->c->table->column_count + k] = value;
+    return HALAY_OK;
+}
+
+/* By the value before, or also by the one behind. A category that has one for what is not known has that at the beginning. */
+static enum halay_status fill_by_values(struct grid *g, const struct tft_input *input, size_t k, size_t from, size_t to)
+{
+    if (g->c->future) /* is filled together with what lies before it */
+        return HALAY_OK;
+    if (from == 0 && !(input->is_category && input->unknown)) {
+        if (to == g->series->rows)
+            return cannot_fill(g, input, from, "nor anywhere else, so that there is nothing to fill it with");
+        begin_behind(g, k, to);
+        return HALAY_OK;
+    }
+    if (from)
+        g->c->table->filled[k] += to - from;
+    return tft_fill_gap(input->fill, g->c->table->column_count, k, from, to, g->series) ? no_memory(g->c) : HALAY_OK;
+}
+
+/* Fill rows [from, to) of a column, all of which are missing. */
+static enum halay_status fill_hole(struct grid *g, const struct tft_input *input, size_t k, size_t from, size_t to)
+{
+    switch (input->fill) {
+    case TFT_FILL_DROP:
+        return drop_rows(g, from, to);
+    case TFT_FILL_CONSTANT:
+        g->c->table->filled[k] += to - from;
+        return fill_constant(g, input, k, from, to);
+    case TFT_FILL_FORWARD:
+    case TFT_FILL_INTERPOLATE:
+        return fill_by_values(g, input, k, from, to);
+    default:
+        if (input->is_category && input->unknown) /* stays missing: the category for what is not known */
+            return HALAY_OK;
+        return cannot_fill(g, input, from, "'fill' is none");
+    }
+}
+
+static enum halay_status fill_column(struct grid *g, size_t k)
+{
+    const struct tft_input *input = &g->c->schema->inputs[g->c->table->columns[k]];
+    size_t stride = g->c->table->column_count, rows = g->series->rows;
+    const double *v = g->series->values + k;
+    enum halay_status status = HALAY_OK;
+
+    for (size_t from = 0, to; from < rows && !status; from = to + 1) {
+        while (from < rows && !isnan(v[from * stride]))
+            from++;
+        to = from;
+        while (to < rows && isnan(v[to * stride]))
+            to++;
+        if (to == from)
+            break;
+        status = fill_hole(g, input, k, from, to);
+    }
+    return status;
+}
+
+/* A static input has one value: what is given must agree, where nothing is given the value holds, but not before it is
+ * given for the first time. */
+static enum halay_status settle_static(struct grid *g, size_t k)
+{
+    const struct tft_table *t = g->c->table;
+    const struct tft_input *input = &g->c->schema->inputs[t->columns[k]];
+    size_t stride = t->column_count;
+    double *v = g->series->values + k, value = NAN;
+    char from[32], to[32];
+
+    for (size_t i = 0; i < g->series->rows; i++) {
+        double x = v[i * stride];
+        if (!isnan(value) && !isnan(x) && x != value) {
+            snprintf(from, sizeof from, "%g", value);
+            snprintf(to, sizeof to, "%g", x);
+            halay_error(g->c->log, "'%s': static input '%s' (column '%s') changes from %.64s to %.64s", g->series->id,
+                        input->name, input->column, input->is_category ? t->dictionaries[k].texts[(size_t)value] : from,
+                        input->is_category ? t->dictionaries[k].texts[(size_t)x] : to);
+            return HALAY_ERR_FORMAT;
+        }
+        if (isnan(value) && !isnan(x)) {
+            value = x;
+            begin_behind(g, k, i);
+        }
+    }
+    for (size_t i = 0; !isnan(value) && i < g->series->rows; i++)
+        v[i * stride] = value;
+    return HALAY_OK;
+}
+
+static enum halay_status fill_series(struct grid *g)
+{
+    struct tft_table *t = g->c->table;
+    enum halay_status status = HALAY_OK;
+
+    g->series->lead = g->c->schema->longest_lag;
+    for (size_t k = 0; k < t->column_count && !status; k++) {
+        if (!tft_rows_has_column(g->c, k))
+            continue;
+        if (g->c->schema->inputs[t->columns[k]].role == TFT_INPUT_STATIC)
+            status = settle_static(g, k);
+        if (!status)
+            status = fill_column(g, k);
+    }
+    for (size_t i = 0; g->series->dropped && i < g->series->rows; i++)
+        t->summary.rows_dropped += g->series->dropped[i];
+    return status;
+}
+
+static enum halay_status allocate(struct grid *g)
+{
+    struct tft_series *s = g->series;
+    size_t cells, bytes;
+
+    if (!halay_mul_overflows(s->rows, g->c->table->column_count, &cells) &&
+        !halay_mul_overflows(cells, sizeof(double), &bytes)) {
+        s->values = malloc(bytes);
+        s->measured = malloc(cells);
+        g->line = calloc(s->rows, sizeof *g->line);
+    }
+    return s->values && s->measured && g->line ? HALAY_OK : no_memory(g->c);
+}
+
+enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, struct tft_series *series)
+{
+    struct tft_rows *e = &c->entities[entity];
+    struct grid g = { .c = c, .e = e, .series = series };
+    enum halay_status status = order_rows(&g);
+
+    if (!status)
+        status = set_size(&g);
+    if (!status && !series->rows)
+        c->table->summary.rows_trimmed += e->count;
+    if (!status && series->rows)
+        status = allocate(&g);
+    if (!status && series->rows)
+        status = lay_out(&g);
+    if (!status && series->rows)
+        status = fill_series(&g);
+    free(g.line);
+    free(g.order);
+    free(e->rows);
+    free(e->values);
+    e->rows = NULL;
+    e->values = NULL;
+    return status;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Table: what the files hold, as one regular series an entity, in the units of the files.
+ *
+ * Rows may come in any order, from any number of files. They are collected by entity, sorted by time, doubled moments
+ * are merged and periods summed up as the schema says, and the rest is laid on a grid from the entity's first moment to
+ * its last: a moment without a row is a row of missing values. Then every input is filled as the schema says (tft/data/fill.h).
+ * What was measured and what was filled stays known, because a filled target is never scored.
+ */
+#ifndef HALAY_TFT_TABLE_H
+#define HALAY_TFT_TABLE_H
+
+#include "tft/data/dictionary.h"
+#include "tft/data/schema.h"
+#include <stdint.h>
+
+/* What happened on the way. */
+struct tft_table_summary {
+    size_t files, rows_read, rows_outside_span, rows_duplicated;
+    size_t rows_resampled;     /* that went into others: of n rows of one period n - 1 */
+    size_t rows_trimmed;       /* before the first or after the last measured target, or of a sum's first or last period in part */
+    size_t rows_missing;       /* added to complete the grid */
+    size_t rows_dropped;       /* left out of all windows, because a value with 'fill: drop' is missing */
+    size_t filled;             /* values of any input that were filled */
+    size_t entities_empty;     /* without a measured target, left out */
+    size_t entities_untrained; /* without one in the training span, left out (tft/data/encoding.h) */
+    size_t entities_short;     /* with no row that has a value of every input, left out (tft/data/data.h) */
+    size_t columns_ignored;    /* of the first file: no input comes from them */
+};
+
+/* Rows of a column that lie on a line between two measured values; those behind it are not known to who stands on it. */
+struct tft_bridge {
+    uint32_t column; /* of the table; in data (tft/data/data.h) the number of the schema's plain input */
+    uint32_t entity; /* in data */
+    int64_t first;   /* row of the series; in data of the entity, below 0 before its first one */
+    uint64_t rows;
+    double before; /* the value before them */
+};
+
+struct tft_series {
+    char *id;      /* owned */
+    int64_t start; /* moment of the first row */
+    size_t rows;
+    size_t lead;       /* rows before the first one that has a value of every input, also of lags */
+    double *values;    /* owned: (rows, columns), filled, NAN where a row is dropped; of a category its number in the
+                           column's dictionary */
+    uint8_t *measured; /* owned: (rows, columns), 1 where the files had a value */
+    uint8_t *dropped;  /* owned: (rows), 1 where a value with 'fill: drop' is missing; NULL: nowhere */
+    size_t bridge_count;
+    struct tft_bridge *bridges; /* owned: in order of column and row */
+};
+
+struct tft_table {
+    size_t column_count;
+    size_t columns[TFT_INPUTS_MAX]; /* the schema's plain inputs that come from a column, by number; values are in this
+                                         order */
+    size_t column_of[TFT_INPUTS_MAX];    /* the place of an input's base among them */
+    struct tft_dictionary *dictionaries; /* owned: (columns), filled for categories */
+    size_t filled[TFT_INPUTS_MAX];       /* values of each column that were filled */
+    char ignored[512];                   /* names of the ignored columns, as far as there is room */
+    size_t series_count;
+    struct tft_series *series; /* owned, in order of id (by bytes) */
+    struct tft_table_summary summary;
+};
+
+/*
+ * Read files by a schema. paths may name folders: the files in them that match the schema's `files`. Errors name file,
+ * row and column; on error nothing is held.
+ */
+enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
+                                 size_t path_count, struct tft_table *table);
+/* The same of files that say what is known of the future: id, time and known inputs; other columns need not be there, and are
+ * neither read nor filled. A wide table's future is that of all entities, a series without a name. */
+enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
+                                        const char *const *paths, size_t path_count, struct tft_table *table);
+/* Add rows of the future to each series: columns have their last value, nothing counts as measured. */
+enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tft_table *table);
+void tft_table_fini(struct tft_table *table);
+void tft_series_fini(struct tft_series *series);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * View: dates are found once a row, and within a day without a division; all else is looked up where it lies.
+ */
+#include "tft/data/view.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { DAY_SECONDS = 86400 };
+
+enum halay_status tft_view_init(struct halay_log *log, const struct tft_schema *schema, const struct tft_table *table,
+                                int64_t origin, struct tft_view *view)
+{
+    struct tft_view v = { .schema = schema, .table = table, .origin = origin };
+    int dates = 0;
+
+    for (size_t e = 0; e < table->series_count; e++)
+        v.rows = table->series[e].rows > v.rows ? table->series[e].rows : v.rows;
+    for (size_t i = 0; i < schema->input_count; i++)
+        dates |= (schema->inputs[i].source == TFT_FROM_CALENDAR && schema->inputs[i].calendar != TFT_CALENDAR_STEPS) ||
+                 schema->inputs[i].source == TFT_FROM_HOLIDAYS;
+    if (dates) {
+        v.dates = malloc((v.rows + 1) * sizeof *v.dates);
+        v.days = malloc((v.rows + 1) * sizeof *v.days);
+        if (!v.dates || !v.days) {
+            halay_error(log, "no memory for the calendar");
+            tft_view_fini(&v);
+            return HALAY_ERR_NO_MEMORY;
+        }
+    }
+    *view = v;
+    return HALAY_OK;
+}
+
+void tft_view_fini(struct tft_view *view)
+{
+    free(view->dates);
+    free(view->days);
+    *view = (struct tft_view){ 0 };
+}
+
+/* The date of a moment, given that of one before. */
+static void next_date(int64_t time, int64_t day, int64_t day_before, const struct tft_date *before,
+                      struct tft_date *date)
+{
+    if (day != day_before) {
+        tft_time_to_date(time, date);
+        return;
+    }
+    int in_day = (int)(time - day * DAY_SECONDS);
+    *date = *before;
+    date->hour = in_day / 3600;
+    date->minute = in_day / 60 % 60;
+    date->second = in_day % 60;
+}
+
+void tft_view_choose(struct tft_view *v, const struct tft_series *series)
+{
+    const struct tft_period *every = &v->schema->every;
+    int regular = every->kind == TFT_PERIOD_SECONDS || every->kind == TFT_PERIOD_INTEGER;
+
+    v->series = series;
+    v->steps = regular ? (double)(series->start - v->origin) / (double)every->count
+                       : (double)tft_period_between(every, v->origin, series->start);
+    for (size_t i = 0; v->dates && i < series->rows; i++) {
+        int64_t time = tft_period_add(every, series->start, (int64_t)i);
+        v->days[i] = tft_time_day(time);
+        next_date(time, v->days[i], i ? v->days[i - 1] : v->days[i] + 1, i ? &v->dates[i - 1] : NULL, &v->dates[i]);
+    }
+}
+
+double tft_view_real(const struct tft_view *v, size_t number, size_t row)
+{
+    const struct tft_input *input = &v->schema->inputs[number];
+    size_t columns = v->table->column_count, column = v->table->column_of[number];
+    int first, count;
+
+    if (input->source == TFT_FROM_HOLIDAYS)
+        return tft_holidays_code(&input->holidays, v->days[row] * DAY_SECONDS) != 0;
+    if (input->source == TFT_FROM_CALENDAR) {
+        if (input->calendar == TFT_CALENDAR_STEPS)
+            return v->steps + (double)row;
+        double value = tft_calendar_value(input->calendar, &v->dates[row]);
+        if (input->derivation == TFT_PLAIN)
+            return value;
+        tft_calendar_range(input->calendar, &first, &count);
+        double angle = 2 * 3.14159265358979323846 * (value - first) / count;
+        return input->derivation == TFT_SINE ? sin(angle) : cos(angle);
+    }
+    if (input->derivation == TFT_WAS_MISSING)
+        return !v->series->measured[row * columns + column];
+    return v->series->values[(row - input->lag) * columns + column];
+}
+
+size_t tft_view_code(const struct tft_view *v, size_t number, size_t row)
+{
+    const struct tft_input *input = &v->schema->inputs[number];
+    int first, count;
+
+    if (input->source == TFT_FROM_HOLIDAYS)
+        return (size_t)tft_holidays_code(&input->holidays, v->days[row] * DAY_SECONDS);
+    tft_calendar_range(input->calendar, &first, &count);
+    return (size_t)(tft_calendar_value(input->calendar, &v->dates[row]) - first);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * View: every input's value at every row of a table's series, whatever it comes from: a column, the calendar, a value
+ * before. Used to make data of a table (encoding.c, data.c).
+ */
+#ifndef HALAY_TFT_VIEW_H
+#define HALAY_TFT_VIEW_H
+
+#include "tft/data/table.h"
+
+struct tft_view {
+    const struct tft_schema *schema; /* borrowed */
+    const struct tft_table *table;   /* borrowed */
+    int64_t origin;                  /* steps are counted from here */
+    size_t rows;                     /* of the longest series */
+    struct tft_date *dates;          /* owned: (rows) of the series chosen; NULL if no input asks for them */
+    int64_t *days;                   /* owned: (rows) likewise, for holidays */
+    const struct tft_series *series; /* the one chosen */
+    double steps;                    /* from the origin to its first row */
+};
+
+/* HALAY_ERR_NO_MEMORY (logged). */
+enum halay_status tft_view_init(struct halay_log *log, const struct tft_schema *schema, const struct tft_table *table,
+                                int64_t origin, struct tft_view *view);
+void tft_view_fini(struct tft_view *view);
+
+/* What follows is of this series. */
+void tft_view_choose(struct tft_view *view, const struct tft_series *series);
+
+/* The value of a real input, not scaled. row is at least the schema's longest lag. */
+double tft_view_real(const struct tft_view *view, size_t input, size_t row);
+/* The code of a category that the calendar or a list of holidays gives. */
+size_t tft_view_code(const struct tft_view *view, size_t input, size_t row);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products on the calling thread: by oneDNN where it was found, else by CBLAS, else plain C, which is the
+ * meaning.
+ *
+ * Row-major. C (M, N) = op(A) op(B), or += where `add`. op(A) is (M, K), op(B) is (K, N); ld is the distance of rows of
+ * the matrix as it is stored. With add = 0 what C held does not matter. No allocation that grows, no threads of the
+ * library's (tft/kernels/threads.c sees to that). The same arguments give the same bits.
+ */
+#ifndef TFT_GEMM_H
+#define TFT_GEMM_H
+
+#include "tft/kernels/real.h"
+#include <stddef.h>
+
+struct matrix {
+    const real *data;
+    size_t ld;
+    int transposed; /* op is the transpose */
+};
+
+void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add, real *c, size_t ldc);
+void tft_gemm_plain(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add, real *c, size_t ldc);
+
+/* "onednn 2.6.3", "cblas", "plain": for reports. */
+const char *tft_gemm_name(void);
+/* What decides the bits of a product as far as the library does: the version that runs here, and the instruction set that it
+ * chose: "onednn 2.6.3, avx512_core". */
+void tft_gemm_describe(char *text, size_t size);
+/* Tell the library, on this thread, that calls from it use no other thread. */
+void tft_gemm_this_thread_only(void);
+
+static inline struct matrix matrix_of(const real *data, size_t ld)
+{
+    return (struct matrix){ data, ld, 0 };
+}
+
+static inline struct matrix matrix_t(const real *data, size_t ld)
+{
+    return (struct matrix){ data, ld, 1 };
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a variable to W numbers (H, or what the conformance has): xi = x w + b for a real, a row of a table for a category.
+ *
+ *   x (R) or codes (R)   w (1, W), followed in the block by b (W)   table (categories, W)   xi (R, W)
+ *
+ * A real's xi has rank 1 and is not made where a layer can use x, w and b themselves (tft/layers/vsn.h).
+ */
+#ifndef TFT_EMBEDDING_H
+#define TFT_EMBEDDING_H
+
+#include "tft/layers/pass.h"
+
+struct embedding {
+    size_t W;
+    size_t categories; /* 0: a real */
+    size_t w;          /* place of w and b, or of the table */
+};
+
+/* Exactly one of x and codes is used, by kind. */
+void embedding_forward(const struct pass *pass, const struct embedding *layer, const real *x, const int32_t *codes,
+                       size_t R, real *xi);
+/* Always adds: the gradient's place is zeroed once a granule (embedding_zero), history and future both add. */
+void embedding_backward(const struct pass *pass, const struct embedding *layer, const real *x, const int32_t *codes,
+                        const real *d_xi, size_t R);
+void embedding_zero(const struct pass *pass, const struct embedding *layer);
+
+/* y (R, H) += x (R) times w (H);  w' (H) += sum over rows of x d_y: the rank-1 product and its backward. */
+void rank1_add(real *y, const real *x, const real *w, size_t R, size_t H);
+void rank1_sum(const real *d_y, const real *x, size_t R, size_t H, real *d_w);
+/* y (R, H) = x (R) times w (H), plus b (H). */
+void rank1_forward(real *y, const real *x, const real *w, const real *b, size_t R, size_t H);
+
+#endif

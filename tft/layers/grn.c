@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forward and backward go block by block through the whole chain; only what backward needs is kept: e, and glu's u, v,
+ * s and normalised sum. The context's product is made once a sample, not once a row.
+ */
+#include "tft/layers/grn.h"
+#include "tft/kernels/product.h"
+#include "tft/kernels/vector.h"
+
+TFT_VECTOR static void elu(real *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = real_elu(x[i]);
+}
+
+/* d_e becomes d_h1, and its rows' sum is added to sum. */
+TFT_VECTOR static void elu_backward(const real *restrict e, real *restrict d_e, size_t R, size_t W, real *restrict sum)
+{
+    for (size_t r = 0; r < R; r++)
+        for (size_t i = 0; i < W; i++) {
+            real y = e[r * W + i];
+            real d = d_e[r * W + i] * (y > 0 ? 1 : y + 1);
+
+            d_e[r * W + i] = d;
+            sum[i] += d;
+        }
+}
+
+void context_add(real *y, const real *c, size_t R, size_t B, size_t W)
+{
+    for (size_t r = 0; r < R; r += B)
+        reals_add(y + r * W, c, B * W);
+}
+
+void context_sum(const real *d_y, size_t R, size_t B, size_t W, real *d_c)
+{
+    for (size_t r = 0; r < R; r += B)
+        reals_add(d_c, d_y + r * W, B * W);
+}
+
+void grn_layout(struct arena *arena, const struct grn *grn, size_t R, size_t most, struct grn_state *state)
+{
+    state->skip_inverse = grn->resample.mask != TFT_NONE ? arena_reals(arena, R, 1) : NULL;
+    if (grn->bare) {
+        state->glu.xhat = arena_reals(arena, R, grn->out);
+        state->glu.inverse = arena_reals(arena, R, 1);
+        return;
+    }
+    state->e = arena_reals(arena, R, grn->H);
+    state->skip = grn->skip.w != TFT_NONE ? arena_reals(arena, R, grn->out) : NULL;
+    state->c = grn->context.w != TFT_NONE ? arena_reals(arena, most, grn->H) : NULL;
+    glu_layout(arena, &grn->glu, R, &state->glu);
+}
+
+size_t grn_scratch(const struct grn *grn, size_t most)
+{
+    return block_rows_most(most) * (2 * grn->H + 2 * grn->out) + most * grn->H;
+}
+
+size_t grn_folded(const struct grn *grn)
+{
+    return grn->bare ? 0 : 2 * (grn->H + 1) * grn->out;
+}
+
+void grn_fold(const struct pass *pass, const struct grn *grn, real *folded)
+{
+    const struct linear *dense2 = &grn->dense2, *layers[] = { &grn->glu.value, &grn->glu.gate };
+    size_t H = grn->H, out = grn->out;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct matrix w = matrix_of(pass->p + layers[i]->w, out);
+        real *bias = folded + 2 * H * out + i * out;
+
+        tft_gemm(matrix_of(pass->p + dense2->w, H), w, H, out, H, 0, folded + i * H * out, out);
+        tft_gemm(matrix_of(pass->p + dense2->b, H), w, 1, out, H, 0, bias, out);
+        reals_add(bias, pass->p + layers[i]->b, out);
+    }
+}
+
+/* From e on. */
+static void folded_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at,
+                           const real *skip, size_t R, real *z)
+{
+    size_t H = grn->H, out = grn->out;
+    const real *e = state->e + at * H, *folded = pass->folded + grn->folded, *bias = folded + 2 * H * out;
+
+    product(pass, matrix_of(e, H), matrix_of(folded, out), R, out, H, 0, state->glu.v + at * out, out);
+    product(pass, matrix_of(e, H), matrix_of(folded + H * out, out), R, out, H, 0, state->glu.s + at * out, out);
+    glu_close(pass, &grn->glu, &state->glu, at, bias, bias + out, skip, R, z);
+}
+
+void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at, size_t row,
+                      const real *skip, size_t R, real *z)
+{
+    real *e = state->e + at * grn->H, *u = state->glu.u + at * grn->H;
+
+    elu(e, R * grn->H);
+    if (pass->folded) {
+        folded_forward(pass, grn, state, at, skip, R, z);
+        return;
+    }
+    linear_product(pass, &grn->dense2, e, R, 0, u, grn->H);
+    glu_forward(pass, &grn->glu, &state->glu, at, row, u, pass->p + grn->dense2.b, skip, R, z);
+}
+
+void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t at,
+                       size_t R, int add, real *d_z, real *d_h1, real *scratch)
+{
+    const real *e = state->e + at * grn->H;
+    real *d_h2 = scratch;
+
+    glu_backward(pass, &grn->glu, &state->glu, at, R, add, d_z, d_h2, scratch + R * grn->H);
+    linear_backward(pass, &grn->dense2, e, d_h2, R, add, d_h1, 0);
+    if (!add)
+        reals_zero(pass->g + grn->dense1.b, grn->H);
+    elu_backward(e, d_h1, R, grn->H, pass->g + grn->dense1.b);
+}
+
+const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at,
+                             size_t R, real *normalised)
+{
+    real *skip = state->skip + at * grn->out;
+
+    if (grn->resample.mask == TFT_NONE)
+        return skip;
+    layernorm_forward(pass, &grn->skip_norm, skip, R, state->skip_inverse + at, normalised);
+    return normalised;
+}
+
+void grn_skip_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t at,
+                       size_t R, int add, real *d_skip)
+{
+    if (grn->resample.mask != TFT_NONE)
+        layernorm_backward(pass, &grn->skip_norm, state->skip + at * grn->out, state->skip_inverse + at, R, add,
+                           d_skip);
+}
+
+void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t row, const real *x,
+                 const real *context, size_t R, real *z)
+{
+    size_t block = block_rows(pass->B);
+
+    if (context)
+        linear_forward(pass, &grn->context, context, pass->B, state->c);
+    for (size_t at = 0; at < R; at += block) {
+        size_t n = R - at < block ? R - at : block;
+        const real *in = x + at * grn->in, *skip = in;
+        real *h1 = state->e + at * grn->H;
+
+        linear_forward(pass, &grn->dense1, in, n, h1);
+        if (context)
+            context_add(h1, state->c, n, pass->B, grn->H);
+        if (grn->skip.w != TFT_NONE) {
+            linear_forward(pass, &grn->skip, in, n, state->skip + at * grn->out);
+            skip = state->skip + at * grn->out;
+        }
+        grn_tail_forward(pass, grn, state, at, row + at, skip, n, z + at * grn->out);
+    }
+}
+
+void grn_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, const real *x,
+                  const real *context, size_t R, real *d_z, real *d_x, int add_x, real *d_context, real *scratch)
+{
+    size_t block = block_rows(pass->B);
+    real *d_c = scratch, *d_h1 = d_c + pass->B * grn->H, *rest = d_h1 + block * grn->H;
+
+    if (context)
+        reals_zero(d_c, pass->B * grn->H);
+    for (size_t at = 0; at < R; at += block) {
+        size_t n = R - at < block ? R - at : block;
+        const real *in = x + at * grn->in;
+        real *d_y = d_z + at * grn->out, *d_in = d_x ? d_x + at * grn->in : NULL;
+
+        grn_tail_backward(pass, grn, state, at, n, at > 0, d_y, d_h1, rest);
+        linear_backward_kernel(pass, &grn->dense1, in, d_h1, n, at > 0);
+        if (d_in)
+            linear_backward_input(pass, &grn->dense1, d_h1, n, d_in, add_x);
+        if (grn->skip.w != TFT_NONE)
+            linear_backward(pass, &grn->skip, in, d_y, n, at > 0, d_in, 1);
+        else if (d_in)
+            reals_add(d_in, d_y, n * grn->in);
+        if (context)
+            context_sum(d_h1, n, pass->B, grn->H, d_c);
+    }
+    if (context)
+        linear_backward(pass, &grn->context, context, d_c, pass->B, 0, d_context, 1);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every layer's forward and backward share: where parameters and their gradients lie, how many samples, dropout;
+ * and the arena from which a workspace's arrays come.
+ *
+ * Layers are immutable descriptions (sizes, places of their parameters); what a pass computes lies in a struct *_state
+ * of the workspace. A layer's gradient of a parameter is *written* by the first block of rows and added to by the
+ * others (`add`), unless its header says that it always adds.
+ */
+#ifndef TFT_PASS_H
+#define TFT_PASS_H
+
+#include "tft/kernels/dropout.h"
+#include "tft/kernels/real.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* Rows are taken through a chain of layers in blocks of about this many, so that what one layer wrote is still in the
+ * second-level cache when the next reads it. */
+enum { TFT_BLOCK_ROWS = 96 };
+
+/* Places from TFT_DERIVED on are not in the block of parameters but among the *derived* weights: matrices that a granule
+ * makes of parameters (tft/layers/skip_resample.h), which layers then use like parameters. */
+#define TFT_DERIVED (SIZE_MAX / 2 + 1)
+
+struct halves;
+
+struct pass {
+    const real *p;             /* parameters */
+    real *g;                   /* their gradients; NULL in a forward without backward */
+    real *derived, *d_derived; /* derived weights and their gradients; the workspace's */
+    const real *folded;        /* forecasts alone: what grn_fold made; otherwise NULL */
+    struct halves *halves;     /* with bf16 products (tft/kernels/product.h); otherwise NULL */
+    size_t B;
+    struct dropout dropout;
+    /* Called once for each parameter whose gradient in g is complete; may be NULL. */
+    void (*final)(void *arg, size_t param);
+    void *final_arg;
+};
+
+/* What lies at a place, and its gradient. */
+static inline const real *pass_p(const struct pass *pass, size_t place)
+{
+    return place >= TFT_DERIVED ? pass->derived + (place - TFT_DERIVED) : pass->p + place;
+}
+
+static inline real *pass_g(const struct pass *pass, size_t place)
+{
+    return place >= TFT_DERIVED ? pass->d_derived + (place - TFT_DERIVED) : pass->g + place;
+}
+
+/* Neighbours in the table of parameters: those of one layer. */
+struct span {
+    size_t first, count;
+};
+
+/* The layer's gradients are complete, the last ones first. */
+static inline void pass_final(const struct pass *pass, struct span span)
+{
+    for (size_t i = span.count; pass->final && i-- > 0;)
+        pass->final(pass->final_arg, span.first + i);
+}
+
+/* Blocks hold whole time steps, so that row r of a block belongs to sample r mod B. */
+static inline size_t block_rows(size_t B)
+{
+    return B >= TFT_BLOCK_ROWS ? B : TFT_BLOCK_ROWS / B * B;
+}
+
+/* The most rows that a block has whatever B is, up to `most` samples. */
+static inline size_t block_rows_most(size_t most)
+{
+    return most >= TFT_BLOCK_ROWS ? most : TFT_BLOCK_ROWS;
+}
+
+/*
+ * One block of memory, handed out in slices. The same code lays out twice: with base NULL it only counts (slices are
+ * then NULL), with memory it hands out. Slices begin on cache lines. A size that overflows makes `used` SIZE_MAX for
+ * good.
+ */
+struct arena {
+    char *base;
+    size_t used;
+};
+
+void *arena_bytes(struct arena *arena, size_t count, size_t size);
+
+/* Memory for an arena or a block of gradients, freed by free(); NULL if there is none. A large one asks for huge pages:
+ * its arrays are read in turn from end to end, and four thousand pages of 4 KB would not fit the processor's page
+ * tables. */
+void *arena_memory(size_t bytes);
+
+static inline real *arena_reals(struct arena *arena, size_t rows, size_t columns)
+{
+    return arena_bytes(arena, rows, columns * sizeof(real)); /* columns is small: checked with the configuration */
+}
+
+static inline uint8_t *arena_flags(struct arena *arena, size_t rows, size_t columns)
+{
+    return arena_bytes(arena, rows, columns);
+}
+
+#endif

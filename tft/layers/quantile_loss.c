@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tft/layers/quantile_loss.h"
+
+double quantile_loss(const real *p, const real *y, const real *w, const double *quantiles, size_t Q, size_t O, size_t B,
+                     size_t D, double scale, real *d_p)
+{
+    double sum = 0;
+
+    for (size_t t = 0; t < D; t++)
+        for (size_t b = 0; b < B; b++)
+            for (size_t q = 0; q < Q; q++)
+                for (size_t o = 0; o < O; o++) {
+                    size_t at = (t * B + b) * Q * O + q * O + o, target = (b * D + t) * O + o;
+                    double weight = (double)w[target], above, slope;
+
+                    /* A masked target may hold anything, a NaN too. */
+                    above = weight == 0 ? 0 : (double)y[target] - (double)p[at];
+                    slope = above > 0 ? -quantiles[q] : above < 0 ? 1 - quantiles[q] : above;
+                    sum -= weight == 0 ? 0 : weight * slope * above;
+                    if (d_p)
+                        d_p[at] = weight == 0 ? 0 : (real)(weight * slope * scale);
+                }
+    return sum * scale;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph, backward: forward's order reversed. As soon as a layer's gradients are complete it says so (pass_final),
+ * so that they can be summed and sent while the layers before it are still at work; the inputs' embeddings, which both
+ * selections use, come last.
+ */
+#include "tft/layers/ascending.h"
+#include "tft/model/network.h"
+#include <string.h>
+
+void gate_backward(const struct pass *pass, const struct glu *glu, const struct glu_state *state, size_t R, real *d_z,
+                   real *d_x, real *scratch)
+{
+    size_t in = glu->value.in, out = glu->value.out, block = block_rows(pass->B);
+
+    for (size_t at = 0; at < R; at += block)
+        glu_backward(pass, glu, state, at, R - at < block ? R - at : block, at > 0, d_z + at * out, d_x + at * in,
+                     scratch);
+}
+
+/* Leaves the gradient of enriched's tail in d_enriched, of phi's in d_phi, of attention's outcome in d_tail_in. */
+static void tail_backward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    size_t H = model->config.H, rows = model->queries * pass->B, row = (model->T - model->queries) * pass->B;
+    size_t horizon = model->config.D * pass->B, unseen = rows - horizon;
+
+    if (model->config.ascending)
+        ascending_backward(w->output, horizon, model->config.quantile_count, model->columns.targets, w->d_output);
+    reals_zero(w->d_tail, unseen * H);
+    linear_backward(pass, &model->output, w->last + unseen * H, w->d_output, horizon, 0, w->d_tail + unseen * H, 0);
+    pass_final(pass, model->output_params);
+    gate_backward(pass, &model->output_gate, &w->output_gate, rows, w->d_tail, w->d_tail_in, w->scratch);
+    pass_final(pass, model->output_gate_params);
+    reals_zero(w->d_phi, row * H);
+    memcpy(w->d_phi + row * H, w->d_tail, rows * H * sizeof(real));
+    grn_backward(pass, &model->feedforward, &w->feedforward, w->gated, NULL, rows, w->d_tail_in, w->d_tail, 0, NULL,
+                 w->scratch);
+    pass_final(pass, model->feedforward.params);
+    gate_backward(pass, &model->attention_gate, &w->attention_gate, rows, w->d_tail, w->d_tail_in, w->scratch);
+    pass_final(pass, model->attention_gate_params);
+    reals_zero(w->d_enriched, row * H);
+    memcpy(w->d_enriched + row * H, w->d_tail, rows * H * sizeof(real));
+    workspace_clock(w, TFT_PART_TAIL);
+}
+
+static void attention_and_enrichment_backward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+
+    attention_backward(pass, &model->attention, &w->attention, w->enriched, w->d_tail_in, w->d_enriched, w->scratch);
+    pass_final(pass, model->attention_params);
+    workspace_clock(w, TFT_PART_ATTENTION);
+    grn_backward(pass, &model->enrichment, &w->enrichment, w->phi, w->context[CONTEXT_ENRICHMENT], model->T * pass->B,
+                 w->d_enriched, w->d_phi, 1, w->d_context[CONTEXT_ENRICHMENT], w->scratch);
+    pass_final(pass, model->enrichment.params);
+    workspace_clock(w, TFT_PART_ENRICHMENT);
+}
+
+/* d_phi becomes the gradient of the selections' outcome. */
+static void sequence_backward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    size_t state = pass->B * model->config.H, past = model->config.E * state;
+    real *d_h = w->d_context[CONTEXT_H], *d_c = w->d_context[CONTEXT_C];
+
+    gate_backward(pass, &model->sequence_gate, &w->sequence_gate, model->T * pass->B, w->d_phi, w->d_sequence,
+                  w->scratch);
+    pass_final(pass, model->sequence_gate_params);
+    workspace_clock(w, TFT_PART_GATE);
+    lstm_backward(pass, &model->decoder, w->selected + past, NULL, model->config.D, w->gates + 4 * past, w->h + past,
+                  w->c + past, w->d_sequence + past, d_h, d_c, w->d_phi + past, w->scratch);
+    pass_final(pass, model->decoder_params);
+    lstm_backward(pass, &model->encoder, w->selected, padding_of(w), model->config.E, w->gates, w->h, w->c,
+                  w->d_sequence, d_h, d_c, w->d_phi, w->scratch);
+    pass_final(pass, model->encoder_params);
+    workspace_clock(w, TFT_PART_LSTM);
+}
+
+static void selections_backward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    struct vsn_input inputs[TFT_VARIABLES_MAX];
+    size_t past = model->config.E * pass->B, coming = model->config.D * pass->B;
+    const real *context = w->context[CONTEXT_SELECTION];
+    real *d_context = w->d_context[CONTEXT_SELECTION];
+
+    selection_inputs(w, &model->future_selection, past, inputs);
+    vsn_backward(pass, &model->future_selection, &w->future_selection, inputs, context, coming,
+                 w->d_phi + past * model->config.H, d_context, w->scratch);
+    workspace_clock(w, TFT_PART_FUTURE);
+    selection_inputs(w, &model->history_selection, 0, inputs);
+    vsn_backward(pass, &model->history_selection, &w->history_selection, inputs, context, past, w->d_phi, d_context,
+                 w->scratch);
+    workspace_clock(w, TFT_PART_HISTORY);
+}
+
+static void static_backward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    struct vsn_input inputs[TFT_VARIABLES_MAX];
+
+    reals_zero(w->d_static, pass->B * model->config.H);
+    for (size_t k = CONTEXTS; k-- > 0;) {
+        grn_backward(pass, &model->contexts[k], &w->contexts[k], w->static_vector, NULL, pass->B, w->d_context[k],
+                     w->d_static, 1, NULL, w->scratch);
+        pass_final(pass, model->contexts[k].params);
+    }
+    if (!model->statics)
+        return;
+    selection_inputs(w, &model->static_selection, 0, inputs);
+    vsn_backward(pass, &model->static_selection, &w->static_selection, inputs, NULL, pass->B, w->d_static, NULL,
+                 w->scratch);
+}
+
+/* Where embeddings' gradients add up, and what the layers add to. */
+static void zero_sums(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    size_t state = pass->B * model->config.H;
+
+    for (size_t i = 0; i < model->config.variable_count; i++) {
+        const struct variable *variable = &model->variables[i];
+
+        embedding_zero(pass, &variable->embedding);
+        if (!variable->rank1)
+            reals_zero(w->d_xi[i], (variable->role == TFT_STATIC ? 1 : model->T) * pass->B * variable->embedding.W);
+    }
+    for (size_t k = 0; k < CONTEXTS; k++)
+        reals_zero(w->d_context[k], state);
+}
+
+static void inputs_backward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+
+    for (size_t i = model->config.variable_count; i-- > 0;) {
+        const struct variable *variable = &model->variables[i];
+        size_t steps = variable->role == TFT_STATIC ? 1 : variable->role == TFT_KNOWN ? model->T : model->config.E;
+
+        if (!variable->rank1)
+            embedding_backward(pass, &variable->embedding, w->x[i], w->codes[i], w->d_xi[i], steps * pass->B);
+        pass_final(pass, variable->params);
+    }
+}
+
+void model_backward(struct tft_workspace *w, const struct pass *pass)
+{
+    zero_sums(w, pass);
+    workspace_clock(w, TFT_PART_INPUT);
+    tail_backward(w, pass);
+    attention_and_enrichment_backward(w, pass);
+    sequence_backward(w, pass);
+    selections_backward(w, pass);
+    static_backward(w, pass);
+    workspace_clock(w, TFT_PART_STATIC);
+    inputs_backward(w, pass);
+    workspace_clock(w, TFT_PART_INPUT);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph, forward: inputs, static vector and its four uses, the two selections, the LSTMs, enrichment, attention,
+ * tail.
+ *
+ * The tail (queries, attention's outcome, feed-forward) is made for the last N steps only, since the loss sees the last
+ * D: N is D, or T in the plain graph. Nothing of the other steps is read, so the function is the same.
+ *
+ * Forecasts of windows of one entity: the contexts are made once, and the selections of rows that are equal (the same
+ * hour in several windows) once.
+ */
+#include "tft/layers/ascending.h"
+#include "tft/model/network.h"
+#include <string.h>
+
+/* One column of (B, steps, columns) to (steps, B). */
+static void take_column(const real *from, size_t B, size_t steps, size_t columns, size_t column, real *to)
+{
+    for (size_t b = 0; b < B; b++)
+        for (size_t t = 0; t < steps; t++)
+            to[t * B + b] = from[(b * steps + t) * columns + column];
+}
+
+static void take_codes(const int32_t *from, size_t B, size_t steps, size_t columns, size_t column, int32_t *to)
+{
+    for (size_t b = 0; b < B; b++)
+        for (size_t t = 0; t < steps; t++)
+            to[t * B + b] = from[(b * steps + t) * columns + column];
+}
+
+/* What the padding holds is never looked at: the embeddings there are those of 0. */
+static void clear_padding(const struct tft_workspace *w, size_t i, size_t B)
+{
+    for (size_t b = 0; b < B; b++)
+        for (size_t t = 0; t < w->padding[b]; t++)
+            if (w->codes[i])
+                w->codes[i][t * B + b] = 0;
+            else
+                w->x[i][t * B + b] = 0;
+}
+
+static void inputs_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    const struct tft_batch *batch = &w->batch;
+    const struct tft_columns *columns = &model->columns;
+    size_t B = batch->B;
+
+    for (size_t i = 0; i < model->config.variable_count; i++) {
+        const struct variable *variable = &model->variables[i];
+        int is_static = variable->role == TFT_STATIC;
+        size_t steps = is_static ? 1 : model->T;
+        /* What is not known in the future is neither read nor embedded there. */
+        size_t read = is_static || variable->role == TFT_KNOWN ? steps : model->config.E;
+
+        if (variable->embedding.categories)
+            take_codes(is_static ? batch->static_cats : batch->cats, B, steps,
+                       is_static ? columns->static_cats : columns->cats, variable->column, w->codes[i]);
+        else
+            take_column(is_static ? batch->static_reals : batch->reals, B, steps,
+                        is_static ? columns->static_reals : columns->reals, variable->column, w->x[i]);
+        if (w->padded && !is_static)
+            clear_padding(w, i, B);
+        if (!variable->rank1)
+            embedding_forward(pass, &variable->embedding, w->x[i], w->codes[i], read * B, w->xi[i]);
+    }
+}
+
+void selection_inputs(const struct tft_workspace *workspace, const struct vsn *vsn, size_t row,
+                      struct vsn_input *inputs)
+{
+    const struct tft_model *model = workspace->model;
+
+    for (size_t j = 0; j < vsn->V; j++) {
+        size_t i = vsn->chosen[j];
+        const struct variable *variable = &model->variables[i];
+
+        inputs[j] = (struct vsn_input){ .w = variable->embedding.w };
+        if (variable->rank1) {
+            inputs[j].x = workspace->x[i] + row;
+        } else {
+            inputs[j].xi = workspace->xi[i] + row * variable->embedding.W;
+            inputs[j].d_xi = workspace->d_xi[i] + row * variable->embedding.W;
+        }
+    }
+}
+
+void gate_forward(const struct pass *pass, const struct glu *glu, struct glu_state *state, size_t row, const real *x,
+                  const real *skip, size_t R, real *z)
+{
+    size_t in = glu->value.in, out = glu->value.out, block = block_rows(pass->B);
+
+    for (size_t at = 0; at < R; at += block)
+        glu_forward(pass, glu, state, at, row + at, x + at * in, NULL, skip + at * out, R - at < block ? R - at : block,
+                    z + at * out);
+}
+
+static void static_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    struct vsn_input inputs[TFT_VARIABLES_MAX];
+    size_t H = model->config.H, B = pass->B;
+
+    reals_zero(w->static_vector, B * H);
+    if (model->statics) {
+        selection_inputs(w, &model->static_selection, 0, inputs);
+        vsn_forward(pass, &model->static_selection, &w->static_selection, 0, inputs, NULL, B, w->static_vector,
+                    w->scratch);
+    }
+    for (size_t k = 0; k < CONTEXTS; k++) {
+        grn_forward(pass, &model->contexts[k], &w->contexts[k], 0, w->static_vector, NULL, B, w->context[k]);
+        for (size_t b = B; b < w->batch.B; b++)
+            memcpy(w->context[k] + b * H, w->context[k], H * sizeof(real));
+    }
+}
+
+/* One selection, of the rows from `row` on; where the samples are alike, of those that differ. */
+static void selection_forward(struct tft_workspace *w, const struct pass *pass, const struct vsn *vsn,
+                              struct vsn_state *state, size_t row, size_t R)
+{
+    struct vsn_input inputs[TFT_VARIABLES_MAX];
+    const real *context = w->context[CONTEXT_SELECTION];
+    size_t H = vsn->H, rows = w->alike ? repeated_gather(w, vsn, row, R) : R;
+    struct pass own = *pass;
+
+    if (w->alike)
+        own.B = 1;
+    selection_inputs(w, vsn, row, inputs);
+    vsn_forward(&own, vsn, state, row, inputs, context, rows, w->selected + row * H, w->scratch);
+    if (w->alike)
+        repeated_spread(w, R, H, w->selected + row * H);
+}
+
+static void selections_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    size_t past = model->config.E * pass->B, coming = model->config.D * pass->B;
+
+    selection_forward(w, pass, &model->history_selection, &w->history_selection, 0, past);
+    workspace_clock(w, TFT_PART_HISTORY);
+    selection_forward(w, pass, &model->future_selection, &w->future_selection, past, coming);
+    workspace_clock(w, TFT_PART_FUTURE);
+}
+
+static void sequence_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    size_t H = model->config.H, state = pass->B * H, past = model->config.E * state;
+
+    memcpy(w->h, w->context[CONTEXT_H], state * sizeof(real));
+    memcpy(w->c, w->context[CONTEXT_C], state * sizeof(real));
+    lstm_forward(pass, &model->encoder, w->selected, padding_of(w), model->config.E, w->gates, w->h, w->c);
+    lstm_forward(pass, &model->decoder, w->selected + past, NULL, model->config.D, w->gates + 4 * past, w->h + past,
+                 w->c + past);
+    workspace_clock(w, TFT_PART_LSTM);
+    gate_forward(pass, &model->sequence_gate, &w->sequence_gate, 0, w->h + state, w->selected, model->T * pass->B,
+                 w->phi);
+    workspace_clock(w, TFT_PART_GATE);
+}
+
+static void tail_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    size_t H = model->config.H, rows = model->queries * pass->B, row = (model->T - model->queries) * pass->B;
+    size_t horizon = model->config.D * pass->B, unseen = rows - horizon;
+
+    gate_forward(pass, &model->attention_gate, &w->attention_gate, row, w->attended, w->enriched + row * H, rows,
+                 w->gated);
+    grn_forward(pass, &model->feedforward, &w->feedforward, row, w->gated, NULL, rows, w->fed);
+    gate_forward(pass, &model->output_gate, &w->output_gate, row, w->fed, w->phi + row * H, rows, w->last);
+    linear_forward(pass, &model->output, w->last + unseen * H, horizon, w->output);
+    if (model->config.ascending)
+        ascending_forward(w->output, horizon, model->config.quantile_count, model->columns.targets);
+}
+
+void model_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+
+    inputs_forward(w, pass);
+    workspace_clock(w, TFT_PART_INPUT);
+    struct pass own = *pass;
+    if (w->alike)
+        own.B = 1;
+    static_forward(w, &own);
+    workspace_clock(w, TFT_PART_STATIC);
+    selections_forward(w, pass);
+    sequence_forward(w, pass);
+    grn_forward(pass, &model->enrichment, &w->enrichment, 0, w->phi, w->context[CONTEXT_ENRICHMENT], model->T * pass->B,
+                w->enriched);
+    workspace_clock(w, TFT_PART_ENRICHMENT);
+    attention_forward(pass, &model->attention, &w->attention, w->enriched, padding_of(w), w->attended, w->scratch);
+    workspace_clock(w, TFT_PART_ATTENTION);
+    tail_forward(w, pass);
+    workspace_clock(w, TFT_PART_TAIL);
+}

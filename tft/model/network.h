@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The model's inside: which layers it has, and where. For layout.c, workspace.c, forward.c and backward.c only.
+ */
+#ifndef TFT_LAYOUT_H
+#define TFT_LAYOUT_H
+
+#include "tft/layers/attention.h"
+#include "tft/layers/embedding.h"
+#include "tft/layers/lstm.h"
+#include "tft/model/model.h"
+#include "tft/kernels/product.h"
+#include "tft/layers/vsn.h"
+
+/* The four uses of the static vector. */
+enum { CONTEXT_SELECTION, CONTEXT_ENRICHMENT, CONTEXT_H, CONTEXT_C, CONTEXTS };
+
+/* A variable's embedding, and its column among the batch's reals or categories (static or temporal). */
+struct variable {
+    enum tft_role role;
+    int rank1; /* comes to selection as x, not as xi */
+    struct embedding embedding;
+    size_t column;
+    struct span params;
+};
+
+struct tft_model {
+    struct halay_log *log; /* borrowed */
+    struct tft_model_config config;
+    struct tft_columns columns;
+    struct tft_param_table table;
+    size_t T, queries;  /* E + D; steps of the tail: D, or T in the plain graph */
+    size_t derived;     /* weights that a granule makes of parameters */
+    size_t folded;      /* weights that forecasts make of parameters */
+    double loss_factor; /* pytorch-forecasting's loss is a multiple of the published one */
+    size_t statics, history_count, future_count;
+    size_t chosen[TFT_CHOICES][TFT_VARIABLES_MAX]; /* the selections' variables */
+    struct variable variables[TFT_VARIABLES_MAX];
+
+    struct vsn static_selection, history_selection, future_selection;
+    struct grn *networks; /* of all variables in the three selections, owned */
+    struct grn contexts[CONTEXTS];
+    struct lstm encoder, decoder;
+    struct glu sequence_gate; /* after the LSTMs */
+    struct grn enrichment;
+    struct attention attention;
+    struct glu attention_gate;
+    struct grn feedforward;
+    struct glu output_gate;
+    struct linear output;
+    struct span encoder_params, decoder_params, sequence_gate_params, attention_params, attention_gate_params,
+        output_gate_params, output_params;
+};
+
+/* HALAY_OK, or a line in the log that says what would be right. */
+enum halay_status config_check(struct halay_log *log, const struct tft_model_config *config);
+
+struct tft_workspace {
+    const struct tft_model *model; /* borrowed */
+    void *memory;                  /* owned: the arena */
+    struct grn_state *networks;    /* owned */
+    struct tft_batch batch;
+    size_t most; /* samples that the arrays have room for */
+
+    /* The batch by variable, time-major. */
+    real *x[TFT_VARIABLES_MAX];        /* (T B) or (B) of a real */
+    int32_t *codes[TFT_VARIABLES_MAX]; /* of a category */
+    real *xi[TFT_VARIABLES_MAX];       /* (T B, W) or (B, W), where not rank 1 */
+    real *d_xi[TFT_VARIABLES_MAX];
+
+    struct vsn_state static_selection, history_selection, future_selection;
+    struct grn_state contexts[CONTEXTS], enrichment, feedforward;
+    struct glu_state sequence_gate, attention_gate, output_gate;
+    struct attention_state attention;
+    real *static_vector, *context[CONTEXTS]; /* (B, H) */
+    real *selected;                          /* (T B, H): what the selections gave */
+    real *gates, *h, *c;                     /* (T B, 4 H), (B + T B, H) */
+    real *phi, *enriched;                    /* (T B, H) */
+    real *attended, *gated, *fed, *last;     /* (N B, H), N queries */
+    real *output, *predictions;              /* (D B, Q O), (B, D, O, Q) */
+
+    real *d_static, *d_context[CONTEXTS];  /* (B, H) */
+    real *d_phi, *d_enriched, *d_sequence; /* (T B, H) */
+    real *d_tail, *d_tail_in;              /* (N B, H) */
+    real *d_output;                        /* (D B, Q O) */
+    real *derived, *d_derived;
+    struct halves halves; /* with bf16 */
+    uint64_t version;     /* of the parameters that the halves were made of (tft/model/model.h) */
+    real *folded;         /* NULL in the plain graph */
+    uint64_t folded_version;
+    size_t *places; /* (T B): for tft/model/shared_rows.c, as is slots; NULL in the plain graph */
+    size_t *slots;  /* (repeated_slots) */
+    int alike;      /* forecasts: the samples have the same static inputs, so what follows from them is made of the
+                             first one */
+    real *scratch;
+    size_t padding[TFT_GRANULE_MAX]; /* encoder steps that a sample lacks */
+    int padded;                      /* whether one lacks any */
+
+    double seconds[TFT_PART_COUNT], sums_seconds, mark; /* sums_seconds: spent in the final callback since mark */
+};
+
+/* How many encoder steps each sample lacks; NULL if none does. */
+static inline const size_t *padding_of(const struct tft_workspace *workspace)
+{
+    return workspace->padded ? workspace->padding : NULL;
+}
+
+/* Adds the time since the last call to a part (less what the final callback took, which is the part SUM's). */
+void workspace_clock(struct tft_workspace *workspace, enum tft_part part);
+
+/* Selection's inputs, from the row on. */
+void selection_inputs(const struct tft_workspace *workspace, const struct vsn *vsn, size_t row,
+                      struct vsn_input *inputs);
+
+/* Equal rows, made once (tft/model/shared_rows.c). Slots for so many rows; whether samples have the same static inputs. */
+size_t repeated_slots(size_t rows);
+int repeated_statics(const struct tft_workspace *workspace);
+/* Of the rows [row, row + R) of a selection's inputs, brings those that differ to the front, in their order, and says how
+ * many they are; places then says where each row went. */
+size_t repeated_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R);
+/* rows (R, H): from the ones in front to all R. */
+void repeated_spread(const struct tft_workspace *workspace, size_t R, size_t H, real *rows);
+
+void model_forward(struct tft_workspace *workspace, const struct pass *pass);
+void model_backward(struct tft_workspace *workspace, const struct pass *pass);
+
+/* A gate over all rows, block by block. row: the window's row of the first one. */
+void gate_forward(const struct pass *pass, const struct glu *glu, struct glu_state *state, size_t row, const real *x,
+                  const real *skip, size_t R, real *z);
+void gate_backward(const struct pass *pass, const struct glu *glu, const struct glu_state *state, size_t R, real *d_z,
+                   real *d_x, real *scratch);
+
+#endif

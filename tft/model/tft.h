@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the trainer's files share: the letters of its dimensions and the description of a model.
+ *
+ *   B  samples of one granule (1 to granule)      E  encoder steps (history)
+ *   T  time steps, E + D                          D  decoder steps (horizon)
+ *   H  hidden size                                Q  quantiles
+ *   V  variables of one selection network         O  targets
+ *   R  rows: any product of time and samples      d  size of an attention head, H / heads
+ *
+ * Arrays are row-major and their shapes are written in comments: (T, B, H). Inside the model rows are time-major, row
+ * t * B + b, so that a step of the LSTM, the encoder's part and the decoder's part are each one contiguous block. At
+ * the interface (struct tft_batch) samples come first, as the data have them. `d_` in front of a name: gradient of the
+ * loss.
+ */
+#ifndef TFT_TFT_H
+#define TFT_TFT_H
+
+#include "tft/kernels/real.h"
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TFT_VARIABLES_MAX = 128, TFT_QUANTILES_MAX = 16, TFT_NAME_MAX = 63, TFT_GRANULE = 8, TFT_GRANULE_MAX = 64 };
+enum { TFT_STEPS_MAX = 100000 }; /* of an encoder, a horizon, a lag, a stride */
+
+/* What the model knows of a variable, in the model's order. A target's past is an input; its future is not. */
+enum tft_role { TFT_STATIC = 0, TFT_OBSERVED = 1, TFT_KNOWN = 2, TFT_TARGET = 3 };
+enum tft_type { TFT_REAL = 0, TFT_CATEGORY = 1 };
+
+struct tft_variable {
+    char name[TFT_NAME_MAX + 1]; /* unique within the model */
+    enum tft_role role;
+    enum tft_type type;
+    size_t categories; /* rows of the embedding, at least 1; 0 for a real */
+};
+
+/*
+ * Whose model it is, to the last weight and its initial value: the published one, or one of two that are built
+ * differently.
+ *
+ * NVIDIA's (DeepLearningExamples): no dropout in the selections' joint networks, after the LSTMs, after attention and on
+ * its heads; a second bias in the LSTMs; no layer norm over one value; initial values as PyTorch's layers have them.
+ * (Its static selection also has a context kernel that nothing uses; that one is left out.)
+ *
+ * pytorch-forecasting's: a real is embedded in hidden_continuous numbers, a category in as many as its number of
+ * categories suggests; where a width changes, the skip connection is an interpolation with learned scales and layer
+ * norm, and a category's own network is nothing else; the joint network's hidden size is at most the number of
+ * variables, and there is none for one variable; selections have categories before reals (tft_config_choice); queries,
+ * keys and values have biases; a step does not attend to itself;
+ * layer norm's epsilon is 1e-5; the LSTMs have a second bias; the loss is twice the mean over the quantiles, not their
+ * sum.
+ */
+enum tft_conformance { TFT_PUBLISHED = 0, TFT_NVIDIA = 1, TFT_PYTORCH_FORECASTING = 2 };
+
+/* Of the matrix products' factors (tft/kernels/product.h). Parameters, sums, statistics and cell states are reals. */
+enum tft_dtype { TFT_F32 = 0, TFT_BF16 = 1 };
+
+/*
+ * A model. Zero-initialise, or begin with tft_config_defaults; then set variables, E and D.
+ *
+ * Variables stand in the model's order: by role (static, observed, known, target) and, within a role, reals before
+ * categories; tft_config_sort brings them there and keeps the order of equals. Targets are reals. A model needs a known
+ * variable and a target; without static variables the static vector is zero.
+ *
+ * In a batch, the k-th column of `reals` is the k-th real among observed, known and target in this order; `cats`,
+ * `static_reals` and `static_cats` likewise.
+ */
+struct tft_model_config {
+    size_t H, heads, E, D; /* heads divides H */
+    size_t quantile_count;
+    double quantiles[TFT_QUANTILES_MAX]; /* each in (0, 1), ascending */
+    double dropout;                      /* in [0, 1) */
+    enum tft_conformance conformance;
+    enum tft_dtype dtype;
+    size_t hidden_continuous; /* pytorch-forecasting: width of a real's embedding, 1 to H */
+    size_t granule;           /* samples of a granule, 1 to TFT_GRANULE_MAX */
+    size_t variable_count;
+    struct tft_variable variables[TFT_VARIABLES_MAX];
+    int ascending; /* nonzero: quantiles cannot cross (tft/layers/ascending.h) */
+    int plain;     /* nonzero: the published graph as it stands, without the exact savings; for tests */
+};
+
+/* The published Electricity model's numbers (H 160, 4 heads, E 168, D 24, quantiles .1 .5 .9, dropout .1, granule 8),
+ * hidden_continuous 8, without variables. */
+void tft_config_defaults(struct tft_model_config *config);
+
+/* Brings the variables into the model's order; stable. order (may be NULL, variable_count entries): order[i] is the
+ * former index of the variable now at i. */
+void tft_config_sort(struct tft_model_config *config, size_t *order);
+
+/* A selection's variables, in its order: the model's; pytorch-forecasting's has categories before reals and what is known
+ * first, which its resampled skip connections can tell from another. variables: room for TFT_VARIABLES_MAX numbers.
+ * Returns how many they are. */
+enum tft_choice { TFT_CHOICE_STATIC, TFT_CHOICE_HISTORY, TFT_CHOICE_FUTURE, TFT_CHOICES };
+size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice choice, size_t *variables);
+
+/* How many numbers a variable's embedding has. */
+size_t tft_config_width(const struct tft_model_config *config, const struct tft_variable *variable);
+
+#endif

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One thread's memory for one granule, and the passes that a caller sees.
+ *
+ * layout() is run twice, to count and to hand out (tft/layers/pass.h). fini accepts a half-built workspace.
+ */
+#include "tft/model/network.h"
+#include "tft/layers/quantile_loss.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Layers take turns with it. */
+static size_t scratch_reals(const struct tft_model *model, size_t most)
+{
+    size_t E = model->config.E, D = model->config.D, H = model->config.H;
+    size_t reals = vsn_scratch(&model->history_selection, E * most, most);
+
+    reals = larger(reals, vsn_scratch(&model->future_selection, D * most, most));
+    if (model->statics)
+        reals = larger(reals, vsn_scratch(&model->static_selection, most, most));
+    reals = larger(reals, grn_scratch(&model->enrichment, most));
+    reals = larger(reals, lstm_scratch(&model->encoder, most));
+    reals = larger(reals, attention_scratch(&model->attention, most));
+    return larger(reals, 2 * block_rows_most(most) * H);
+}
+
+static void layout_batch(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
+{
+    const struct tft_columns *columns = &model->columns;
+    struct tft_batch *batch = &w->batch;
+    size_t most = w->most;
+
+    batch->reals = arena_reals(arena, most * model->T, columns->reals);
+    batch->cats = arena_bytes(arena, most * model->T, columns->cats * sizeof *batch->cats);
+    batch->static_reals = arena_reals(arena, most, columns->static_reals);
+    batch->static_cats = arena_bytes(arena, most, columns->static_cats * sizeof *batch->static_cats);
+    batch->targets = arena_reals(arena, most * model->config.D, columns->targets);
+    batch->weights = arena_reals(arena, most * model->config.D, columns->targets);
+    batch->lengths = arena_bytes(arena, most, sizeof *batch->lengths);
+    for (size_t i = 0; i < model->config.variable_count; i++) {
+        const struct variable *variable = &model->variables[i];
+        size_t rows = variable->role == TFT_STATIC ? most : most * model->T;
+
+        if (variable->embedding.categories)
+            w->codes[i] = arena_bytes(arena, rows, sizeof *w->codes[i]);
+        else
+            w->x[i] = arena_reals(arena, rows, 1);
+        if (!variable->rank1) {
+            w->xi[i] = arena_reals(arena, rows, variable->embedding.W);
+            w->d_xi[i] = arena_reals(arena, rows, variable->embedding.W);
+        }
+    }
+}
+
+static void layout_layers(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
+{
+    size_t most = w->most, T = model->T, E = model->config.E, D = model->config.D, N = model->queries;
+
+    w->static_selection.variables = w->networks;
+    w->history_selection.variables = w->networks + model->statics;
+    w->future_selection.variables = w->networks + model->statics + model->history_count;
+    if (model->statics)
+        vsn_layout(arena, &model->static_selection, most, most, &w->static_selection);
+    for (size_t k = 0; k < CONTEXTS; k++)
+        grn_layout(arena, &model->contexts[k], most, most, &w->contexts[k]);
+    vsn_layout(arena, &model->history_selection, E * most, most, &w->history_selection);
+    vsn_layout(arena, &model->future_selection, D * most, most, &w->future_selection);
+    glu_layout(arena, &model->sequence_gate, T * most, &w->sequence_gate);
+    grn_layout(arena, &model->enrichment, T * most, most, &w->enrichment);
+    attention_layout(arena, &model->attention, most, &w->attention);
+    glu_layout(arena, &model->attention_gate, N * most, &w->attention_gate);
+    grn_layout(arena, &model->feedforward, N * most, most, &w->feedforward);
+    glu_layout(arena, &model->output_gate, N * most, &w->output_gate);
+}
+
+/* Twice (once as they are, once transposed) the parameters but for embeddings, which are not multiplied by. */
+static size_t cache_size(const struct tft_model *model)
+{
+    size_t reals = model->table.reals;
+
+    for (size_t i = 0; i < model->config.variable_count; i++)
+        reals -= model->variables[i].embedding.categories * model->variables[i].embedding.W;
+    return 2 * reals + (model->config.plain ? 0 : model->folded);
+}
+
+static void layout_halves(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
+{
+    size_t H = model->config.H;
+
+    w->halves.means = tft_bf16_here();
+    w->halves.room = arena_bytes(arena, TFT_BF16_ROOM, sizeof *w->halves.room);
+    w->halves.packed = arena_bytes(arena, tft_bf16_packed(4 * H, H), sizeof *w->halves.packed);
+    w->halves.cached = arena_bytes(arena, PRODUCT_CACHED, sizeof *w->halves.cached);
+    w->halves.params = model->table.reals;
+    w->halves.folded = model->folded;
+    w->halves.cache_size = cache_size(model);
+    w->halves.cache = arena_bytes(arena, w->halves.cache_size, sizeof *w->halves.cache);
+}
+
+static void layout(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
+{
+    size_t most = w->most, H = model->config.H, outputs = model->output.out;
+    size_t rows = model->T * most, tail = model->queries * most, horizon = model->config.D * most;
+
+    layout_batch(arena, model, w);
+    layout_layers(arena, model, w);
+    w->static_vector = arena_reals(arena, most, H);
+    w->d_static = arena_reals(arena, most, H);
+    for (size_t k = 0; k < CONTEXTS; k++) {
+        w->context[k] = arena_reals(arena, most, H);
+        w->d_context[k] = arena_reals(arena, most, H);
+    }
+    w->selected = arena_reals(arena, rows, H);
+    w->gates = arena_reals(arena, rows, 4 * H);
+    w->h = arena_reals(arena, most + rows, H);
+    w->c = arena_reals(arena, most + rows, H);
+    w->phi = arena_reals(arena, rows, H);
+    w->enriched = arena_reals(arena, rows, H);
+    w->attended = arena_reals(arena, tail, H);
+    w->gated = arena_reals(arena, tail, H);
+    w->fed = arena_reals(arena, tail, H);
+    w->last = arena_reals(arena, tail, H);
+    w->output = arena_reals(arena, horizon, outputs);
+    w->predictions = arena_reals(arena, horizon, outputs);
+    w->d_phi = arena_reals(arena, rows, H);
+    w->d_enriched = arena_reals(arena, rows, H);
+    w->d_sequence = arena_reals(arena, rows, H);
+    w->d_tail = arena_reals(arena, tail, H);
+    w->d_tail_in = arena_reals(arena, tail, H);
+    w->d_output = arena_reals(arena, horizon, outputs);
+    w->derived = arena_reals(arena, 1, model->derived);
+    w->d_derived = arena_reals(arena, 1, model->derived);
+    if (model->config.dtype == TFT_BF16)
+        layout_halves(arena, model, w);
+    if (!model->config.plain) {
+        w->folded = arena_reals(arena, 1, model->folded);
+        w->places = arena_bytes(arena, rows, sizeof *w->places);
+        w->slots = arena_bytes(arena, repeated_slots(rows), sizeof *w->slots);
+    }
+    w->scratch = arena_reals(arena, 1, scratch_reals(model, most));
+}
+
+enum halay_status tft_workspace_create(struct halay_log *log, const struct tft_model *model, struct tft_workspace **out)
+{
+    struct tft_workspace *w = calloc(1, sizeof *w);
+    struct arena arena = { 0 };
+
+    if (!w)
+        goto no_memory;
+    w->model = model;
+    w->most = model->config.granule;
+    w->networks = calloc(model->statics + model->history_count + model->future_count, sizeof *w->networks);
+    if (!w->networks)
+        goto no_memory;
+    layout(&arena, model, w);
+    w->memory = arena.used == SIZE_MAX ? NULL : arena_memory(arena.used);
+    if (!w->memory)
+        goto no_memory;
+    arena = (struct arena){ .base = w->memory };
+    layout(&arena, model, w);
+    *out = w;
+    return HALAY_OK;
+
+no_memory:
+    halay_error(log, "no memory for a granule of %zu samples (%zu MB)", model->config.granule, arena.used >> 20);
+    tft_workspace_destroy(w);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+void tft_workspace_destroy(struct tft_workspace *workspace)
+{
+    if (!workspace)
+        return;
+    free(workspace->memory);
+    free(workspace->networks);
+    free(workspace);
+}
+
+struct tft_batch *tft_workspace_batch(struct tft_workspace *workspace, size_t B, uint64_t position)
+{
+    struct tft_batch *batch = &workspace->batch;
+    size_t targets = B * workspace->model->config.D * workspace->model->columns.targets;
+
+    workspace->mark = now();
+    workspace->sums_seconds = 0;
+    batch->B = B;
+    batch->position = position;
+    for (size_t i = 0; i < targets; i++)
+        batch->weights[i] = 1;
+    for (size_t b = 0; b < B; b++)
+        batch->lengths[b] = workspace->model->config.E;
+    return batch;
+}
+
+const double *tft_workspace_seconds(const struct tft_workspace *workspace)
+{
+    return workspace->seconds;
+}
+
+void workspace_clock(struct tft_workspace *workspace, enum tft_part part)
+{
+    double time = now();
+
+    workspace->seconds[part] += time - workspace->mark - workspace->sums_seconds;
+    workspace->seconds[TFT_PART_SUM] += workspace->sums_seconds;
+    workspace->mark = time;
+    workspace->sums_seconds = 0;
+}
+
+const char *tft_part_name(enum tft_part part)
+{
+    static const char *const names[TFT_PART_COUNT] = { "input",
+                                                       "static",
+                                                       "history_selection",
+                                                       "future_selection",
+                                                       "lstm",
+                                                       "sequence_gate",
+                                                       "enrichment",
+                                                       "attention",
+                                                       "tail",
+                                                       "loss",
+                                                       "sum" };
+
+    return part < TFT_PART_COUNT ? names[part] : "?";
+}
+
+/* A code of a variable at step t of sample b (t is 0 for a static one). */
+static int32_t code_of(const struct tft_workspace *w, const struct variable *variable, size_t b, size_t t)
+{
+    const struct tft_columns *columns = &w->model->columns;
+
+    return variable->role == TFT_STATIC ? w->batch.static_cats[b * columns->static_cats + variable->column]
+                                        : w->batch.cats[(b * w->model->T + t) * columns->cats + variable->column];
+}
+
+enum halay_status tft_workspace_check(struct tft_workspace *workspace)
+{
+    const struct tft_model *model = workspace->model;
+    const size_t *lengths = workspace->batch.lengths;
+    size_t E = model->config.E;
+
+    for (size_t b = 0; b < workspace->batch.B; b++)
+        if (lengths[b] < 1 || lengths[b] > E) {
+            halay_error(model->log, "sample %llu has %zu steps of history: 1 to %zu are possible",
+                        (unsigned long long)(workspace->batch.position + b), lengths[b], E);
+            return HALAY_ERR_ARGUMENT;
+        }
+    for (size_t i = 0; i < model->config.variable_count; i++) {
+        const struct variable *variable = &model->variables[i];
+        size_t steps = variable->role == TFT_STATIC ? 1 : variable->role == TFT_KNOWN ? model->T : E;
+
+        for (size_t b = 0; variable->embedding.categories && b < workspace->batch.B; b++)
+            for (size_t t = variable->role == TFT_STATIC ? 0 : E - lengths[b]; t < steps; t++) {
+                int32_t code = code_of(workspace, variable, b, t);
+
+                if (code < 0 || (size_t)code >= variable->embedding.categories) {
+                    halay_error(model->log, "code %ld of '%s' (sample %llu, step %zu) is outside 0 to %zu", (long)code,
+                                model->config.variables[i].name, (unsigned long long)(workspace->batch.position + b), t,
+                                variable->embedding.categories - 1);
+                    return HALAY_ERR_ARGUMENT;
+                }
+            }
+    }
+    return HALAY_OK;
+}
+
+/* What the layers need to know of the batch besides its samples. */
+static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from, real *gradients)
+{
+    const struct tft_batch *batch = &w->batch;
+
+    if (w->model->config.dtype == TFT_BF16 && (from->version == 0 || from->version != w->version))
+        product_begin(&w->halves);
+    w->version = from->version;
+    w->alike = 0;
+    w->padded = 0;
+    for (size_t b = 0; b < batch->B; b++) {
+        w->padding[b] = w->model->config.E - batch->lengths[b];
+        w->padded |= w->padding[b] > 0;
+    }
+    return (struct pass){ .p = from->params,
+                          .g = gradients,
+                          .derived = w->derived,
+                          .d_derived = w->d_derived,
+                          .halves = w->model->config.dtype == TFT_BF16 ? &w->halves : NULL,
+                          .B = batch->B };
+}
+
+static void fold_selection(const struct pass *pass, const struct vsn *vsn, real *folded)
+{
+    for (size_t j = 0; j < vsn->V; j++)
+        if (!vsn->variables[j].bare)
+            grn_fold(pass, &vsn->variables[j], folded + vsn->variables[j].folded);
+    if (vsn->V && !vsn->single)
+        grn_fold(pass, &vsn->joint, folded + vsn->joint.folded);
+}
+
+static void fold(struct tft_workspace *w, const struct pass *pass)
+{
+    const struct tft_model *model = w->model;
+    real *folded = w->folded;
+
+    fold_selection(pass, &model->static_selection, folded);
+    fold_selection(pass, &model->history_selection, folded);
+    fold_selection(pass, &model->future_selection, folded);
+    for (size_t k = 0; k < CONTEXTS; k++)
+        grn_fold(pass, &model->contexts[k], folded + model->contexts[k].folded);
+    grn_fold(pass, &model->enrichment, folded + model->enrichment.folded);
+    grn_fold(pass, &model->feedforward, folded + model->feedforward.folded);
+}
+
+/* What forecasts alone can save. */
+static void save_forecasts(struct tft_workspace *w, uint64_t version, struct pass *pass)
+{
+    if (w->model->config.plain)
+        return;
+    if (version == 0 || version != w->folded_version)
+        fold(w, pass);
+    w->folded_version = version;
+    pass->folded = w->folded;
+    w->alike = repeated_statics(w);
+}
+
+/* The final callback, timed. */
+struct timed_final {
+    struct tft_workspace *workspace;
+    const struct tft_pass *pass;
+};
+
+static void final_timed(void *arg, size_t param)
+{
+    struct timed_final *timed = arg;
+    double begin;
+
+    if (timed->workspace->model->table.params[param].dead || !timed->pass->final)
+        return;
+    begin = now();
+    timed->pass->final(timed->pass->arg, param);
+    timed->workspace->sums_seconds += now() - begin;
+}
+
+void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *pass, real *gradients, double *loss)
+{
+    const struct tft_model_config *config = &workspace->model->config;
+    const struct tft_batch *batch = &workspace->batch;
+    struct timed_final timed = { workspace, pass };
+    struct pass own = pass_of(workspace, pass, gradients);
+
+    own.dropout = dropout_of(config->dropout, pass->seed, pass->step, batch->position);
+    own.final = final_timed;
+    own.final_arg = &timed;
+    model_forward(workspace, &own);
+    *loss = quantile_loss(workspace->output, batch->targets, batch->weights, config->quantiles, config->quantile_count,
+                          workspace->model->columns.targets, batch->B, config->D,
+                          pass->loss_scale * workspace->model->loss_factor, workspace->d_output);
+    workspace_clock(workspace, TFT_PART_LOSS);
+    model_backward(workspace, &own);
+}
+
+void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *pass, const real **predictions,
+                       double *loss)
+{
+    const struct tft_model_config *config = &workspace->model->config;
+    const struct tft_batch *batch = &workspace->batch;
+    size_t B = batch->B, D = config->D, O = workspace->model->columns.targets, Q = config->quantile_count;
+    struct pass own = pass_of(workspace, pass, NULL);
+
+    save_forecasts(workspace, pass->version, &own);
+    model_forward(workspace, &own);
+    if (loss)
+        *loss = quantile_loss(workspace->output, batch->targets, batch->weights, config->quantiles, Q, O, B, D,
+                              pass->loss_scale * workspace->model->loss_factor, NULL);
+    for (size_t b = 0; b < B; b++)
+        for (size_t t = 0; t < D; t++)
+            for (size_t o = 0; o < O; o++)
+                for (size_t q = 0; q < Q; q++)
+                    workspace->predictions[((b * D + t) * O + o) * Q + q] =
+                        workspace->output[(t * B + b) * Q * O + q * O + o];
+    *predictions = workspace->predictions;
+    workspace_clock(workspace, TFT_PART_LOSS);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Charts: a frame from data to pixels, round ticks, polylines. Errors of the stream are its owner's to look at.
+ */
+#include "tft/report/chart.h"
+#include <math.h>
+
+enum { LEFT = 64, RIGHT = 14, TOP = 46, BOTTOM = 40 };
+
+struct frame {
+    double x0, x1, y0, y1;           /* data */
+    double left, right, top, bottom; /* pixels */
+};
+
+void tft_html_text(FILE *file, const char *text)
+{
+    for (; *text; text++)
+        switch (*text) {
+        case '&':
+            fputs("&amp;", file);
+            break;
+        case '<':
+            fputs("&lt;", file);
+            break;
+        case '>':
+            fputs("&gt;", file);
+            break;
+        case '"':
+            fputs("&quot;", file);
+            break;
+        default:
+            fputc(*text, file);
+        }
+}
+
+static double px(const struct frame *f, double x)
+{
+    return f->left + (x - f->x0) / (f->x1 - f->x0) * (f->right - f->left);
+}
+
+static double py(const struct frame *f, double y)
+{
+    return f->bottom - (y - f->y0) / (f->y1 - f->y0) * (f->bottom - f->top);
+}
+
+static void include(struct frame *f, const double *x, const double *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(x[i]) || !isfinite(y[i]))
+            continue;
+        f->x0 = fmin(f->x0, x[i]);
+        f->x1 = fmax(f->x1, x[i]);
+        f->y0 = fmin(f->y0, y[i]);
+        f->y1 = fmax(f->y1, y[i]);
+    }
+}
+
+/* The round step (1, 2 or 5 times a power of ten) that gives about `ticks` of them. */
+static double round_step(double range, int ticks)
+{
+    double rough = range / ticks, power = pow(10, floor(log10(rough))), lead = rough / power;
+    return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
+}
+
+static struct frame make_frame(const struct tft_chart *c)
+{
+    struct frame f = { INFINITY, -INFINITY, INFINITY, -INFINITY, LEFT, c->width - RIGHT, TOP, c->height - BOTTOM };
+
+    for (size_t i = 0; i < c->line_count; i++)
+        include(&f, c->lines[i].x, c->lines[i].y, c->lines[i].count);
+    include(&f, c->band_x, c->band_low, c->band_count);
+    include(&f, c->band_x, c->band_high, c->band_count);
+    if (!(f.x0 <= f.x1)) { /* nothing to draw */
+        f.x0 = f.y0 = 0;
+        f.x1 = f.y1 = 1;
+    }
+    if (c->from_zero)
+        f.y0 = fmin(f.y0, 0);
+    if (f.x1 <= f.x0)
+        f.x1 = f.x0 + 1;
+    if (f.y1 <= f.y0)
+        f.y1 = f.y0 + fmax(1e-9, fabs(f.y0));
+    double step = round_step(f.y1 - f.y0, 5);
+    f.y0 = floor(f.y0 / step) * step;
+    f.y1 = ceil(f.y1 / step) * step;
+    return f;
+}
+
+static void write_axes(FILE *file, const struct tft_chart *c, const struct frame *f)
+{
+    double step = round_step(f->y1 - f->y0, 5);
+
+    for (double y = f->y0; y <= f->y1 + step / 2; y += step) {
+        double value = fabs(y) < step / 1e6 ? 0 : y;
+        fprintf(file,
+                "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%.1f\" y=\"%.1f\" "
+                "text-anchor=\"end\">%.6g</text>\n",
+                f->left, f->right, py(f, y), py(f, y), f->left - 6, py(f, y) + 4, value);
+    }
+    step = round_step(f->x1 - f->x0, 8);
+    for (double x = ceil(f->x0 / step) * step; x <= f->x1 + step / 1e6; x += step)
+        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", px(f, x), f->bottom + 16,
+                fabs(x) < step / 1e6 ? 0 : x);
+    fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", (f->left + f->right) / 2, c->height - 6);
+    tft_html_text(file, c->x_label);
+    fprintf(file, "</text><text class=\"title\" x=\"%d\" y=\"16\">", 4);
+    tft_html_text(file, c->title);
+    fprintf(file, "</text>");
+    if (c->y_label) {
+        fprintf(file, "<text x=\"4\" y=\"%d\">", TOP - 12);
+        tft_html_text(file, c->y_label);
+        fprintf(file, "</text>");
+    }
+    fprintf(file, "\n");
+}
+
+static void write_band(FILE *file, const struct tft_chart *c, const struct frame *f)
+{
+    if (!c->band_count)
+        return;
+    fprintf(file, "<polygon class=\"band\" points=\"");
+    for (size_t i = 0; i < c->band_count; i++)
+        fprintf(file, "%.1f,%.1f ", px(f, c->band_x[i]), py(f, c->band_high[i]));
+    for (size_t i = c->band_count; i-- > 0;)
+        fprintf(file, "%.1f,%.1f ", px(f, c->band_x[i]), py(f, c->band_low[i]));
+    fprintf(file, "\"/>\n");
+}
+
+static void write_line(FILE *file, const struct tft_line *line, const struct frame *f)
+{
+    fprintf(file, "<polyline class=\"line %s\" points=\"", line->style);
+    for (size_t i = 0; i < line->count; i++)
+        if (isfinite(line->x[i]) && isfinite(line->y[i]))
+            fprintf(file, "%.1f,%.1f ", px(f, line->x[i]), py(f, line->y[i]));
+    fprintf(file, "\"/>\n");
+}
+
+/* Labels from the right end of the frame's top, each behind a stroke of its line. */
+static void write_legend(FILE *file, const struct tft_chart *c, const struct frame *f)
+{
+    double x = f->right;
+
+    for (size_t i = c->line_count + 1; i-- > 0;) {
+        int is_band = i == c->line_count;
+        const char *label = is_band ? (c->band_count ? c->band_label : NULL) : c->lines[i].label;
+        if (!label)
+            continue;
+        size_t letters = 0;
+        for (const char *t = label; *t; t++)
+            letters++;
+        x -= (double)letters * 6.6 + 36;
+        if (is_band)
+            fprintf(file, "<rect class=\"band\" x=\"%.1f\" y=\"%d\" width=\"18\" height=\"10\"/>", x, TOP - 21);
+        else
+            fprintf(file, "<line class=\"line %s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", c->lines[i].style, x,
+                    x + 18, TOP - 16, TOP - 16);
+        fprintf(file, "<text x=\"%.1f\" y=\"%d\">", x + 23, TOP - 12);
+        tft_html_text(file, label);
+        fprintf(file, "</text>\n");
+    }
+}
+
+void tft_chart_write(FILE *file, const struct tft_chart *c)
+{
+    struct frame f = make_frame(c);
+
+    fprintf(file, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", c->width, c->height);
+    tft_html_text(file, c->title);
+    fprintf(file, "\">\n");
+    write_axes(file, c, &f);
+    write_band(file, c, &f);
+    if (c->has_mark)
+        fprintf(file, "<line class=\"mark\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", px(&f, c->mark),
+                px(&f, c->mark), f.top, f.bottom);
+    for (size_t i = 0; i < c->line_count; i++)
+        write_line(file, &c->lines[i], &f);
+    write_legend(file, c, &f);
+    fprintf(file, "</svg>\n");
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Report: the page. Text, tables and charts in one file: no script, no font, no picture from elsewhere; colours are
+ * variables that follow the reader's preference for light or dark. Errors of the stream are its owner's to look at.
+ */
+#include "tft/report/report.h"
+#include "tft/report/chart.h"
+#include "tft/score/naive.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char head[] =
+    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<meta name=\"color-scheme\" content=\"light dark\">\n<title>halay-tft report</title>\n<style>\n"
+    ":root{--back:#fbfbfa;--card:#fff;--ink:#1d2126;--soft:#68707a;--edge:#e3e5e8;--grid:#eceef0;--model:#1f6fd1;--"
+    "truth:#1d2126;"
+    "--naive:#c2620e;--second:#8a55c7;--band:#1f6fd1}\n"
+    "@media "
+    "(prefers-color-scheme:dark){:root{--back:#14171b;--card:#1b1f25;--ink:#e6e8eb;--soft:#98a1ac;--edge:#2c323a;--"
+    "grid:#262b32;"
+    "--model:#6aa9f5;--truth:#e6e8eb;--naive:#f0a355;--second:#c09af0;--band:#6aa9f5}}\n"
+    "body{margin:0;background:var(--back);color:var(--ink);font:15px/1.5 system-ui,sans-serif}\n"
+    "main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}h1{font-size:26px;margin:0 0 "
+    "2px}h2{font-size:18px;margin:34px 0 10px}\n"
+    "p{margin:6px "
+    "0;color:var(--soft)}.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:"
+    "18px 0}\n"
+    ".card,figure{background:var(--card);border:1px solid var(--edge);border-radius:10px}.card{padding:12px 14px}\n"
+    ".card b{display:block;font-size:24px;font-weight:600}.card span{color:var(--soft);font-size:13px}\n"
+    "figure{margin:0 0 "
+    "14px;padding:12px}.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:14px}\n"
+    "@media (max-width:480px){.pair{grid-template-columns:1fr}}\n"
+    "table{border-collapse:collapse;background:var(--card);border:1px solid "
+    "var(--edge);border-radius:10px;width:100%}\n"
+    "th,td{padding:7px 12px;text-align:right;border-bottom:1px solid var(--grid);font-variant-numeric:tabular-nums}\n"
+    "th:first-child,td:first-child{text-align:left}th{color:var(--soft);font-weight:500}tr.best "
+    "td{font-weight:600;color:var(--model)}\n"
+    ".wide{overflow-x:auto}svg{width:100%;height:auto;display:block}svg text{font:11.5px "
+    "system-ui,sans-serif;fill:var(--soft)}\n"
+    "svg "
+    "text.title{font-size:13.5px;font-weight:600;fill:var(--ink)}.grid{stroke:var(--grid)}.mark{stroke:var(--soft);"
+    "stroke-dasharray:3 4}\n"
+    ".line{fill:none;stroke-width:2;stroke-linejoin:round}.line.model{stroke:var(--model)}.line.truth{stroke:var(--"
+    "truth);stroke-width:1.6}\n"
+    ".line.naive{stroke:var(--naive)}.line.second{stroke:var(--second);stroke-dasharray:5 "
+    "4}.band{fill:var(--band);opacity:.2;stroke:none}\n"
+    "</style></head><body><main>\n";
+
+static double number_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+/* A table's cell; a dash where there is no number. */
+static void cell(FILE *f, double value, int digits)
+{
+    if (isnan(value))
+        fprintf(f, "<td>-</td>");
+    else
+        fprintf(f, "<td>%.*f</td>", digits, value);
+}
+
+static void card(FILE *f, const char *value, const char *label)
+{
+    fprintf(f, "<div class=\"card\"><b>");
+    tft_html_text(f, value);
+    fprintf(f, "</b><span>");
+    tft_html_text(f, label);
+    fprintf(f, "</span></div>\n");
+}
+
+/* The name of the quantile nearest to 0.5 among the keys of a q_risk object. */
+static const char *median_name(const json_t *q_risk)
+{
+    const char *key, *best = "p50";
+    json_t *value;
+    double nearest = INFINITY;
+
+    json_object_foreach((json_t *)q_risk, key,
+                        value) if (key[0] == 'p' && json_is_number(value) && fabs(strtod(key + 1, NULL) - 50) < nearest)
+    {
+        nearest = fabs(strtod(key + 1, NULL) - 50);
+        best = key;
+    }
+    return best;
+}
+
+static void write_cards(FILE *f, const struct tft_report *r)
+{
+    const json_t *last = json_array_get(r->metrics, json_array_size(r->metrics) - 1);
+    const json_t *q_risk = json_object_get(r->scores, "q_risk"), *naive = json_object_get(r->scores, "naive");
+    const char *median = median_name(q_risk), *season;
+    json_t *scores;
+    char value[64], title[64], label[96];
+
+    fprintf(f, "<div class=\"cards\">\n");
+    if (!isnan(number_at(q_risk, median))) {
+        snprintf(value, sizeof value, "%.4f", number_at(q_risk, median));
+        snprintf(label, sizeof label, "%.16s q-risk on the %.16s split", median, text_at(r->scores, "split"));
+        card(f, value, label);
+    }
+    json_object_foreach((json_t *)naive, season, scores)
+    {
+        if (isnan(number_at(q_risk, median)) || !(number_at(scores, median) > 0))
+            continue; /* no value a season before, or nothing to compare with */
+        double change = 100 * (number_at(q_risk, median) / number_at(scores, median) - 1);
+        snprintf(value, sizeof value, "%+.1f %%", change);
+        tft_naive_title(season, json_array_size(json_object_get(scores, "by_horizon")), title, sizeof title);
+        snprintf(label, sizeof label, "against the %s", title);
+        card(f, value, label);
+    }
+    if (last) {
+        snprintf(value, sizeof value, "%.0f", number_at(last, "step"));
+        card(f, value, "training steps");
+        snprintf(value, sizeof value, "%.0f s", number_at(last, "seconds"));
+        card(f, value, "of training");
+        snprintf(value, sizeof value, "%.0f", number_at(last, "samples_per_second"));
+        card(f, value, "samples per second");
+    }
+    fprintf(f, "</div>\n");
+}
+
+/* Column of numbers from the metrics' lines. */
+static double *column(const json_t *metrics, const char *key, const char *inner)
+{
+    size_t n = json_array_size(metrics);
+    double *values = calloc(n + 1, sizeof *values);
+
+    for (size_t i = 0; values && i < n; i++) {
+        const json_t *line = json_array_get(metrics, i);
+        values[i] = inner ? number_at(json_object_get(line, key), inner) : number_at(line, key);
+    }
+    return values;
+}
+
+static void write_losses(FILE *f, const struct tft_report *r)
+{
+    size_t n = json_array_size(r->metrics);
+    const char *median = median_name(json_object_get(json_array_get(r->metrics, 0), "valid_q_risk"));
+    double *step = column(r->metrics, "step", NULL), *train = column(r->metrics, "train_loss", NULL);
+    double *valid = column(r->metrics, "valid_loss", NULL), *risk = column(r->metrics, "valid_q_risk", median);
+
+    if (step && train && valid && risk && n) {
+        const struct tft_line losses[] = { { "training", "second", step, train, n },
+                                           { "validation", "model", step, valid, n } };
+        const struct tft_line risks[] = { { median, "model", step, risk, n } };
+        fprintf(f, "<h2>Training</h2><div class=\"pair\"><figure>\n");
+        tft_chart_write(
+            f, &(struct tft_chart){
+                   .title = "Loss", .x_label = "step", .width = 520, .height = 280, .lines = losses, .line_count = 2 });
+        fprintf(f, "</figure><figure>\n");
+        tft_chart_write(f, &(struct tft_chart){ .title = "Validation q-risk",
+                                                .x_label = "step",
+                                                .width = 520,
+                                                .height = 280,
+                                                .lines = risks,
+                                                .line_count = 1 });
+        fprintf(f, "</figure></div>\n");
+    }
+    free(step);
+    free(train);
+    free(valid);
+    free(risk);
+}
+
+static void write_risk_row(FILE *f, const char *name, const json_t *names, const json_t *q_risk, int best)
+{
+    const char *key;
+    json_t *value;
+
+    fprintf(f, "<tr%s><td>", best ? " class=\"best\"" : "");
+    tft_html_text(f, name);
+    fprintf(f, "</td>");
+    json_object_foreach((json_t *)names, key, value) cell(f, number_at(q_risk, key), 4);
+    fprintf(f, "</tr>\n");
+}
+
+static void write_risks(FILE *f, const json_t *scores)
+{
+    const json_t *q_risk = json_object_get(scores, "q_risk"), *naive = json_object_get(scores, "naive");
+    const char *key;
+    json_t *value;
+    char name[96];
+
+    fprintf(f, "<div class=\"wide\"><table><tr><th>forecast</th>");
+    json_object_foreach((json_t *)q_risk, key, value) fprintf(f, "<th>%s</th>", key);
+    fprintf(f, "</tr>\n");
+    write_risk_row(f, "Temporal Fusion Transformer", q_risk, q_risk, 1);
+    json_object_foreach((json_t *)naive, key, value)
+    {
+        if (!json_integer_value(json_object_get(value, "values")))
+            continue;
+        tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
+        write_risk_row(f, name, q_risk, value, 0);
+    }
+    fprintf(f, "</table></div>\n");
+}
+
+static void write_entities(FILE *f, const json_t *scores)
+{
+    const json_t *entities = json_object_get(scores, "by_entity");
+    const char *median = median_name(json_object_get(scores, "q_risk")), *key, *word;
+    json_t *value, *number;
+    size_t shown = 0;
+
+    fprintf(f,
+            "<h2>By entity</h2><div "
+            "class=\"wide\"><table><tr><th>entity</th><th>values</th><th>%s</th><th>MAE</th><th>MASE</th><th>coverage</"
+            "th></tr>\n",
+            median);
+    json_object_foreach((json_t *)entities, key, value)
+    {
+        double coverage = NAN;
+        if (shown++ == 50)
+            break;
+        json_object_foreach(value, word, number) if (!strncmp(word, "coverage", 8)) coverage =
+            json_number_value(number);
+        fprintf(f, "<tr><td>");
+        tft_html_text(f, key);
+        fprintf(f, "</td><td>%.0f</td>", number_at(value, "values"));
+        cell(f, number_at(json_object_get(value, "q_risk"), median), 4);
+        fprintf(f, "<td>%.5g</td>", number_at(value, "mae"));
+        cell(f, number_at(value, "mase"), 3);
+        fprintf(f, "<td>%.1f %%</td></tr>\n", 100 * coverage);
+    }
+    fprintf(f, "</table></div>\n");
+    if (json_object_size(entities) > 50)
+        fprintf(f, "<p>The first 50 of %zu.</p>\n", json_object_size(entities));
+}
+
+static void write_horizons(FILE *f, const json_t *scores)
+{
+    const json_t *horizons = json_object_get(scores, "by_horizon"), *naive = json_object_get(scores, "naive");
+    const char *median = median_name(json_object_get(scores, "q_risk"));
+    const char *season = json_object_iter_key(json_object_iter((json_t *)naive)); /* the first of them */
+    const json_t *of_season = json_object_get(json_object_get(naive, season), "by_horizon");
+    size_t n = json_array_size(horizons);
+    double *x = calloc(3 * n + 1, sizeof *x), *y = x + n, *z = y + n;
+    char title[64], naive_title[64] = "";
+
+    if (!x || !n) {
+        free(x);
+        return;
+    }
+    for (size_t h = 0; h < n; h++) {
+        x[h] = (double)h + 1;
+        y[h] = number_at(json_object_get(json_array_get(horizons, h), "q_risk"), median);
+        const json_t *naive_risk = json_array_get(of_season, h);
+        z[h] = json_is_number(naive_risk) ? json_number_value(naive_risk) : NAN;
+    }
+    if (season)
+        tft_naive_title(season, n, naive_title, sizeof naive_title);
+    const struct tft_line lines[] = { { "TFT", "model", x, y, n }, { season ? naive_title : NULL, "naive", x, z, n } };
+    snprintf(title, sizeof title, "q-risk %.16s by horizon", median);
+    fprintf(f, "<h2>By horizon</h2><figure>\n");
+    tft_chart_write(f, &(struct tft_chart){ .title = title,
+                                            .x_label = "steps ahead",
+                                            .width = 1040,
+                                            .height = 300,
+                                            .lines = lines,
+                                            .line_count = 2,
+                                            .from_zero = 1 });
+    fprintf(f, "</figure>\n");
+    free(x);
+}
+
+static void write_forecast(FILE *f, const struct tft_report_forecast *c, const char *label)
+{
+    size_t n = c->history + c->horizon;
+    double *x = calloc(n + 1, sizeof *x);
+
+    for (size_t i = 0; x && i < n; i++)
+        x[i] = (double)i - (double)c->history + 1;
+    if (x) {
+        const struct tft_line lines[] = { { "truth", "truth", x, c->truth, n },
+                                          { "median", "model", x + c->history, c->middle, c->horizon } };
+        fprintf(f, "<figure>\n");
+        tft_chart_write(f, &(struct tft_chart){ .title = c->title,
+                                                .x_label = "steps from the forecast's origin",
+                                                .width = 520,
+                                                .height = 290,
+                                                .lines = lines,
+                                                .line_count = 2,
+                                                .band_label = label,
+                                                .band_x = x + c->history,
+                                                .band_low = c->low,
+                                                .band_high = c->high,
+                                                .band_count = c->horizon,
+                                                .has_mark = 1,
+                                                .mark = 0 });
+        fprintf(f, "</figure>\n");
+    }
+    free(x);
+}
+
+static void write_forecasts(FILE *f, const struct tft_report *r)
+{
+    const json_t *quantiles = json_object_get(json_object_get(r->run, "config"), "quantiles");
+    double low = json_number_value(json_array_get(quantiles, 0));
+    double high = json_number_value(json_array_get(quantiles, json_array_size(quantiles) - 1));
+    char label[64];
+
+    if (!r->forecast_count)
+        return;
+    snprintf(label, sizeof label, "P%.3g-P%.3g", 100 * low, 100 * high);
+    fprintf(f, "<h2>Forecasts</h2><p>What the model forecast (line and band) over what came (dark line), right of the "
+               "dashed line unseen by "
+               "it.</p><div class=\"pair\">\n");
+    for (size_t i = 0; i < r->forecast_count; i++)
+        write_forecast(f, &r->forecasts[i], label);
+    fprintf(f, "</div>\n");
+}
+
+static void write_config(FILE *f, const struct tft_report *r)
+{
+    const char *key;
+    json_t *value;
+
+    fprintf(f, "<h2>Configuration</h2><div class=\"wide\"><table><tr><th>key</th><th>value</th></tr>\n");
+    json_object_foreach(json_object_get(r->run, "config"), key, value)
+    {
+        char *text = json_is_string(value) ? strdup(json_string_value(value))
+                                           : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        fprintf(f, "<tr><td>%s</td><td>", key);
+        tft_html_text(f, text ? text : "");
+        fprintf(f, "</td></tr>\n");
+        free(text);
+    }
+    fprintf(f, "</table></div>\n");
+}
+
+/* With several targets each has a part of its own, under its name. */
+static void write_each(FILE *f, const struct tft_report *r, void (*write)(FILE *f, const json_t *scores))
+{
+    const json_t *targets = json_object_get(r->scores, "targets");
+    const char *name;
+    json_t *scores;
+
+    if (!targets)
+        write(f, r->scores);
+    json_object_foreach((json_t *)targets, name, scores)
+    {
+        fprintf(f, "<h3>");
+        tft_html_text(f, name);
+        fprintf(f, "</h3>\n");
+        write(f, scores);
+    }
+}
+
+static void write_all_risks(FILE *f, const struct tft_report *r)
+{
+    fprintf(f,
+            "<h2>q-risk on the %s split</h2><p>2 &times; sum of quantile losses / sum of |y|, in the target's unit; "
+            "lower is better. "
+            "The naive forecasts have the quantiles of their own training residuals added.</p>",
+            text_at(r->scores, "split"));
+    write_each(f, r, write_risks);
+}
+
+void tft_report_write(FILE *f, const struct tft_report *r)
+{
+    const json_t *schema = json_object_get(r->run, "schema");
+
+    fputs(head, f);
+    fprintf(f, "<h1>");
+    tft_html_text(f, text_at(schema, "name")[0] ? text_at(schema, "name") : "data");
+    fprintf(f, "</h1><p>Temporal Fusion Transformer trained by halay ");
+    tft_html_text(f, text_at(r->run, "halay"));
+    fprintf(f, "</p>\n");
+    write_cards(f, r);
+    if (r->scores)
+        write_all_risks(f, r);
+    write_forecasts(f, r);
+    write_losses(f, r);
+    if (r->scores) {
+        write_each(f, r, write_horizons);
+        write_each(f, r, write_entities);
+    }
+    write_config(f, r);
+    fprintf(f, "</main></body></html>\n");
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Backtest: a plan of origins, and for each fit: move the splits, train, forecast, add up.
+ *
+ * All ranks do the same; rank 0 writes. Nobody reads a run's parameters before all ranks have heard that its training is
+ * over. Cleanup: zeroed first, fini accepts half-built.
+ */
+#include "tft/score/backtest.h"
+#include "tft/score/assessment.h"
+#include "tft/train/run_folder.h"
+#include "tft/train/exchange.h"
+#include "tft/score/forecast_file.h"
+#include "tft/train/interrupt.h"
+#include "tft/data/paths.h"
+#include "tft/train/train.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct backtest {
+    struct halay_log *log; /* borrowed, as the next four */
+    struct halay_context *ctx;
+    const struct tft_run_config *config;
+    struct tft_data *data;
+    const struct tft_backtest_options *options;
+    int rank;
+    size_t stride, origins, per_fit, fits;
+    int64_t begin;            /* the first forecast's first step */
+    struct tft_schema before; /* owned: the schema that the data came with */
+    struct tft_assessment assessment;
+    struct tft_output out; /* rank 0, if forecasts are asked for */
+    struct tft_forecast_file file;
+    json_t *described; /* owned: what is said of each fit */
+};
+
+/* ---- the plan ---- */
+
+/* The moment so many steps behind the first forecast's beginning. */
+static int64_t moment(const struct backtest *b, size_t steps)
+{
+    return tft_period_add(&b->before.every, b->begin, (int64_t)steps);
+}
+
+static size_t origins_of(const struct backtest *b, size_t fit)
+{
+    size_t left = b->origins - fit * b->per_fit;
+
+    return left < b->per_fit ? left : b->per_fit;
+}
+
+/* First and last moment of the data inside the split. */
+static void find_moments(const struct tft_data *d, enum tft_split split, int64_t *first, int64_t *last)
+{
+    int64_t begin = tft_schema_split_begin(&d->schema, split);
+
+    *first = INT64_MAX;
+    *last = INT64_MIN;
+    for (size_t e = 0; e < d->entity_count; e++) {
+        const struct tft_entity *x = &d->entities[e];
+        size_t low = tft_data_rows_before(d, e, begin), high = tft_data_rows_before(d, e, d->schema.split_end[split]);
+        if (low >= high)
+            continue;
+        int64_t from = tft_data_time(d, e, x->first + low), to = tft_data_time(d, e, x->first + high - 1);
+        *first = from < *first ? from : *first;
+        *last = to > *last ? to : *last;
+    }
+}
+
+static enum halay_status make_plan(struct backtest *b)
+{
+    const struct tft_data *d = b->data;
+    enum tft_split split = b->options->split;
+    int64_t last;
+
+    if (split == TFT_TRAIN || !d->schema.has_split[split]) {
+        halay_error(b->log, "a backtest goes through a split behind the training span, which '%s' is not",
+                    tft_split_names[split]);
+        return HALAY_ERR_CONFIG;
+    }
+    find_moments(d, split, &b->begin, &last);
+    size_t steps = last < b->begin ? 0 : (size_t)tft_period_between(&d->schema.every, b->begin, last) + 1;
+    if (steps < d->schema.horizon) {
+        halay_error(b->log, "the data hold no window of split '%s'", tft_split_names[split]);
+        return HALAY_ERR_FORMAT;
+    }
+    b->stride = b->options->stride ? b->options->stride : d->schema.horizon;
+    b->origins = (steps - d->schema.horizon) / b->stride + 1;
+    b->per_fit = b->options->refit && b->options->refit < b->origins ? b->options->refit : b->origins;
+    b->fits = (b->origins + b->per_fit - 1) / b->per_fit;
+    return HALAY_OK;
+}
+
+/* ---- one fit ---- */
+
+/* The end of a split before the one that is rolled through, when so many steps have gone by. */
+static int64_t moved_end(const struct backtest *b, enum tft_split split, size_t steps)
+{
+    const struct tft_schema *s = &b->before;
+
+    if (!steps)
+        return s->split_end[split];
+    return s->split_end[split] == tft_schema_split_begin(s, b->options->split)
+               ? moment(b, steps)
+               : tft_period_add(&s->every, s->split_end[split], (int64_t)steps);
+}
+
+/* The data's schema is one whose earlier splits end later. */
+static enum halay_status move_splits(struct backtest *b, size_t steps)
+{
+    struct tft_schema schema;
+    json_t *document = json_deep_copy(b->before.document), *split = json_object_get(document, "split");
+    char text[40];
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < (int)b->options->split && steps; i++) {
+        if (!b->before.has_split[i])
+            continue;
+        memcpy(text, "< ", 3);
+        tft_schema_print_time(&b->before, moved_end(b, (enum tft_split)i, steps), text + 2, sizeof text - 2);
+        if (json_object_set_new(split, tft_split_names[i], json_string(text)))
+            status = HALAY_ERR_NO_MEMORY;
+    }
+    if (!document || status) {
+        halay_error(b->log, "no memory for the schema of a fit");
+        status = HALAY_ERR_NO_MEMORY;
+    }
+    if (!status)
+        status = tft_schema_init(b->log, "the schema of a fit", document, &schema);
+    json_decref(document);
+    if (status)
+        return status;
+    tft_schema_fini(&b->data->schema);
+    b->data->schema = schema;
+    return HALAY_OK;
+}
+
+/* Was a signal noted on any rank? Nobody goes on before all ranks are here. */
+static enum halay_status check_interrupt(struct backtest *b)
+{
+    int seen = 0;
+    enum halay_status status = tft_interrupt_share(b->ctx, &seen);
+
+    return !status && seen ? HALAY_ERR_CANCELED : status;
+}
+
+struct fit_name {
+    char text[32];
+};
+
+static struct fit_name name_of_fit(size_t fit)
+{
+    struct fit_name name;
+
+    snprintf(name.text, sizeof name.text, "fit-%04zu", fit + 1);
+    return name;
+}
+
+/* folder/fit-0001, owned by the caller; NULL: no memory (logged). */
+static char *fit_folder(const struct backtest *b, size_t fit)
+{
+    return tft_path_join(b->log, b->options->folder, name_of_fit(fit).text);
+}
+
+static enum halay_status train_fit(struct backtest *b, size_t fit, const char *folder)
+{
+    struct tft_run_config config = *b->config;
+    char *checkpoints = tft_path_join(b->log, folder, "checkpoints");
+    char *before = b->options->warm && fit ? fit_folder(b, fit - 1) : NULL;
+    enum halay_status status = checkpoints && (before || !b->options->warm || !fit) ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    if (!status && before && snprintf(config.init_from, sizeof config.init_from, "%s", before) > TFT_RUN_TEXT_MAX) {
+        halay_error(b->log, "'%s' is too long a name", before);
+        status = HALAY_ERR_CONFIG;
+    }
+    const struct tft_train_options how = { .folder = folder, .checkpoints = checkpoints, .resume = b->options->resume };
+    if (!status)
+        status = tft_train(b->log, b->ctx, &config, b->data, &how);
+    free(checkpoints);
+    free(before);
+    return status ? status : check_interrupt(b);
+}
+
+/* What the sums have become by a fit: its q-risk, the mean over the targets. */
+static json_t *fit_q_risk(const struct backtest *b, const struct tft_sums *before)
+{
+    const struct tft_evaluation_result *r = &b->assessment.result;
+    json_t *object = json_object();
+
+    for (size_t q = 0; q < r->scores[0].quantile_count; q++) {
+        double sum = 0;
+        size_t scored = 0; /* targets */
+        char name[32];
+        for (size_t o = 0; o < r->target_count; o++) {
+            const struct tft_sums *all = &r->scores[o].all;
+            double size = all->size - before[o].size, loss = all->quantile_loss[q] - before[o].quantile_loss[q];
+            sum += size > 0 ? 2 * loss / size : 0;
+            scored += size > 0;
+        }
+        tft_quantile_name(r->scores[0].quantiles[q], name, sizeof name);
+        json_object_set_new(object, name, scored ? json_real(sum / (double)scored) : json_null());
+    }
+    return object;
+}
+
+static enum halay_status describe_fit(struct backtest *b, size_t fit, long long step, size_t windows,
+                                      const struct tft_sums *before)
+{
+    char first[32], last[32];
+    size_t from = fit * b->per_fit;
+
+    tft_schema_print_time(&b->before, moment(b, from * b->stride), first, sizeof first);
+    tft_schema_print_time(&b->before, moment(b, (from + origins_of(b, fit) - 1) * b->stride), last, sizeof last);
+    json_t *object =
+        json_pack("{ss ss ss sI sI so}", "run", name_of_fit(fit).text, "first", first, "last", last, "windows",
+                  (json_int_t)windows, "step", (json_int_t)step, "q_risk", fit_q_risk(b, before));
+    if (!json_array_append_new(b->described, object))
+        return HALAY_OK;
+    halay_error(b->log, "no memory for the result");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+/* Forecast a fit's windows with the parameters that it left in its folder. */
+static enum halay_status add_forecasts(struct backtest *b, size_t fit, struct tft_checkpoint *checkpoint,
+                                       struct tft_forecaster *f)
+{
+    struct tft_assessment *a = &b->assessment;
+    struct tft_sums *before = calloc(a->result.target_count, sizeof *before);
+    enum halay_status status = tft_forecaster_init(f);
+
+    for (size_t o = 0; before && o < a->result.target_count; o++)
+        before[o] = a->result.scores[o].all;
+    if (!status && !before) {
+        halay_error(b->log, "no memory for scores");
+        status = HALAY_ERR_NO_MEMORY;
+    }
+    b->file.fit = fit + 1;
+    if (!status)
+        status = tft_assessment_add(a, f, tft_forecast_file_window, &b->file);
+    if (!status)
+        status = describe_fit(b, fit, checkpoint->step, f->gather.windows->count, before);
+    free(before);
+    return status;
+}
+
+static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char *folder)
+{
+    struct tft_checkpoint checkpoint = { 0 };
+    struct tft_windows windows = { 0 };
+    struct tft_pool *pool = NULL;
+    size_t first = fit * b->per_fit * b->stride, last = first + (origins_of(b, fit) - 1) * b->stride;
+    int64_t end = moment(b, last + b->before.horizon);
+    struct tft_forecaster f = { .log = b->log, .ctx = b->ctx, .gather = { .windows = &windows } };
+    int threads = b->config->threads ? (int)b->config->threads : tft_exchange_threads(b->log, b->ctx);
+    enum halay_status status = tft_checkpoint_load(b->log, folder, &checkpoint);
+
+    if (!status)
+        status =
+            tft_windows_init_between(b->log, b->data, b->options->split, moment(b, first), end, b->stride, &windows);
+    if (!status)
+        status = tft_pool_create(b->log, threads, &pool);
+    if (!status)
+        status =
+            tft_workers_create(b->log, checkpoint.model, pool, tft_forecast_granules(checkpoint.model), &f.workers);
+    if (!status) {
+        f.model = checkpoint.model;
+        f.params = checkpoint.params;
+        status = add_forecasts(b, fit, &checkpoint, &f);
+    }
+    tft_forecaster_fini(&f);
+    tft_workers_destroy(f.workers);
+    tft_pool_destroy(pool);
+    tft_windows_fini(&windows);
+    if (checkpoint.model)
+        tft_checkpoint_fini(&checkpoint);
+    return status;
+}
+
+static enum halay_status run_fit(struct backtest *b, size_t fit)
+{
+    char *folder = fit_folder(b, fit), from[32];
+    size_t steps = fit * b->per_fit * b->stride;
+    enum halay_status status = folder ? move_splits(b, steps) : HALAY_ERR_NO_MEMORY;
+
+    if (!status && b->rank == 0) {
+        tft_schema_print_time(&b->before, moment(b, steps), from, sizeof from);
+        fprintf(stderr, "fit %zu of %zu: %zu origin%s from %s on, '%s'\n", fit + 1, b->fits, origins_of(b, fit),
+                origins_of(b, fit) == 1 ? "" : "s", from, folder);
+    }
+    if (!status)
+        status = train_fit(b, fit, folder);
+    if (!status)
+        status = forecast_fit(b, fit, folder);
+    free(folder);
+    return status;
+}
+
+/* ---- all ---- */
+
+static json_t *describe(const struct backtest *b)
+{
+    json_t *head =
+        json_pack("{ss sI sI sI sI}", "split", tft_split_names[b->options->split], "windows",
+                  (json_int_t)b->assessment.windows, "short_windows", (json_int_t)b->assessment.short_windows, "stride",
+                  (json_int_t)b->stride, "refit", (json_int_t)b->options->refit);
+    json_t *scores = tft_assessment_json(&b->assessment);
+
+    if (!head || !scores || json_object_update(head, scores) ||
+        json_object_set_new(head, "loss", json_real(b->assessment.result.loss)) ||
+        json_object_set(head, "fits", b->described)) {
+        json_decref(head);
+        head = NULL;
+    }
+    json_decref(scores);
+    return head;
+}
+
+/* Rank 0 begins its files; the others hear whether it could. */
+static enum halay_status begin(struct backtest *b)
+{
+    int32_t failed = 0;
+    enum halay_status status = HALAY_OK, shared = HALAY_OK;
+
+    if (b->rank == 0) {
+        status = tft_make_folder(b->log, b->options->folder);
+        if (!status && b->options->forecasts)
+            status = tft_output_open(b->log, b->options->forecasts, &b->out);
+        failed = status != HALAY_OK;
+    }
+    if (halay_size(b->ctx) > 1)
+        shared = halay_broadcast(b->ctx, "backtest begins", &failed, 1, HALAY_I32, 0);
+    b->file.file = b->out.file;
+    tft_forecast_file_header(&b->file);
+    return status ? status : shared ? shared : failed ? HALAY_ERR_PEER : HALAY_OK;
+}
+
+static enum halay_status run(struct backtest *b, json_t **result)
+{
+    enum halay_status status = make_plan(b);
+
+    if (!status)
+        status = tft_assessment_init(b->log, b->data, &b->config->quantiles, &b->assessment);
+    if (!status)
+        status = begin(b);
+    for (size_t fit = 0; fit < b->fits && !status; fit++)
+        status = run_fit(b, fit);
+    if (!status && b->out.file)
+        status = tft_output_commit(&b->out);
+    if (status)
+        return status;
+    *result = describe(b);
+    if (*result)
+        return HALAY_OK;
+    halay_error(b->log, "no memory for the result");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+enum halay_status tft_backtest(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
+                               struct tft_data *data, const struct tft_backtest_options *options, json_t **result)
+{
+    struct backtest b = {
+        .log = log,
+        .ctx = ctx,
+        .config = config,
+        .data = data,
+        .options = options,
+        .rank = halay_rank(ctx),
+        .file = { .data = data, .quantiles = &config->quantiles, .json = options->json, .backtest = 1 },
+        .described = json_array()
+    };
+    enum halay_status status = tft_schema_init(log, "schema", data->schema.document, &b.before);
+
+    if (!status)
+        status = run(&b, result);
+    tft_output_abort(&b.out);
+    if (b.assessment.data)
+        tft_assessment_fini(&b.assessment);
+    tft_schema_fini(&b.before);
+    json_decref(b.described);
+    return status;
+}

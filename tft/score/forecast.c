@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forecasts: chunk by chunk. A rank's share of a chunk is a run of its granules, as even as can be: whole granules,
+ * because the rounding of a matrix product may depend on its number of rows, and a window's forecast must not depend on
+ * the ranks.
+ */
+#include "tft/score/forecast.h"
+#include "base/memory.h"
+#include "tft/train/interrupt.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A share of a chunk, while it is computed. */
+struct share {
+    struct tft_gather gather;
+    float *out;    /* borrowed: (windows of the share, D, O, Q) */
+    size_t values; /* of one window */
+};
+
+size_t tft_forecast_granules(const struct tft_model *model)
+{
+    return (TFT_FORECAST_CHUNK + tft_model_config(model)->granule - 1) / tft_model_config(model)->granule;
+}
+
+static size_t window_values(const struct tft_model *model)
+{
+    return tft_model_config(model)->D * tft_model_columns(model)->targets * tft_model_config(model)->quantile_count;
+}
+
+enum halay_status tft_forecaster_init(struct tft_forecaster *f)
+{
+    size_t bytes;
+
+    f->chunk = NULL;
+    if (!halay_mul_overflows(TFT_FORECAST_CHUNK * sizeof(float), window_values(f->model), &bytes))
+        f->chunk = malloc(bytes + sizeof *f->chunk);
+    if (f->chunk)
+        return HALAY_OK;
+    halay_error(f->log, "no memory for forecasts");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+void tft_forecaster_fini(struct tft_forecaster *f)
+{
+    free(f->chunk);
+    f->chunk = NULL;
+}
+
+static enum halay_status keep_granule(void *arg, int thread, const struct tft_batch *batch, const real *predictions,
+                                      double loss)
+{
+    const struct share *s = arg;
+
+    (void)thread;
+    (void)loss;
+    memcpy(s->out + batch->position * s->values, predictions, batch->B * s->values * sizeof *predictions);
+    return HALAY_OK;
+}
+
+static enum halay_status fill_share(void *arg, int thread, struct tft_batch *batch)
+{
+    struct share *s = arg;
+    return tft_interrupt_seen() ? HALAY_ERR_CANCELED : tft_gather_fill(&s->gather, thread, batch);
+}
+
+static enum halay_status compute_share(struct tft_forecaster *f, size_t first, size_t from, size_t to)
+{
+    struct share s = { .gather = f->gather, .values = window_values(f->model) };
+    s.gather.base += first + from;
+    s.out = f->chunk + from * s.values;
+    const struct tft_evaluation evaluation = {
+        .params = f->params,
+        .samples = to - from,
+        .fill = fill_share,
+        .fill_arg = &s,
+        .take = keep_granule,
+        .take_arg = &s,
+    };
+    return to > from ? tft_evaluate_run(f->workers, &evaluation) : HALAY_OK;
+}
+
+static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, size_t n)
+{
+    size_t rank = f->ctx ? (size_t)halay_rank(f->ctx) : 0, ranks = f->ctx ? (size_t)halay_size(f->ctx) : 1;
+    size_t values = window_values(f->model), granule = tft_model_config(f->model)->granule,
+           granules = (n + granule - 1) / granule;
+    size_t from = granules * rank / ranks * granule, to = granules * (rank + 1) / ranks * granule;
+    enum halay_status status;
+
+    float *interrupted = f->chunk + n * values; /* so many ranks; the others hear of it with the forecasts */
+    memset(f->chunk, 0, (n * values + 1) * sizeof *f->chunk);
+    status = compute_share(f, first, from, to < n ? to : n);
+    if (ranks == 1 || (status && status != HALAY_ERR_CANCELED))
+        return status;
+    *interrupted = status == HALAY_ERR_CANCELED;
+    status = halay_allreduce(f->ctx, "forecast", NULL, f->chunk, n * values + 1, HALAY_F32, HALAY_SUM);
+    if (status || !(*interrupted > 0))
+        return status;
+    int number;
+    status = tft_interrupt_share(f->ctx, &number);
+    return status ? status : HALAY_ERR_CANCELED;
+}
+
+enum halay_status tft_forecast(struct tft_forecaster *f, size_t count,
+                               enum halay_status (*take)(void *arg, size_t position, const struct tft_window *window,
+                                                         const float *p),
+                               void *arg)
+{
+    size_t values = window_values(f->model);
+
+    for (size_t first = 0; first < count; first += TFT_FORECAST_CHUNK) {
+        size_t n = count - first < TFT_FORECAST_CHUNK ? count - first : TFT_FORECAST_CHUNK;
+        enum halay_status status = compute_chunk(f, first, n);
+        for (size_t i = 0; i < n && !status; i++) {
+            struct tft_window window = tft_gather_window(&f->gather, first + i);
+            status = take(arg, first + i, &window, f->chunk + i * values);
+        }
+        if (status)
+            return status;
+    }
+    return HALAY_OK;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A file of forecasts, written as they come.
+ */
+#include "tft/score/forecast_file.h"
+#include "tft/score/scores.h"
+#include <jansson.h>
+#include <string.h>
+
+/* What a row says. */
+struct row {
+    const char *entity, *origin, *time, *target;
+    size_t horizon;
+    const double *p;      /* (quantiles) */
+    const double *actual; /* NULL: it was not measured */
+};
+
+int tft_forecast_file_is_json(const char *format, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    if (format)
+        return !strcmp(format, "jsonl") ? 1 : !strcmp(format, "csv") ? 0 : -1;
+    return dot && (!strcmp(dot, ".jsonl") || !strcmp(dot, ".json"));
+}
+
+/* A field of a CSV row, quoted where it must be. */
+static void write_field(FILE *file, const char *text)
+{
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', file);
+        fputc(*text, file);
+    }
+    fputc('"', file);
+}
+
+void tft_forecast_file_header(const struct tft_forecast_file *f)
+{
+    if (!f->file || f->json)
+        return;
+    fputs("entity,origin,time,horizon,target", f->file);
+    for (size_t i = 0; i < f->quantiles->count; i++) {
+        char name[32];
+        tft_quantile_name(f->quantiles->values[i], name, sizeof name);
+        fprintf(f->file, ",%s", name);
+    }
+    fputs(f->backtest ? ",actual,fit\n" : "\n", f->file);
+}
+
+static void write_json(const struct tft_forecast_file *f, const struct row *r)
+{
+    json_t *row = json_pack("{ss ss ss sI ss}", "entity", r->entity, "origin", r->origin, "time", r->time, "horizon",
+                            (json_int_t)r->horizon, "target", r->target);
+
+    for (size_t i = 0; row && i < f->quantiles->count; i++) {
+        char name[32];
+        tft_quantile_name(f->quantiles->values[i], name, sizeof name);
+        json_object_set_new(row, name, json_real(r->p[i]));
+    }
+    if (f->backtest) {
+        json_object_set_new(row, "actual", r->actual ? json_real(*r->actual) : json_null());
+        json_object_set_new(row, "fit", json_integer((json_int_t)f->fit));
+    }
+    json_dumpf(row, f->file, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(row);
+    fputc('\n', f->file);
+}
+
+static void write_csv(const struct tft_forecast_file *f, const struct row *r)
+{
+    write_field(f->file, r->entity);
+    fprintf(f->file, ",%s,%s,%zu,", r->origin, r->time, r->horizon);
+    write_field(f->file, r->target);
+    for (size_t i = 0; i < f->quantiles->count; i++)
+        fprintf(f->file, ",%.9g", r->p[i]);
+    if (f->backtest && r->actual)
+        fprintf(f->file, ",%.9g,%zu", *r->actual, f->fit);
+    else if (f->backtest)
+        fprintf(f->file, ",,%zu", f->fit);
+    fputc('\n', f->file);
+}
+
+enum halay_status tft_forecast_file_window(void *arg, size_t position, const struct tft_window *w, const float *p)
+{
+    const struct tft_forecast_file *f = arg;
+    const struct tft_data *d = f->data;
+    size_t Q = f->quantiles->count, O = d->schema.target_count;
+    char origin[32], time[32];
+    enum halay_status status;
+
+    (void)position;
+    if (!f->file)
+        return HALAY_OK;
+    status = tft_data_check(d, w->origin, d->schema.horizon);
+    if (status)
+        return status;
+    tft_schema_print_time(&d->schema, tft_data_time(d, w->entity, w->origin - 1), origin, sizeof origin);
+    for (size_t i = 0; i < d->schema.horizon * O; i++) {
+        const struct tft_scaler *scaler = tft_data_target_scaler(d, w->entity, i % O);
+        size_t at = w->origin * O + i;
+        double unscaled[TFT_SCORE_QUANTILES_MAX];
+        for (size_t q = 0; q < Q; q++)
+            unscaled[q] = tft_scaler_undo(scaler, (double)p[i * Q + q]);
+        tft_schema_print_time(&d->schema, tft_data_time(d, w->entity, w->origin + i / O), time, sizeof time);
+        const struct row row = { .entity = d->entities[w->entity].id,
+                                 .origin = origin,
+                                 .time = time,
+                                 .target = d->schema.inputs[d->schema.targets[i % O]].name,
+                                 .horizon = i / O + 1,
+                                 .p = unscaled,
+                                 .actual = d->present[at] ? &d->target[at] : NULL };
+        if (f->json)
+            write_json(f, &row);
+        else
+            write_csv(f, &row);
+    }
+    return HALAY_OK;
+}

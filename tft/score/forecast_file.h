@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A file of forecasts: CSV or JSON lines, a row for each entity, origin, step and target, values in the target's own unit.
+ */
+#ifndef HALAY_TFT_FORECAST_FILE_H
+#define HALAY_TFT_FORECAST_FILE_H
+
+#include "tft/data/data.h"
+#include "tft/train/run_config.h"
+#include "tft/data/windows.h"
+#include <stdio.h>
+
+struct tft_forecast_file {
+    FILE *file;                       /* borrowed; NULL: nothing is written */
+    const struct tft_data *data;      /* borrowed */
+    const struct tft_list *quantiles; /* borrowed */
+    int json;                         /* JSON lines */
+    int backtest;                     /* two columns more: actual, empty where it was not measured, and fit */
+    size_t fit;
+};
+
+/* Does a file of that name, in that format ("csv", "jsonl" or NULL: by the name), hold JSON lines? -1: no such format. */
+int tft_forecast_file_is_json(const char *format, const char *name);
+
+/* Errors of the stream are its owner's to look at. */
+void tft_forecast_file_header(const struct tft_forecast_file *file);
+/* A window's forecast: tft_forecast's take; arg is a struct tft_forecast_file. */
+enum halay_status tft_forecast_file_window(void *arg, size_t position, const struct tft_window *window, const float *p);
+
+#endif

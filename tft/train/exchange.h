@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exchange: the trainer's side of the engine: gradients registered once, submitted when final, waited for when needed; and,
+ * where tensors are dealt out (tft/train/shards.h), new weights sent to all as soon as a bucket of them is done.
+ *
+ *     backward (any thread) --final(param)--> tft_exchange_submit --engine--> peers.wait --> optimizer (any thread)
+ *     optimizer --peers.done(param)--engine--> tft_exchange_finish
+ *
+ * peers is what tft_exchange_peers gives the optimizer.
+ */
+#ifndef HALAY_TFT_EXCHANGE_H
+#define HALAY_TFT_EXCHANGE_H
+
+#include "base/log.h"
+#include "halay.h"
+#include "tft/train/adam.h"
+#include "tft/train/shards.h"
+#include <stdatomic.h>
+
+/* Compute threads of this rank where none are asked for: its share of its host's cores, 1 or more. */
+int tft_exchange_threads(struct halay_log *log, const struct halay_context *ctx);
+
+struct tft_exchange_bucket; /* what is under way of a bucket */
+
+struct tft_exchange {
+    struct halay_log *log; /* borrowed, as the next three */
+    struct halay_context *ctx;
+    const struct tft_param_table *table;
+    const struct tft_shards *shards;
+    float *gradients; /* owned: halay_alloc memory, (table->reals) */
+    float *params;    /* owned: the same, where tensors are dealt out; NULL: the weights are elsewhere */
+    double *squares;  /* owned: (table->count), where tensors are dealt out */
+    struct halay_tensor *squares_tensor;
+    struct tft_exchange_bucket *buckets; /* owned: (shards->bucket_count) */
+    struct halay_tensor **tensors; /* owned: (table->count), NULL for dead parameters and where buckets are summed */
+    /* Owned: (table->count); each is written by the thread that submits, read by the one that waits; the pool's calls are
+     * between. */
+    struct halay_request **requests;
+    /* The first status of a submission that failed; stored by any thread of the step (relaxed), loaded after the pool's call
+     * has ended. */
+    atomic_int failed;
+    atomic_llong waited_us; /* time that threads spent waiting; relaxed, a sum for reports */
+};
+
+/* Register what a step needs, last layers first: the order in which backward makes gradients final. shards: borrowed until
+ * fini. Local. On error nothing is held. */
+enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context *ctx,
+                                    const struct tft_param_table *table, const struct tft_shards *shards,
+                                    struct tft_exchange *exchange);
+void tft_exchange_fini(struct tft_exchange *exchange);
+
+/* A struct tft_step's final callback; arg is the exchange. */
+void tft_exchange_submit(void *arg, size_t param);
+
+/* After a step that failed, with the context: what was submitted has ended, and the next step begins as if it had not been. Only
+ * where tensors are not dealt out. */
+void tft_exchange_forget(struct tft_exchange *exchange);
+
+/* After a step: did all submissions go out? */
+enum halay_status tft_exchange_status(const struct tft_exchange *exchange);
+
+/* For tft_adam_step, after tft_exchange_begin; arg is the exchange. */
+struct tft_adam_peers tft_exchange_peers(struct tft_exchange *exchange);
+
+/* Before the update: lets go what waits for nothing of this rank. */
+enum halay_status tft_exchange_begin(struct tft_exchange *exchange);
+/* After it: blocks until this rank has all new weights and its gradients are its own again. threads: that are idle
+ * meanwhile, for waited_us. */
+enum halay_status tft_exchange_finish(struct tft_exchange *exchange, int threads);
+
+/* Every rank's part of a block of its own (tft_shards_take), together, in the gradients' memory: for evaluations and files.
+ * All ranks call it, between steps. Dead places are as they were. Only where tensors are dealt out. */
+enum halay_status tft_exchange_spread(struct tft_exchange *exchange, const float *own);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Interrupt: the one variable that a signal's handler may write. Programs own their signals, so this is no part of a
+ * library.
+ *
+ * The handler has a stack of its own: the system would else write its frame (3 KB with AVX-512) below the stack of what it
+ * interrupts, and a matrix product's machine code that keeps something there would go on with it overwritten. The main thread,
+ * which the system prefers, is the one that has it.
+ */
+#include "tft/train/interrupt.h"
+#include "base/clock.h"
+#include "tft/cli/options.h"
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+enum { ONE_EVENT_US = 1000000 }; /* a batch system tells every process, and so does the launcher that it has told */
+
+/* Without a lock, so that a handler may write them; relaxed: they say nothing of other memory. */
+static atomic_int seen;
+static _Atomic int64_t first_us[SIGTERM + 1]; /* when a signal came for the first time; 0 before */
+
+static void note(int number)
+{
+    atomic_store_explicit(&seen, number, memory_order_relaxed);
+}
+
+/* The second one is the system's, as soon as this handler has returned. */
+static void note_first(int number)
+{
+    int64_t now_us = halay_now_us(), before_us = 0;
+
+    if (atomic_compare_exchange_strong_explicit(&first_us[number], &before_us, now_us, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        note(number);
+    } else if (now_us - before_us >= ONE_EVENT_US) {
+        signal(number, SIG_DFL); /* cannot fail: the number is good */
+        raise(number);
+    }
+}
+
+void tft_interrupt_watch(void)
+{
+    static const int numbers[] = { SIGTERM, SIGINT, SIGUSR1 };
+    static char stack[65536];
+    stack_t own = { .ss_sp = stack, .ss_size = sizeof stack }, before;
+
+    if (!sigaltstack(NULL, &before) && before.ss_flags & SS_DISABLE)
+        sigaltstack(&own, NULL); /* cannot fail: it is large enough, and not in use */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction old, action = { .sa_handler = note_first, .sa_flags = SA_RESTART | SA_ONSTACK };
+        if (!sigaction(numbers[i], NULL, &old) && old.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &action, NULL); /* cannot fail: the numbers are good */
+    }
+}
+
+void tft_interrupt_watch_also(int number)
+{
+    struct sigaction action = { .sa_handler = note, .sa_flags = SA_RESTART | SA_ONSTACK };
+
+    sigaction(number, &action, NULL); /* cannot fail: the number is good */
+}
+
+int tft_interrupt_seen(void)
+{
+    return atomic_load_explicit(&seen, memory_order_relaxed);
+}
+
+enum halay_status tft_interrupt_share(struct halay_context *ctx, int *number)
+{
+    int32_t most = tft_interrupt_seen();
+    enum halay_status status = HALAY_OK;
+
+    if (halay_size(ctx) > 1)
+        status = halay_allreduce(ctx, "interrupt", NULL, &most, 1, HALAY_I32, HALAY_MAX);
+    if (status)
+        return status;
+    if (most)
+        note(most);
+    *number = most;
+    return HALAY_OK;
+}
+
+int tft_interrupt_exit(enum halay_status status)
+{
+    if (status == HALAY_ERR_CANCELED && tft_interrupt_seen())
+        return 128 + tft_interrupt_seen();
+    return status ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+}

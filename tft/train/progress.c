@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Progress: lines for people, lines for programs. Only rank 0 has one of these that talks.
+ */
+#include "tft/train/progress.h"
+#include "base/clock.h"
+#include "tft/data/paths.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { TERMINAL_PACE_US = 200000, PLAIN_PACE_US = 10000000 };
+
+static double cpu_seconds(void)
+{
+    struct rusage use;
+
+    if (getrusage(RUSAGE_SELF, &use))
+        return 0;
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+           (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
+}
+
+/* Resident bytes of this process now; 0 if the system does not tell. */
+static double resident_bytes(void)
+{
+    unsigned long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    if (!file)
+        return 0;
+    if (fscanf(file, "%lu %lu", &pages, &resident) != 2)
+        resident = 0;
+    fclose(file);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* Is this line of an evaluation before the start? One that was cut off in the middle is none. */
+static int is_before(const char *line, const struct tft_progress_start *start)
+{
+    json_t *object = json_loads(line, 0, NULL);
+    json_t *number = json_object_get(object, "step");
+    json_int_t step = json_integer_value(number), end = (json_int_t)start->step;
+    int before = json_is_integer(number) && (start->pending ? step < end : step <= end);
+
+    json_decref(object);
+    return before;
+}
+
+/* Write the file anew with the lines that stay. */
+static enum halay_status cut_metrics(struct halay_log *log, const char *path, const struct tft_progress_start *start)
+{
+    struct tft_output out;
+    char *line = NULL;
+    size_t room = 0;
+    FILE *old = start->step ? fopen(path, "re") : NULL;
+    enum halay_status status = tft_output_open(log, path, &out);
+
+    while (!status && old && getline(&line, &room, old) > 0)
+        if (is_before(line, start))
+            fputs(line, out.file);
+    free(line);
+    if (old)
+        fclose(old);
+    return status ? status : tft_output_commit(&out);
+}
+
+enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,
+                                    const struct tft_progress_start *start, struct tft_progress *progress)
+{
+    struct tft_progress p = { .log = log, .out = stderr, .total_steps = total_steps, .start = *start };
+    char *path = tft_path_join(log, folder, "metrics.jsonl");
+
+    if (!path)
+        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = cut_metrics(log, path, start);
+    if (status) {
+        free(path);
+        return status;
+    }
+    p.metrics = fopen(path, "ae");
+    if (!p.metrics)
+        halay_error(log, "cannot write '%s': %s", path, strerror(errno));
+    free(path);
+    if (!p.metrics)
+        return HALAY_ERR_SYSTEM;
+    p.terminal = isatty(STDERR_FILENO);
+    p.began_us = p.said_us = p.before_us = halay_now_us();
+    p.cpu_before = cpu_seconds();
+    *progress = p;
+    return HALAY_OK;
+}
+
+void tft_progress_fini(struct tft_progress *progress)
+{
+    if (progress->metrics)
+        fclose(progress->metrics);
+    progress->metrics = NULL;
+}
+
+double tft_progress_seconds(const struct tft_progress *progress)
+{
+    return progress->start.seconds + (double)(halay_now_us() - progress->began_us) / 1e6;
+}
+
+void tft_progress_say(struct tft_progress *p, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+
+    if (!p->out)
+        return;
+    /* In one write: who reads lines of many ranks and puts a prefix in front (mpirun) must not get half of one. */
+    int n = snprintf(line, sizeof line, "%s", p->terminal ? "\r\033[K" : "");
+    va_start(args, format);
+    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+    va_end(args);
+    size_t length = n < (int)sizeof line - 1 ? (size_t)n : sizeof line - 2;
+    line[length] = '\n';
+    fwrite(line, 1, length + 1, p->out);
+}
+
+void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s)
+{
+    int64_t now = halay_now_us();
+    double seconds = (double)(now - p->began_us) / 1e6;
+
+    if (!p->out || now - p->said_us < (p->terminal ? TERMINAL_PACE_US : PLAIN_PACE_US))
+        return;
+    p->said_us = now;
+    double left = seconds / (double)(s->step - p->start.step) * (double)(p->total_steps - s->step);
+    fprintf(p->out,
+            "%sstep %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
+            "  loss %.4f  %.0f samples/s  %.0f s, at most %.0f s left%s",
+            p->terminal ? "\r\033[K" : "", s->step, p->total_steps, s->epoch, s->loss,
+            (double)(s->samples - p->start.samples) / seconds, seconds, left, p->terminal ? "" : "\n");
+    fflush(p->out);
+}
+
+void tft_progress_plan(struct tft_progress *p, uint64_t total_steps, double seconds)
+{
+    if (total_steps < p->total_steps)
+        tft_progress_say(p, "%" PRIu64 " steps are planned for the %g s of 'max_time'", total_steps, seconds);
+    p->total_steps = total_steps;
+}
+
+static void say_evaluation(struct tft_progress *p, const struct tft_progress_evaluation *e)
+{
+    char text[512];
+    int n = snprintf(text, sizeof text, "eval step=%" PRIu64 " epoch=%" PRIu64 " seconds=%.1f train_loss=%.6f",
+                     e->at.step, e->at.epoch, tft_progress_seconds(p), e->train_loss);
+
+    if (e->scores) {
+        n += snprintf(text + n, sizeof text - (size_t)n, " valid_loss=%.6f", e->valid_loss);
+        for (size_t q = 0; q < e->scores->quantile_count && n < 400; q++) {
+            char name[32];
+            tft_quantile_name(e->scores->quantiles[q], name, sizeof name);
+            n += snprintf(text + n, sizeof text - (size_t)n, " valid_%s=%.5f", name,
+                          tft_scores_mean_q_risk(e->scores, e->target_count, q));
+        }
+    }
+    snprintf(text + n, sizeof text - (size_t)n, " lr=%.3g samples_per_second=%.1f%s", e->learning_rate,
+             e->samples_per_second, e->best ? " best" : "");
+    tft_progress_say(p, "%s", text);
+}
+
+enum halay_status tft_progress_evaluation(struct tft_progress *p, const struct tft_progress_evaluation *e)
+{
+    int64_t now = halay_now_us();
+    double cpu = cpu_seconds(), wall = (double)(now - p->before_us) / 1e6;
+    json_t *line =
+        json_pack("{sI sI sf sI sf}", "step", (json_int_t)e->at.step, "epoch", (json_int_t)e->at.epoch, "seconds",
+                  tft_progress_seconds(p), "samples", (json_int_t)e->at.samples, "train_loss", e->train_loss);
+
+    if (line && e->scores) {
+        json_object_set_new(line, "valid_loss", json_real(e->valid_loss));
+        json_object_set_new(line, "valid_q_risk", tft_scores_mean_q_risk_json(e->scores, e->target_count));
+        json_object_set_new(line, "valid_q_risk_by_horizon_mean",
+                            tft_scores_mean_by_horizon_json(e->scores, e->target_count));
+    }
+    json_t *more =
+        json_pack("{sf sf sf sf sI sb}", "learning_rate", e->learning_rate, "samples_per_second", e->samples_per_second,
+                  "comm_seconds", e->comm_seconds, "cpu_percent", wall > 0 ? 100 * (cpu - p->cpu_before) / wall : 0.0,
+                  "rss_bytes", (json_int_t)resident_bytes(), "best", e->best);
+    if (line && more)
+        json_object_update(line, more);
+    json_decref(more);
+    p->cpu_before = cpu;
+    p->before_us = now;
+    say_evaluation(p, e);
+    if (!p->metrics || !line) {
+        json_decref(line);
+        return HALAY_OK;
+    }
+    int failed = json_dumpf(line, p->metrics, JSON_COMPACT);
+    json_decref(line);
+    if (failed || fputc('\n', p->metrics) == EOF || fflush(p->metrics)) {
+        halay_error(p->log, "cannot write metrics.jsonl: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    return HALAY_OK;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Progress: what a training says while it runs. On a terminal one line that is rewritten; elsewhere a plain line now
+ * and then; in both cases one line an evaluation, of key=value words, and the same as JSON in the run's metrics.jsonl.
+ */
+#ifndef HALAY_TFT_PROGRESS_H
+#define HALAY_TFT_PROGRESS_H
+
+#include "base/log.h"
+#include "tft/score/scores.h"
+#include <stdint.h>
+#include <stdio.h>
+
+/* Where a training begins: all zero, or where it was left. */
+struct tft_progress_start {
+    uint64_t step, samples;
+    double seconds;
+    int pending; /* the evaluation of that step is still to come */
+};
+
+struct tft_progress {
+    struct halay_log *log; /* borrowed */
+    FILE *out;             /* standard error; NULL: say nothing */
+    FILE *metrics;         /* owned; NULL: none */
+    int terminal;
+    int64_t began_us, said_us;
+    uint64_t total_steps;
+    struct tft_progress_start start;
+    double cpu_before; /* processor seconds at the last evaluation */
+    int64_t before_us;
+};
+
+/* What is known after a step. */
+struct tft_progress_step {
+    uint64_t step, epoch, samples; /* all since the beginning; step and epoch from 1 */
+    double loss;
+};
+
+/* What an evaluation found; result may be NULL where there is no validation. */
+struct tft_progress_evaluation {
+    struct tft_progress_step at;
+    double train_loss, valid_loss, learning_rate, samples_per_second, comm_seconds;
+    const struct tft_scores *scores; /* (targets); NULL: no validation */
+    size_t target_count;
+    int best;
+};
+
+/* Open folder/metrics.jsonl, cut to what was said before the start, and begin. */
+enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,
+                                    const struct tft_progress_start *start, struct tft_progress *progress);
+void tft_progress_fini(struct tft_progress *progress);
+/* Of training, that before the start included. */
+double tft_progress_seconds(const struct tft_progress *progress);
+
+/* The number of steps is known now: that there is time for in so many seconds. */
+void tft_progress_plan(struct tft_progress *progress, uint64_t total_steps, double seconds);
+
+void tft_progress_step(struct tft_progress *progress, const struct tft_progress_step *step);
+enum halay_status tft_progress_evaluation(struct tft_progress *progress,
+                                          const struct tft_progress_evaluation *evaluation);
+/* A line of its own, whatever is on the terminal. */
+void tft_progress_say(struct tft_progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

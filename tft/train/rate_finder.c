@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Learning-rate finder: the steps, and a report of them.
+ */
+#include "tft/train/rate_finder.h"
+#include "tft/train/schedule.h"
+#include <math.h>
+
+static const double first_rate = 1e-6, last_rate = 1,
+                    too_much = 16; /* times the lowest loss of a step: no use going on */
+
+static void write_report(FILE *report, const double *rates, const double *losses, size_t steps)
+{
+    enum { EVERY = 4 };
+    double rate = tft_schedule_suggest(rates, losses, steps);
+
+    fprintf(report, "learning rate   loss\n");
+    for (size_t i = 0; i < steps; i += EVERY)
+        fprintf(report, "%13.2e   %.6g\n", rates[i], losses[i]);
+    if (rate > 0)
+        fprintf(report, "learning_rate: %.1e\n", rate);
+    else
+        fprintf(report,
+                "the loss did not fall at any rate: more samples a batch (batch_size), or other data, may help\n");
+}
+
+enum halay_status tft_find_learning_rate(struct tft_trainer *t, FILE *report)
+{
+    double rates[TFT_SCHEDULE_STEPS], losses[TFT_SCHEDULE_STEPS], lowest = INFINITY;
+    size_t steps = 0;
+    enum halay_status status = tft_trainer_draw_order(t);
+
+    while (!status && steps < TFT_SCHEDULE_STEPS && !t->interrupted) {
+        if (t->state.position == t->epoch_samples) {
+            t->state.epoch++;
+            t->state.position = 0;
+            status = tft_trainer_draw_order(t);
+        }
+        rates[steps] = first_rate * pow(last_rate / first_rate, (double)steps / (TFT_SCHEDULE_STEPS - 1));
+        if (!status)
+            status = tft_trainer_step(t, rates[steps]);
+        losses[steps++] = t->numbers[TFT_STEP_LOSS];
+        if (!isfinite(losses[steps - 1]) || losses[steps - 1] > too_much * lowest)
+            break;
+        lowest = fmin(lowest, losses[steps - 1]);
+    }
+    if (!status && t->rank == 0)
+        write_report(report, rates, losses, steps);
+    return status;
+}

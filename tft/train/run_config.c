@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Configuration of a run: the table, and the one function that takes a value by it, wherever it came from.
+ */
+#include "tft/train/run_config.h"
+#include "base/config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+enum kind { WHOLE, REAL, WORD, LIST, TEXT };
+
+#define AT(member) offsetof(struct tft_run_config, member)
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none, and is the preset. WORD: the first `offered` of
+ * the words are, all others are refused. */
+static const struct key {
+    const char *name;
+    enum kind kind;
+    size_t at;
+    double preset, least, most;
+    int absent_zero;
+    const char *const *words;
+    size_t offered;
+    const char *help;
+} keys[] = {
+    { "hidden_size", WHOLE, AT(hidden_size), 160, 1, 4096, 0, NULL, 0, "width of the model's layers" },
+    { "heads", WHOLE, AT(heads), 4, 1, 64, 0, NULL, 0, "attention heads; divides hidden_size" },
+    { "dropout", REAL, AT(dropout), 0.1, 0, 0.99, 0, NULL, 0, "share of values dropped in training" },
+    { "category_dropout", REAL, AT(category_dropout), 0.05, 0, 0.99, 0, NULL, 0,
+      "share of windows in which a category with 'unknown: true' is taken for unknown in training" },
+    { "quantiles", LIST, AT(quantiles), 0, 0, 1, 0, NULL, 0, "ascending, each between 0 and 1 (0.1,0.5,0.9)" },
+    { "batch_size", WHOLE, AT(batch_size), 64, 1, 1 << 20, 0, NULL, 0, "samples per step, of all ranks together" },
+    { "learning_rate", REAL, AT(learning_rate), 1e-3, 0, 10, 0, NULL, 0, "the highest, where a schedule changes it" },
+    { "scale_learning_rate", WORD, AT(scale_learning_rate), 0, 0, 0, 0, WORDS("none", "linear", "sqrt"), 3,
+      "multiply it by the ranks, or by their square root" },
+    { "schedule", WORD, AT(schedule), 0, 0, 0, 0, WORDS("constant", "warmup", "cosine", "plateau"), 4,
+      "warmup: rises over the first 5 % of steps; cosine: that, then falls to 0; plateau: halved after 2 evaluations "
+      "in vain" },
+    { "optimizer", WORD, AT(optimizer), 0, 0, 0, 0, WORDS("adam", "adamw"), 2, "adamw decays weights" },
+    { "weight_decay", REAL, AT(weight_decay), 0, 0, 1, 0, NULL, 0, "of adamw" },
+    { "clip", REAL, AT(clip), 0.01, 0, 1e6, 0, NULL, 0, "largest norm of a gradient" },
+    { "clip_mode", WORD, AT(clip_mode), 0, 0, 0, 0, WORDS("tensor", "global", "none"), 3,
+      "of each tensor alone, or of all together" },
+    { "epochs", WHOLE, AT(epochs), 100, 1, 1000000, 0, NULL, 0, "at most so many" },
+    { "max_steps", WHOLE, AT(max_steps), 0, 1, 1e9, 1, NULL, 0, "at most so many steps; 0: no limit" },
+    { "max_time", REAL, AT(max_time), 0, 0, 1e9, 1, NULL, 0, "at most so many seconds; 0: no limit" },
+    { "train_samples", WHOLE, AT(train_samples), 0, 1, 1e12, 1, NULL, 0, "windows of an epoch; 0: all" },
+    { "valid_samples", WHOLE, AT(valid_samples), 0, 1, 1e12, 1, NULL, 0, "windows of a validation; 0: all" },
+    { "eval_every", WHOLE, AT(eval_every), 0, 1, 1e9, 1, NULL, 0, "steps between validations; 0: an epoch" },
+    { "patience", WHOLE, AT(patience), 5, 1, 1000000, 0, NULL, 0, "evaluations without improvement before it stops" },
+    { "min_delta", REAL, AT(min_delta), 1e-4, 0, 1e6, 0, NULL, 0,
+      "what counts as an improvement of the validation loss" },
+    { "accumulate", WHOLE, AT(accumulate), 1, 1, 65536, 0, NULL, 0, "batches of one optimizer step" },
+    { "seed", WHOLE, AT(seed), 1, 0, 4294967295.0, 0, NULL, 0, "of weights, order and dropout" },
+    { "dtype", WORD, AT(dtype), 0, 0, 0, 0, WORDS("f32", "bf16"), 2, "of the matrix products' factors" },
+    { "deterministic", WORD, AT(deterministic), 1, 0, 0, 0, WORDS("off", "run", "ranks"), 3,
+      "run: the same bits in every run; ranks: also on 1, 2 and 4 ranks" },
+    { "granule", WHOLE, AT(granule), 8, 1, 64, 0, NULL, 0, "samples that one thread computes at a time" },
+    { "conformance", WORD, AT(conformance), 0, 0, 0, 0, WORDS("published", "nvidia", "pytorch-forecasting"), 3,
+      "whose model it is" },
+    { "hidden_continuous_size", WHOLE, AT(hidden_continuous_size), 8, 1, 4096, 0, NULL, 0,
+      "width of a real's embedding; of pytorch-forecasting's model" },
+    { "crossing", WORD, AT(crossing), 0, 0, 0, 0, WORDS("allow", "forbid"), 2,
+      "forbid: each quantile is the one before and a positive step" },
+    { "strategy", WORD, AT(strategy), 0, 0, 0, 0, WORDS("allreduce", "zero1", "zero2", "parameter-server"), 4,
+      "who updates what: every rank all; zero1, zero2: each its share; parameter-server: rank 0" },
+    { "device", WORD, AT(device), 0, 0, 0, 0, WORDS("cpu", "cuda"), 1, "cpu" },
+    { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
+    { "ema", REAL, AT(ema), 0, 0, 0.99999, 0, NULL, 0,
+      "decay of a moving average of the weights, which is then what is evaluated and kept; 0: none" },
+    { "sampling", WORD, AT(sampling), 0, 0, 0, 0, WORDS("uniform", "scale"), 2,
+      "which windows train_samples takes: any, or rather those of entities with large values" },
+    { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
+      "steps between checkpoints; there is one before each evaluation anyway" },
+    { "commit_every", WHOLE, AT(commit_every), 1, 1, 1e9, 0, NULL, 0,
+      "with --elastic: steps between commits, and at most so many are computed again when a rank is lost" },
+    { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "newest checkpoints that are kept; 0: none is made" },
+    { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to begin with" },
+};
+
+enum { KEYS = sizeof keys / sizeof *keys };
+
+/* What a run may change when it goes on. */
+static const char *const free_keys[] = { "epochs",           "max_steps",    "max_time", "patience",  "threads",
+                                         "checkpoint_every", "commit_every", "keep",     "init_from", "strategy" };
+
+static int is_free(const char *name)
+{
+    for (size_t i = 0; i < sizeof free_keys / sizeof *free_keys; i++)
+        if (!strcmp(name, free_keys[i]))
+            return 1;
+    return 0;
+}
+
+static int64_t *whole_at(const struct key *key, struct tft_run_config *config)
+{
+    return (int64_t *)((char *)config + key->at);
+}
+
+static double *real_at(const struct key *key, struct tft_run_config *config)
+{
+    return (double *)((char *)config + key->at);
+}
+
+void tft_run_config_defaults(struct tft_run_config *config)
+{
+    memset(config, 0, sizeof *config);
+    for (size_t i = 0; i < KEYS; i++)
+        if (keys[i].kind == REAL)
+            *real_at(&keys[i], config) = keys[i].preset;
+        else if (keys[i].kind == WHOLE || keys[i].kind == WORD)
+            *whole_at(&keys[i], config) = (int64_t)keys[i].preset;
+    config->quantiles = (struct tft_list){ 3, { 0.1, 0.5, 0.9 } };
+}
+
+/* Find a key by its name, where '-' may stand for '_'. */
+static const struct key *find_key(const char *name)
+{
+    for (size_t i = 0; i < KEYS; i++) {
+        const char *a = keys[i].name, *b = name;
+        while (*a && (*a == *b || (*a == '_' && *b == '-'))) {
+            a++;
+            b++;
+        }
+        if (!*a && !*b)
+            return &keys[i];
+    }
+    return NULL;
+}
+
+static enum halay_status unknown_key(struct halay_log *log, const char *where, const char *name)
+{
+    const char *names[KEYS + 1] = { NULL };
+    char plain[64];
+
+    snprintf(plain, sizeof plain, "%s", name);
+    for (char *c = plain; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    for (size_t i = 0; i < KEYS; i++)
+        names[i] = keys[i].name;
+    const char *near = halay_nearest_word(plain, names);
+    if (near)
+        halay_error(log, "%s: unknown key '%s'; did you mean '%s'?", where, name, near);
+    else
+        halay_error(log, "%s: unknown key '%s'", where, name);
+    return HALAY_ERR_CONFIG;
+}
+
+/* ---- values ---- */
+
+/* A number, from a number or from a text that is one. */
+static int get_number(const json_t *value, double *number)
+{
+    char *end;
+
+    if (json_is_number(value)) {
+        *number = json_number_value(value);
+        return 1;
+    }
+    const char *text = json_string_value(value);
+    if (!text || !*text || strspn(text, "+-.0123456789eE") != strlen(text))
+        return 0;
+    *number = strtod(text, &end);
+    return !*end && isfinite(*number);
+}
+
+static enum halay_status take_number(struct halay_log *log, const char *where, const struct key *key,
+                                     const json_t *value, struct tft_run_config *config)
+{
+    double number, least = key->absent_zero ? 0 : key->least;
+
+    if (!get_number(value, &number) || (key->kind == WHOLE && number != floor(number)) || number < least ||
+        number > key->most) {
+        halay_error(log, "%s: '%s' must be a %snumber from %g to %.10g", where, key->name,
+                    key->kind == WHOLE ? "whole " : "", least, key->most);
+        return HALAY_ERR_CONFIG;
+    }
+    if (key->kind == WHOLE)
+        *whole_at(key, config) = (int64_t)number;
+    else
+        *real_at(key, config) = number;
+    return HALAY_OK;
+}
+
+static enum halay_status take_word(struct halay_log *log, const char *where, const struct key *key, const json_t *value,
+                                   struct tft_run_config *config)
+{
+    const char *text = json_string_value(value);
+    char list[128] = "";
+
+    for (size_t i = 0; key->words[i]; i++) {
+        if (text && !strcmp(text, key->words[i]) && i >= key->offered) {
+            halay_error(log, "%s: '%s: %s' is not offered by this version", where, key->name, text);
+            return HALAY_ERR_UNSUPPORTED;
+        }
+        if (text && !strcmp(text, key->words[i])) {
+            *whole_at(key, config) = (int64_t)i;
+            return HALAY_OK;
+        }
+        if (i < key->offered) {
+            size_t used = strlen(list);
+            snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", key->words[i]);
+        }
+    }
+    halay_error(log, "%s: '%s' must be one of %s", where, key->name, list);
+    return HALAY_ERR_CONFIG;
+}
+
+/* A list of numbers from its text: "0.1,0.5,0.9" or "[0.1, 0.5, 0.9]"; a new reference, or NULL. */
+static json_t *list_of_text(const char *text)
+{
+    json_t *list = json_array();
+    char *copy = strdup(text), *rest = copy, *item;
+
+    while (copy && list && (item = strsep(&rest, ","))) {
+        item += strspn(item, " [");
+        item[strcspn(item, " ]")] = 0;
+        json_array_append_new(list, json_string(item));
+    }
+    free(copy);
+    return list;
+}
+
+/* A quantile has at most six decimals, so that no two have one name and none is taken for 1. Set to the nearest such
+ * number. */
+static int take_quantile(const json_t *value, double *quantile)
+{
+    double number, millionths;
+
+    if (!get_number(value, &number) || !(number > 0 && number < 1))
+        return 0;
+    millionths = nearbyint(number * 1e6);
+    if (fabs(number * 1e6 - millionths) > 1e-6 || millionths < 1 || millionths > 999999)
+        return 0;
+    *quantile = millionths / 1e6;
+    return 1;
+}
+
+static enum halay_status take_list(struct halay_log *log, const char *where, const struct key *key, const json_t *value,
+                                   struct tft_run_config *config)
+{
+    struct tft_list list = { 0 };
+    json_t *of_text = json_is_string(value) ? list_of_text(json_string_value(value)) : NULL;
+    const json_t *items = of_text ? of_text : value;
+    int good = json_is_array(items) && json_array_size(items) >= 1 && json_array_size(items) <= TFT_RUN_QUANTILES_MAX;
+
+    for (size_t i = 0; good && i < json_array_size(items); i++) {
+        good = take_quantile(json_array_get(items, i), &list.values[i]) && (!i || list.values[i] > list.values[i - 1]);
+        list.count++;
+    }
+    json_decref(of_text);
+    if (!good) {
+        halay_error(
+            log,
+            "%s: '%s' must be 1 to %d ascending numbers between 0 and 1, of at most six decimals, like [0.1, 0.5, 0.9]",
+            where, key->name, TFT_RUN_QUANTILES_MAX);
+        return HALAY_ERR_CONFIG;
+    }
+    config->quantiles = list;
+    return HALAY_OK;
+}
+
+static enum halay_status take_string(struct halay_log *log, const char *where, const struct key *key,
+                                     const json_t *value, struct tft_run_config *config)
+{
+    const char *text = json_string_value(value);
+
+    if (!text || strlen(text) > TFT_RUN_TEXT_MAX) {
+        halay_error(log, "%s: '%s' must be a text of at most %d bytes", where, key->name, TFT_RUN_TEXT_MAX);
+        return HALAY_ERR_CONFIG;
+    }
+    memset((char *)config + key->at, 0, TFT_RUN_TEXT_MAX + 1);
+    memcpy((char *)config + key->at, text, strlen(text));
+    return HALAY_OK;
+}
+
+static enum halay_status take_key(struct halay_log *log, const char *where, const char *name, const json_t *value,
+                                  struct tft_run_config *config)
+{
+    const struct key *key = find_key(name);
+
+    if (!key)
+        return unknown_key(log, where, name);
+    switch (key->kind) {
+    case TEXT:
+        return take_string(log, where, key, value, config);
+    case WORD:
+        return take_word(log, where, key, value, config);
+    case LIST:
+        return take_list(log, where, key, value, config);
+    default:
+        return take_number(log, where, key, value, config);
+    }
+}
+
+/* ---- sources ---- */
+
+enum halay_status tft_run_config_take(struct halay_log *log, const char *where, const json_t *document,
+                                      struct tft_run_config *config)
+{
+    struct tft_run_config taken = *config;
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)document, name, value)
+    {
+        enum halay_status status = take_key(log, where, name, value, &taken);
+        if (status)
+            return status;
+    }
+    *config = taken;
+    return HALAY_OK;
+}
+
+static enum halay_status take_text(struct halay_log *log, const char *where, const char *name, const char *text,
+                                   struct tft_run_config *config)
+{
+    json_t *value = json_string(text);
+    enum halay_status status;
+
+    if (!value) {
+        halay_error(log, "%s: the value is not UTF-8", where);
+        return HALAY_ERR_CONFIG;
+    }
+    status = take_key(log, where, name, value, config);
+    json_decref(value);
+    return status;
+}
+
+enum halay_status tft_run_config_take_environment(struct halay_log *log, struct tft_run_config *config)
+{
+    static const char prefix[] = "HALAY_TFT_";
+
+    for (char **entry = environ; *entry; entry++) {
+        char name[64], where[96];
+        size_t n = 0;
+        if (strncmp(*entry, prefix, sizeof prefix - 1))
+            continue;
+        for (const char *c = *entry + sizeof prefix - 1; *c && *c != '=' && n < sizeof name - 1; c++)
+            name[n++] = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+        name[n] = 0;
+        const char *value = strchr(*entry, '=');
+        snprintf(where, sizeof where, "environment variable '%.*s'", value ? (int)(value - *entry) : 64, *entry);
+        enum halay_status status = take_text(log, where, name, value ? value + 1 : "", config);
+        if (status)
+            return status;
+    }
+    return HALAY_OK;
+}
+
+enum halay_status tft_run_config_take_option(struct halay_log *log, const char *name, const char *value,
+                                             struct tft_run_config *config)
+{
+    char where[96];
+
+    snprintf(where, sizeof where, "option '--%.64s'", name);
+    return take_text(log, where, name, value, config);
+}
+
+enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_run_config *config)
+{
+    if (config->hidden_size % config->heads) {
+        halay_error(log, "'hidden_size' %" PRId64 " must be a multiple of 'heads' %" PRId64, config->hidden_size,
+                    config->heads);
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->weight_decay > 0 && config->optimizer != TFT_OPTIMIZER_ADAMW) {
+        halay_error(log, "'weight_decay' is adamw's: set 'optimizer: adamw' too");
+        return HALAY_ERR_CONFIG;
+    }
+    if (!(config->learning_rate > 0)) {
+        halay_error(log, "'learning_rate' must be above 0");
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->clip_mode != TFT_CLIP_BY_NONE && !(config->clip > 0)) {
+        halay_error(log, "'clip' must be above 0; 'clip_mode: none' turns it off");
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->sampling == TFT_SAMPLING_SCALE && !config->train_samples) {
+        halay_error(log, "'sampling: scale' is about which windows an epoch takes: set 'train_samples' too");
+        return HALAY_ERR_CONFIG;
+    }
+    return HALAY_OK;
+}
+
+json_t *tft_run_config_json(const struct tft_run_config *config)
+{
+    json_t *object = json_object();
+    struct tft_run_config copy = *config;
+
+    for (size_t i = 0; object && i < KEYS; i++) {
+        const struct key *key = &keys[i];
+        json_t *value = NULL;
+        if (key->kind == TEXT && ((const char *)&copy + key->at)[0])
+            value = json_string((const char *)&copy + key->at);
+        if (key->kind == REAL && !(key->absent_zero && *real_at(key, &copy) == 0))
+            value = json_real(*real_at(key, &copy));
+        else if (key->kind == WHOLE && !(key->absent_zero && *whole_at(key, &copy) == 0))
+            value = json_integer(*whole_at(key, &copy));
+        else if (key->kind == WORD)
+            value = json_string(key->words[*whole_at(key, &copy)]);
+        else if (key->kind == LIST) {
+            value = json_array();
+            for (size_t q = 0; q < config->quantiles.count; q++)
+                json_array_append_new(value, json_real(config->quantiles.values[q]));
+        }
+        if (value)
+            json_object_set_new(object, key->name, value);
+    }
+    return object;
+}
+
+json_t *tft_run_config_identity(const json_t *config)
+{
+    json_t *copy = json_deep_copy(config);
+
+    for (size_t i = 0; copy && i < sizeof free_keys / sizeof *free_keys; i++)
+        json_object_del(copy, free_keys[i]);
+    return copy;
+}
+
+enum halay_status tft_run_config_check_resume(struct halay_log *log, const char *where, const json_t *before,
+                                              const struct tft_run_config *config)
+{
+    struct tft_run_config began;
+    enum halay_status status;
+
+    tft_run_config_defaults(&began);
+    status = tft_run_config_take(log, where, before, &began);
+    if (status)
+        return status;
+    json_t *then = tft_run_config_json(&began), *now = tft_run_config_json(config);
+    for (size_t i = 0; i < KEYS && !status; i++) {
+        json_t *was = json_object_get(then, keys[i].name), *is = json_object_get(now, keys[i].name);
+        if (is_free(keys[i].name) || was == is || (was && is && json_equal(was, is)))
+            continue;
+        char *old = was ? json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+        char *new = is ? json_dumps(is, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+        halay_error(log,
+                    "%s: '%s' was %s when the run began and is %s now; a run goes on with the keys that it began with",
+                    where, keys[i].name, old ? old : "absent", new ? new : "absent");
+        free(old);
+        free(new);
+        status = HALAY_ERR_CONFIG;
+    }
+    if (!then || !now)
+        status = HALAY_ERR_NO_MEMORY;
+    json_decref(then);
+    json_decref(now);
+    return status;
+}
+
+void tft_run_config_help(FILE *out)
+{
+    for (size_t i = 0; i < KEYS; i++) {
+        const struct key *key = &keys[i];
+        char option[40], preset[40] = "";
+        snprintf(option, sizeof option, "--%s", key->name);
+        for (char *c = option; *c; c++)
+            *c = *c == '_' ? '-' : *c;
+        if (key->kind == WORD)
+            snprintf(preset, sizeof preset, "%s", key->words[(int)key->preset]);
+        else if (key->kind != LIST && key->kind != TEXT)
+            snprintf(preset, sizeof preset, "%g", key->preset);
+        fprintf(out, "  %-22s %-10s %s", option, preset, key->help);
+        if (key->kind == WORD && key->offered > 1) {
+            fprintf(out, " (");
+            for (size_t w = 0; w < key->offered; w++)
+                fprintf(out, "%s%s", w ? ", " : "", key->words[w]);
+            fprintf(out, ")");
+        }
+        fprintf(out, "\n");
+    }
+}
+
+enum halay_status tft_run_config_export(struct halay_log *log, const struct tft_run_config *config)
+{
+    static const char *const words[] = { "off", "run", "ranks" };
+
+    if (setenv("HALAY_DETERMINISTIC", words[config->deterministic], 0)) {
+        halay_error(log, "cannot set HALAY_DETERMINISTIC: %s", strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    return HALAY_OK;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoint: two files that know each other. Cleanup: zeroed first, fini accepts half-built.
+ */
+#include "tft/train/run_folder.h"
+#include "base/memory.h"
+#include "tft/data/document.h"
+#include "tft/kernels/gemm_bf16.h"
+#include "tft/data/paths.h"
+#include "tft/train/resume.h"
+#include "tft/train/safetensors.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* What the loops of tft/kernels/vector.h are compiled for that run here. */
+static const char *instruction_set(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                   __builtin_cpu_supports("avx512vl")
+               ? "x86-64-v4"
+           : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "x86-64-v3"
+                                                                             : "x86-64";
+#elif defined(__aarch64__)
+    return "aarch64";
+#else
+    return "generic";
+#endif
+}
+
+/* On what the bits of a training depend beside its configuration and data; NULL if there is no memory. */
+static json_t *describe_machine(const struct tft_run_config *config)
+{
+    static const char *const means[] = {
+        [TFT_BF16_NONE] = "none", [TFT_BF16_DOT] = "avx512_bf16", [TFT_BF16_TILES] = "amx_bf16"
+    };
+    char products[256];
+
+    tft_gemm_describe(products, sizeof products);
+    json_t *machine = json_pack("{ss ss}", "instruction_set", instruction_set(), "matrix_products", products);
+    if (machine && config->dtype &&
+        json_object_set_new(machine, "bf16_products", json_string(means[tft_bf16_here()]))) {
+        json_decref(machine);
+        machine = NULL;
+    }
+    return machine;
+}
+
+enum { FORMAT_VERSION = 1 };
+
+json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_config *config,
+                                const struct tft_schema *schema, const struct tft_encoding *encoding)
+{
+    json_t *run = json_pack("{si ss so sO sO}", "format", FORMAT_VERSION, "halay", halay_version(), "config",
+                            tft_run_config_json(config), "schema", schema->document, "encoding", encoding->document);
+
+    if (run && json_object_set_new(run, "machine", describe_machine(config))) {
+        json_decref(run);
+        run = NULL;
+    }
+    if (!run)
+        halay_error(log, "no memory for the run's description");
+    return run;
+}
+
+/* Of a run's description without what it may change when it goes on. */
+static uint32_t crc_of(const json_t *run)
+{
+    json_t *copy = json_copy((json_t *)run);
+    uLong crc = crc32(0, NULL, 0);
+
+    json_object_set_new(copy, "config", tft_run_config_identity(json_object_get(run, "config")));
+    json_object_del(copy, "halay");
+    json_object_del(copy, "machine");
+    char *text = copy ? json_dumps(copy, JSON_COMPACT) : NULL;
+    json_decref(copy);
+    if (text)
+        crc = crc32(crc, (const unsigned char *)text, (uInt)strlen(text));
+    free(text);
+    return (uint32_t)crc;
+}
+
+/* What is not as it was when a checkpoint was made: a warning. */
+static enum halay_status warn_of_machine(struct halay_log *log, const char *where, const json_t *before,
+                                         const struct tft_run_config *config)
+{
+    json_t *machine = describe_machine(config), *value;
+    const char *halay = json_string_value(json_object_get(before, "halay")), *key;
+
+    if (!machine) {
+        halay_error(log, "no memory for the run's description");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    if (halay && strcmp(halay, halay_version()))
+        halay_warning(log, "%s: it was written by halay %s, this is %s: the bits may differ from now on", where, halay,
+                      halay_version());
+    json_object_foreach(machine, key, value)
+    {
+        const char *was = json_string_value(json_object_get(json_object_get(before, "machine"), key));
+        if (was && strcmp(was, json_string_value(value)))
+            halay_warning(log, "%s: it was written with %s '%s', here it is '%s': the bits may differ from now on",
+                          where, key, was, json_string_value(value));
+    }
+    json_decref(machine);
+    return HALAY_OK;
+}
+
+enum halay_status tft_checkpoint_check_resume(struct halay_log *log, const char *where, const json_t *before,
+                                              const struct tft_run_config *config, const struct tft_data *data)
+{
+    enum halay_status status = tft_run_config_check_resume(log, where, json_object_get(before, "config"), config);
+
+    if (status)
+        return status;
+    if (!json_equal(json_object_get(before, "schema"), data->schema.document) ||
+        !json_equal(json_object_get(before, "encoding"), data->encoding.document)) {
+        halay_error(log, "%s: the run began with data of another schema, other entities or other scalers", where);
+        return HALAY_ERR_FORMAT;
+    }
+    return warn_of_machine(log, where, before, config);
+}
+
+enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder, const json_t *run, int goes_on)
+{
+    enum halay_status status = tft_make_folder(log, folder);
+
+    if (status)
+        return status;
+    char *path = tft_path_join(log, folder, "run.json"), *model = tft_path_join(log, folder, "model.safetensors");
+    if (!path || !model) {
+        status = HALAY_ERR_NO_MEMORY;
+    } else if (!goes_on && !access(model, F_OK)) {
+        halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
+        status = HALAY_ERR_ARGUMENT;
+    } else {
+        status = tft_output_json(log, "", path, run);
+    }
+    free(model);
+    free(path);
+    return status;
+}
+
+void tft_checkpoint_discard(const char *folder)
+{
+    static const char *const names[] = { "run.json", "metrics.jsonl" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = tft_path_join(NULL, folder, names[i]);
+        if (path)
+            unlink(path); /* what stays does no harm: a folder without a model may be trained into */
+        free(path);
+    }
+    char *checkpoints = tft_path_join(NULL, folder, "checkpoints");
+    if (checkpoints)
+        rmdir(checkpoints); /* only if it is empty */
+    free(checkpoints);
+}
+
+static void print_crc_of_params(const struct tft_param_table *table, const float *params, char text[16])
+{
+    uLong crc = crc32_z(crc32(0, NULL, 0), (const unsigned char *)params, table->reals * sizeof *params);
+
+    snprintf(text, 16, "%08x", (unsigned)crc);
+}
+
+enum halay_status tft_checkpoint_save(struct halay_log *log, const char *folder, const json_t *run, long long step,
+                                      const struct tft_param_table *table, const float *params)
+{
+    char of_run[16], of_step[32], of_params[16];
+    char *path = tft_path_join(log, folder, "model.safetensors");
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
+    snprintf(of_step, sizeof of_step, "%lld", step);
+    print_crc_of_params(table, params, of_params);
+    json_t *metadata =
+        json_pack("{ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32", of_params);
+    if (path && metadata)
+        status = tft_safetensors_write(log, path, table, params, metadata);
+    json_decref(metadata);
+    free(path);
+    return status;
+}
+
+/* ---- load ---- */
+
+static enum halay_status take_run(struct halay_log *log, const char *path, const json_t *run, struct tft_checkpoint *c)
+{
+    char where[300];
+    json_t *config = json_object_get(run, "config"), *schema = json_object_get(run, "schema");
+    json_t *encoding = json_object_get(run, "encoding");
+    enum halay_status status;
+
+    if (json_integer_value(json_object_get(run, "format")) != FORMAT_VERSION || !json_is_object(config) ||
+        !json_is_object(schema) || !json_is_object(encoding)) {
+        halay_error(log, "'%s' does not describe a run that this version reads", path);
+        return HALAY_ERR_FORMAT;
+    }
+    tft_run_config_defaults(&c->config);
+    snprintf(where, sizeof where, "configuration in '%.200s'", path);
+    status = tft_run_config_take(log, where, config, &c->config);
+    if (!status)
+        status = tft_run_config_check(log, &c->config);
+    snprintf(where, sizeof where, "schema in '%.200s'", path);
+    if (!status)
+        status = tft_schema_init(log, where, schema, &c->schema);
+    if (!status)
+        status = tft_encoding_init(log, path, &c->schema, encoding, &c->encoding);
+    return status;
+}
+
+static enum halay_status make_model(struct halay_log *log, const char *path, struct tft_checkpoint *c)
+{
+    struct tft_model_config config;
+
+    tft_batches_describe(&c->schema, &c->encoding, &c->config, &config);
+    enum halay_status status = tft_model_create(log, &config, &c->model);
+    if (status)
+        return status;
+    c->params = halay_aligned_alloc(HALAY_CACHE_LINE, tft_model_params(c->model)->reals * sizeof *c->params);
+    if (!c->params) {
+        halay_error(log, "no memory for the parameters of '%s'", path);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status take_params(struct halay_log *log, const char *path, uint32_t crc, struct tft_checkpoint *c)
+{
+    char of_run[16], of_params[16];
+    json_t *metadata;
+
+    enum halay_status status = tft_safetensors_read(log, path, tft_model_params(c->model), c->params, &metadata);
+    if (status)
+        return status;
+    snprintf(of_run, sizeof of_run, "%08x", crc);
+    const char *run = json_string_value(json_object_get(metadata, "run")),
+               *step = json_string_value(json_object_get(metadata, "step")),
+               *crc_of_params = json_string_value(json_object_get(metadata, "crc32"));
+    if (!run || strcmp(run, of_run)) {
+        halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
+        status = HALAY_ERR_FORMAT;
+    }
+    print_crc_of_params(tft_model_params(c->model), c->params, of_params);
+    if (!status && crc_of_params && strcmp(crc_of_params, of_params)) {
+        halay_error(log, "'%s' is damaged: its parameters have another checksum (CRC-32) than it says", path);
+        status = HALAY_ERR_FORMAT;
+    }
+    c->step = step ? strtoll(step, NULL, 10) : 0;
+    json_decref(metadata);
+    return status;
+}
+
+/* A folder of checkpoints: the best parameters of the newest good one, or those it stands at. */
+static enum halay_status load_newest(struct halay_log *log, const char *folder, struct tft_checkpoint *c)
+{
+    struct tft_resume_state state;
+    struct tft_resume resume;
+    json_t *manifest = NULL;
+    const json_t *run;
+
+    enum halay_status status = tft_resume_init(log, folder, 0, &resume);
+    if (status)
+        return status;
+    status = tft_resume_find(&resume, &manifest);
+    if (!status)
+        status = tft_resume_state_of(&resume, manifest, &run, &state);
+    if (!status)
+        status = take_run(log, folder, run, c);
+    if (!status)
+        status = make_model(log, folder, c);
+    if (!status)
+        status = tft_resume_take_over(&resume, manifest, tft_model_params(c->model), c->params, &c->step);
+    if (!status && c->step < 0) {
+        c->step = (long long)state.step;
+        status = tft_resume_read(&resume, manifest, TFT_RESUME_PARAMS, tft_model_params(c->model), c->params);
+    }
+    json_decref(manifest);
+    tft_resume_fini(&resume);
+    return status;
+}
+
+static enum halay_status load_run(struct halay_log *log, const char *folder, const char *run_path,
+                                  const char *model_path, struct tft_checkpoint *c)
+{
+    json_t *run = NULL;
+
+    if (access(model_path, F_OK)) {
+        halay_error(log, "'%s' holds no trained model: '%s': %s", folder, model_path, strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    enum halay_status status = tft_document_load(log, run_path, &run);
+    if (!status)
+        status = take_run(log, run_path, run, c);
+    if (!status)
+        status = make_model(log, model_path, c);
+    if (!status)
+        status = take_params(log, model_path, crc_of(run), c);
+    json_decref(run);
+    return status;
+}
+
+static int has_checkpoints(struct halay_log *log, const char *folder)
+{
+    struct tft_resume resume;
+
+    if (tft_resume_init(log, folder, 0, &resume))
+        return 0;
+    int has_any = tft_resume_has_any(&resume);
+    tft_resume_fini(&resume);
+    return has_any;
+}
+
+enum halay_status tft_checkpoint_load(struct halay_log *log, const char *folder, struct tft_checkpoint *checkpoint)
+{
+    struct tft_checkpoint c = { 0 };
+    char *run_path = tft_path_join(log, folder, "run.json"),
+         *model_path = tft_path_join(log, folder, "model.safetensors");
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (run_path && model_path)
+        status = access(run_path, F_OK) && has_checkpoints(log, folder)
+                     ? load_newest(log, folder, &c)
+                     : load_run(log, folder, run_path, model_path, &c);
+    free(run_path);
+    free(model_path);
+    if (status)
+        tft_checkpoint_fini(&c);
+    else
+        *checkpoint = c;
+    return status;
+}
+
+void tft_checkpoint_fini(struct tft_checkpoint *c)
+{
+    free(c->params);
+    tft_model_destroy(c->model);
+    tft_encoding_fini(&c->encoding);
+    tft_schema_fini(&c->schema);
+    *c = (struct tft_checkpoint){ 0 };
+}
+
+enum halay_status tft_checkpoint_check_data(struct halay_log *log, const struct tft_checkpoint *c, const char *path,
+                                            const struct tft_data *data)
+{
+    static const char *const sections[] = { "inputs", "window", "every" };
+
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        const json_t *trained = json_object_get(c->schema.document, sections[i]);
+        const json_t *given = json_object_get(data->schema.document, sections[i]);
+        if ((trained || given) && !json_equal(trained, given)) {
+            halay_error(log, "'%s' was prepared by another schema than the model was trained with: '%s' differs", path,
+                        sections[i]);
+            return HALAY_ERR_FORMAT;
+        }
+    }
+    if (!json_equal(c->encoding.document, data->encoding.document)) {
+        halay_error(log, "'%s' was prepared with other entities or scalers than the model was trained with", path);
+        return HALAY_ERR_FORMAT;
+    }
+    return HALAY_OK;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shards: which rank updates which tensor, and which tensors travel together. Pure: it follows from the table and the number
+ * of ranks, the same on all of them.
+ *
+ * Living tensors that are neighbours in the table make *buckets* of about a megabyte, the last of the table first, as backward
+ * finishes them. Each bucket is cut into a part for each rank, at the boundary of a tensor: whoever has a tensor has all of it,
+ * so that its norm is the sum that a rank alone would make, bit for bit. Parts are as even as whole tensors allow; what one
+ * bucket leaves uneven the next makes good.
+ *
+ *     table        a  b  c |  d  e  f  g |  h  i        3 buckets, 2 ranks
+ *     updated by   0  1  1 |  0  0  1  1 |  0  1
+ */
+#ifndef HALAY_TFT_SHARDS_H
+#define HALAY_TFT_SHARDS_H
+
+#include "base/log.h"
+#include "tft/model/params.h"
+
+/* Who has what: words of the key `strategy`, in its order.
+ *
+ *                        every rank has           one rank has of each tensor      travels in a step
+ *     allreduce          everything                                                all-reduce
+ *     zero1              weights, gradients       moments, average                 all-reduce, all-gather
+ *     zero2              weights                  moments, average, gradient       reduce-scatter, all-gather
+ *     parameter-server   weights                  the same, and it is rank 0       reduce, broadcast
+ */
+enum tft_strategy { TFT_ALLREDUCE, TFT_ZERO1, TFT_ZERO2, TFT_PARAMETER_SERVER };
+
+struct tft_bucket {
+    size_t first, end;    /* tensors [first, end) of the table */
+    size_t offset, reals; /* where they lie in a block */
+    size_t own_offset;    /* where this rank's part of them does: it has splits[rank] reals */
+    size_t own;           /* tensors of that */
+    const size_t *splits; /* (ranks) reals of each rank's part; borrowed from the shards */
+};
+
+struct tft_shards { /* zero-initialised: nothing is dealt out, every rank has all (allreduce) */
+    enum tft_strategy strategy;
+    size_t
+        *places; /* owned: (table->count) where this rank's tensors lie in a block of its own; SIZE_MAX: others, dead */
+    size_t *bucket_of;          /* owned: (table->count); SIZE_MAX: dead */
+    struct tft_bucket *buckets; /* owned */
+    size_t bucket_count;
+    size_t *splits;               /* owned: (bucket_count, ranks) */
+    struct tft_param_table table; /* owned: this rank's tensors, bucket by bucket, at their places */
+};
+
+/* Nothing is held on error: HALAY_ERR_NO_MEMORY (logged). */
+enum halay_status tft_shards_init(struct halay_log *log, const struct tft_param_table *table,
+                                  enum tft_strategy strategy, int rank, int ranks, struct tft_shards *shards);
+void tft_shards_fini(struct tft_shards *shards);
+
+/* Of a block of the table, what this rank has of it: into a block of its own, and back. Dead places are not touched, except
+ * by allreduce, which copies all. */
+void tft_shards_take(const struct tft_shards *shards, const struct tft_param_table *table, const float *block,
+                     float *own);
+void tft_shards_give(const struct tft_shards *shards, const struct tft_param_table *table, const float *own,
+                     float *block);
+
+/* Reals of a block of this rank's own. */
+size_t tft_shards_reals(const struct tft_shards *shards, const struct tft_param_table *table);
+
+#endif

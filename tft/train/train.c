@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training: the loop.
+ *
+ * One step: the batch's windows follow from (seed, epoch, step), the same on every rank; loss is divided by the number
+ * of measured targets in the whole batch, which every rank counts from the windows' numbers; the rank's granules are
+ * computed and submitted as they become final; the loss, rank 0's clock and whether a rank was interrupted are
+ * summed in one small tensor; the optimizer waits for each gradient and updates. Whatever decides about going on (loss,
+ * validation, time, signals) is the same number on every rank, so that no rank is left waiting.
+ *
+ * Checkpoints are made before an evaluation, every checkpoint_every steps, and at an interruption; one that is made before
+ * an evaluation says that it is due, so that whoever goes on from it makes it (the same bits again). An interruption
+ * makes no evaluation that was not due, and breaks off one that is under way, which stays due: the run is then as if it had
+ * never been stopped.
+ *
+ * The best parameters are the file's: rank 0 writes it at each validation loss below all before. A training that fails
+ * before it wrote one, or a checkpoint, takes its other files away.
+ */
+#include "tft/train/train.h"
+#include "base/clock.h"
+#include "tft/train/run_folder.h"
+#include "tft/score/evaluate.h"
+#include "tft/train/interrupt.h"
+#include "tft/train/rate_finder.h"
+#include "tft/train/trainer.h"
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <zlib.h>
+
+/* ---- evaluation ---- */
+
+static enum halay_status report(struct tft_trainer *t, const struct tft_evaluation_result *result, int best)
+{
+    int64_t now = halay_now_us();
+    long long waited = atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed);
+    struct tft_progress_evaluation e = {
+        .at = { t->state.step, t->state.epoch + 1, t->state.samples, 0 },
+        .train_loss = t->state.loss_steps ? t->state.loss_sum / (double)t->state.loss_steps : 0,
+        .valid_loss = result ? result->loss : 0,
+        .learning_rate = t->adam.learning_rate,
+        .samples_per_second = (double)(t->state.samples - t->said_samples) / ((double)(now - t->said_us + 1) / 1e6),
+        .comm_seconds = (double)(waited - t->said_waited_us) / 1e6 / tft_pool_threads(t->pool),
+        .scores = result ? result->scores : NULL,
+        .target_count = result ? result->target_count : 0,
+        .best = best,
+    };
+
+    t->said_waited_us = waited;
+    return t->rank == 0 ? tft_progress_evaluation(&t->progress, &e) : HALAY_OK;
+}
+
+/* Is this validation the best so far? Any lower loss is; only patience asks for min_delta. The same on every rank. */
+static int judge(struct tft_trainer *t, double loss)
+{
+    int first = !t->state.judged, best = first || loss < t->state.lowest;
+
+    t->state.judged = 1;
+    if (best)
+        t->state.lowest = loss;
+    if (first || loss < t->state.mark - t->config->min_delta) {
+        t->state.mark = loss;
+        t->state.in_vain = 0;
+        return best;
+    }
+    t->state.in_vain++;
+    t->state.halvings += t->state.in_vain % 2 == 0;
+    t->stop |= t->state.in_vain >= t->config->patience;
+    return best;
+}
+
+static enum halay_status validate(struct tft_trainer *t, struct tft_evaluation_result *result)
+{
+    struct tft_forecaster f = { .log = t->log,
+                                .ctx = t->ctx,
+                                .model = t->model,
+                                .workers = t->workers,
+                                .gather = { .windows = &t->valid, .numbers = t->valid_order },
+                                .params = tft_trainer_best_params(t) };
+    enum halay_status status = tft_forecaster_init(&f);
+
+    if (!status)
+        status = tft_evaluate(&f, t->valid_samples, result);
+    tft_forecaster_fini(&f);
+    if (!status && !isfinite(result->loss)) {
+        halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);
+        tft_evaluation_result_fini(result);
+        status = HALAY_ERR_FORMAT;
+    }
+    return status;
+}
+
+/* All ranks have computed the same parameters, or something is wrong with one of them. */
+static enum halay_status check_agreement(struct tft_trainer *t)
+{
+    size_t bytes = t->table->reals * sizeof *t->params;
+    uint32_t mine = (uint32_t)crc32_z(crc32(0, NULL, 0), (const unsigned char *)t->params, bytes);
+    int32_t most[2]; /* of all ranks' sums, and of their complements: those of one number only if all are the same */
+    enum halay_status status = HALAY_OK;
+
+    memcpy(most, (uint32_t[2]){ mine, ~mine }, sizeof most);
+    if (t->ranks > 1)
+        status = halay_allreduce(t->ctx, "agreement", NULL, most, 2, HALAY_I32, HALAY_MAX);
+    if (!status && most[0] != ~most[1]) {
+        halay_error(t->log,
+                    "after step %llu the ranks do not have the same parameters (CRC-32 of this one's: %08x): other "
+                    "processors or libraries than the other ranks', or a fault of memory",
+                    (unsigned long long)t->state.step, mine);
+        status = HALAY_ERR_MISMATCH;
+    }
+    return status;
+}
+
+/* After an epoch, or every eval_every steps. */
+static enum halay_status evaluate(struct tft_trainer *t)
+{
+    struct tft_evaluation_result result = { 0 };
+    int has_valid = t->valid_samples > 0, best = 1;
+    enum halay_status status = check_agreement(t);
+
+    if (!status)
+        status = tft_trainer_gather_average(t);
+    if (!status && has_valid)
+        status = validate(t, &result);
+    if (status == HALAY_ERR_CANCELED) { /* it stays due: the checkpoint before it says so */
+        t->interrupted = 1;
+        return HALAY_OK;
+    }
+    if (status)
+        return status;
+    if (has_valid)
+        best = judge(t, result.loss);
+    status = report(t, has_valid ? &result : NULL, best);
+    if (!status && best)
+        status = tft_trainer_keep(t, tft_trainer_best_params(t), t->state.step);
+    if (!status && best && t->rank == 0 && t->config->keep)
+        tft_resume_set_best(&t->resume, t->average ? TFT_RESUME_AVERAGE : TFT_RESUME_PARAMS);
+    tft_evaluation_result_fini(&result);
+    t->state.pending = 0;
+    t->state.loss_sum = 0;
+    t->state.loss_steps = 0;
+    t->said_samples = t->state.samples;
+    t->said_us = halay_now_us();                    /* so that the time of validations is not training's */
+    return status ? status : tft_trainer_commit(t); /* it was said and written: not again */
+}
+
+/* ---- the loop ---- */
+
+/* A step, and what is due after it. */
+static enum halay_status advance(struct tft_trainer *t)
+{
+    uint64_t every = (uint64_t)t->config->eval_every, save_every = (uint64_t)t->config->checkpoint_every;
+    enum halay_status status = tft_trainer_step(t, tft_trainer_rate(t));
+
+    if (status)
+        return status;
+    if (!isfinite(t->numbers[TFT_STEP_LOSS])) {
+        halay_error(t->log, "the loss of step %llu is not finite: a lower learning_rate or clip_mode: global may help",
+                    (unsigned long long)t->state.step);
+        return HALAY_ERR_FORMAT;
+    }
+    if (t->rank == 0)
+        tft_progress_step(&t->progress, &(struct tft_progress_step){ t->state.step, t->state.epoch + 1,
+                                                                     t->state.samples, t->numbers[TFT_STEP_LOSS] });
+    int due = every ? t->state.step % every == 0 : t->state.position == t->epoch_samples;
+    int saves = due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0);
+    int evaluates = !t->interrupted && (due || t->stop);
+    if (saves)
+        t->state.pending = due || (t->stop && !t->interrupted);
+    if (saves || t->state.step % (uint64_t)t->config->commit_every == 0)
+        status = tft_trainer_commit(t);
+    if (!status && saves)
+        status = tft_trainer_save(t);
+    if (status || !evaluates)
+        return status;
+    return evaluate(t);
+}
+
+/* From where the state stands. */
+static enum halay_status run_epoch(struct tft_trainer *t)
+{
+    enum halay_status status = tft_trainer_draw_order(t);
+
+    t->is_changed = 0;
+    if (!status && t->state.pending)
+        status = evaluate(t);
+    while (!status && !t->is_changed && !t->stop && !t->interrupted && t->state.position < t->epoch_samples)
+        status = advance(t);
+    if (!status && t->state.position == t->epoch_samples && !t->state.pending) {
+        t->state.epoch++;
+        t->state.position = 0;
+    }
+    return status;
+}
+
+/* What the strategy saves, by count. */
+static void say_strategy(struct tft_trainer *t)
+{
+    const struct tft_shards *s = &t->shards;
+    size_t living = 0, most = 0, blocks = t->average ? 3 : 2;
+    const double mb = 1e-6 * sizeof(float);
+
+    for (int r = 0; r < t->ranks; r++) {
+        size_t reals = 0;
+        for (size_t k = 0; k < s->bucket_count; k++)
+            reals += s->buckets[k].splits[r];
+        most = reals > most ? reals : most;
+        living += reals;
+    }
+    if (s->strategy == TFT_PARAMETER_SERVER)
+        tft_progress_say(
+            &t->progress,
+            "strategy parameter-server: rank 0 updates all %zu parameters and holds %.1f MB of optimizer state, "
+            "the others none",
+            living, mb * (double)(blocks * living));
+    else if (s->bucket_count)
+        tft_progress_say(
+            &t->progress,
+            "strategy %s: a rank updates at most %zu of %zu parameters and holds %.1f MB of optimizer state "
+            "instead of %.1f MB",
+            s->strategy == TFT_ZERO1 ? "zero1" : "zero2", most, living, mb * (double)(blocks * most),
+            mb * (double)(blocks * living));
+}
+
+/* A step's work comes in granules, and each is one thread's. */
+static void say_idle(struct tft_trainer *t)
+{
+    size_t granule = (size_t)t->config->granule, pieces = (t->batch + granule - 1) / granule;
+    size_t threads = (size_t)tft_pool_threads(t->pool), all = threads * (size_t)t->ranks, idle = 0;
+    size_t batch_size = (all * granule + (size_t)t->config->accumulate - 1) / (size_t)t->config->accumulate;
+    char smaller[48] = "";
+
+    for (int r = 0; r < t->ranks; r++) {
+        size_t first, count = 0;
+        int exact = t->config->deterministic == 2 && !(t->ranks & (t->ranks - 1));
+        (void)tft_granules_of_rank(pieces, r, t->ranks, exact, &first, &count);
+        idle += count < threads ? threads - count : 0;
+    }
+    if (!idle)
+        return;
+    if (t->batch >= all)
+        snprintf(smaller, sizeof smaller, "'granule: %zu' or ", t->batch / all);
+    tft_progress_say(&t->progress,
+                     "%zu of %zu threads have nothing to do: a step of %zu samples is %zu pieces of work of %zu; "
+                     "%s'batch_size: %zu' occupies all",
+                     idle, all, t->batch, pieces, granule, smaller, batch_size);
+}
+
+static void say_beginning(struct tft_trainer *t)
+{
+    tft_progress_say(
+        &t->progress,
+        "%zu parameters, %zu training windows (%zu an epoch), %zu validation windows, batch %zu, at most %llu steps, "
+        "%d rank%s of %d thread%s",
+        tft_model_param_count(t->model), t->train.count, t->epoch_samples, t->valid_samples, t->batch,
+        (unsigned long long)tft_trainer_steps(t), t->ranks, t->ranks == 1 ? "" : "s", tft_pool_threads(t->pool),
+        tft_pool_threads(t->pool) == 1 ? "" : "s");
+    say_strategy(t);
+    say_idle(t);
+    if (t->state.step)
+        tft_progress_say(&t->progress, "going on after step %llu, from '%s'", (unsigned long long)t->state.step,
+                         t->options->checkpoints);
+    else if (t->options->resume)
+        tft_progress_say(&t->progress, "there is no checkpoint in '%s': beginning anew", t->options->checkpoints);
+}
+
+static void say_end(struct tft_trainer *t)
+{
+    unsigned long long step = t->state.step;
+    double seconds = tft_progress_seconds(&t->progress);
+
+    if (t->interrupted && t->config->keep)
+        tft_progress_say(&t->progress,
+                         "interrupted by a signal after %llu steps and %.1f s; '--resume' goes on from '%s'", step,
+                         seconds, t->options->checkpoints);
+    else if (t->interrupted)
+        tft_progress_say(&t->progress,
+                         "interrupted by a signal after %llu steps and %.1f s, with no checkpoint (keep 0)", step,
+                         seconds);
+    else
+        tft_progress_say(&t->progress, "done after %llu steps and %.1f s%s; '%s' holds the best parameters", step,
+                         seconds, t->state.in_vain >= t->config->patience ? " (no improvement any more)" : "",
+                         t->options->folder);
+}
+
+/* What was resumed, or restored, may have ended already, but for an evaluation that is due. */
+int tft_trainer_is_over(const struct tft_trainer *t)
+{
+    const struct tft_moment now = { t->state.step, t->state.seconds };
+
+    return t->state.in_vain >= t->config->patience || tft_plan_is_over(&t->limits, &t->state.plan, &now);
+}
+
+static int goes_on(const struct tft_trainer *t)
+{
+    if (t->interrupted)
+        return 0;
+    return t->stop ? t->state.pending : t->state.epoch < (uint64_t)t->config->epochs;
+}
+
+enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
+                            const struct tft_data *data, const struct tft_train_options *options)
+{
+    struct tft_trainer t = {
+        .log = log, .ctx = ctx, .config = config, .data = data, .options = options, .locks = { -1, -1 }
+    };
+    enum halay_status status;
+
+    t.rank = halay_rank(ctx);
+    t.ranks = halay_size(ctx);
+    status = tft_trainer_init(&t);
+    if (!status && t.rank == 0)
+        say_beginning(&t);
+    if (options->finds_rate) {
+        status = status ? status : tft_find_learning_rate(&t, options->report);
+        tft_trainer_fini(&t);
+        return status;
+    }
+    t.said_us = halay_now_us();
+    t.said_samples = t.state.samples;
+    t.stop = tft_trainer_is_over(&t);
+    tft_interrupt_watch();
+    if (options->watches_continue)
+        tft_interrupt_watch_also(SIGCONT);
+    while (!status && goes_on(&t)) {
+        status = t.stop ? evaluate(&t) : run_epoch(&t);
+        status = tft_trainer_recover(&t, status);
+    }
+    if (!status && t.rank == 0)
+        say_end(&t);
+    int leaves_nothing =
+        status && t.begun && !t.saved && !(options->elastic && t.state.step); /* others may go on there */
+    tft_trainer_fini(&t);
+    if (leaves_nothing)
+        tft_checkpoint_discard(options->folder);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training: from prepared data to a run's folder, on all ranks of the job.
+ *
+ * All ranks hold the same parameters. Of each global batch a rank computes its granules' gradients; each gradient is
+ * submitted to the engine the moment backward has made it final, and is waited for where the optimizer needs it. Every
+ * rank then makes the same update, or that of its own tensors and sends them to all (tft/train/shards.h). Rank 0 writes the files
+ * and talks; moments that are dealt out are written by whoever has them.
+ */
+#ifndef HALAY_TFT_TRAIN_H
+#define HALAY_TFT_TRAIN_H
+
+#include "halay.h"
+#include "tft/data/data.h"
+#include "tft/train/run_config.h"
+#include <stdio.h>
+
+struct tft_train_options {
+    const char *folder;      /* the run's */
+    const char *checkpoints; /* the folder of its checkpoints */
+    const char *metrics;     /* the folder of metrics.jsonl; NULL: the run's */
+    int elastic;             /* go on when ranks are lost: halay_elastic.h */
+    int resume;              /* go on from the newest of them, if there is one */
+    int watches_continue;    /* SIGCONT is a request to stop too (tft/train/interrupt.h) */
+    int finds_rate;          /* look for a learning rate (tft/train/rate_finder.h) and write nothing; folders are not used */
+    FILE *report;            /* where it says what it found */
+};
+
+/*
+ * Train on data (the same on all ranks) and leave the best parameters in the run's folder. log is this rank's. SIGTERM,
+ * SIGINT and SIGUSR1 (on any rank) end it after the step, with a checkpoint: that is HALAY_OK.
+ */
+enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
+                            const struct tft_data *data, const struct tft_train_options *options);
+
+#endif

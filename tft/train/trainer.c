@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer's beginning: windows, model, the exchange of gradients, the folders, and the state: fresh, of another run's
+ * parameters, or of a checkpoint. Rank 0 reads and writes files; the others hear of it, and get the state from it.
+ *
+ * Cleanup: zeroed first, fini accepts it half-built.
+ */
+#include "tft/train/trainer.h"
+#include "base/memory.h"
+#include "tft/train/run_folder.h"
+#include "tft/score/forecast.h"
+#include "tft/data/paths.h"
+#include "tft/train/sampler.h"
+#include "tft/train/transfer.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int threads_of_rank(const struct tft_trainer *t)
+{
+    return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
+}
+
+/* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target; of several targets each counts as
+ * its share in the sum over the entities that have any, since their units have nothing to do with each other. */
+static enum halay_status set_up_weights(struct tft_trainer *t)
+{
+    t->weights = calloc(t->data->entity_count + 1, sizeof *t->weights);
+    t->before = calloc(t->data->entity_count + 1, sizeof *t->before);
+    if (!t->weights || !t->before) {
+        halay_error(t->log, "no memory for the weights of %zu entities", t->data->entity_count);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t e = 0; e <= t->data->entity_count; e++)
+        t->before[e] = tft_windows_before(&t->train, e);
+    for (size_t o = 0; o < t->data->schema.target_count; o++) {
+        double sum = 0;
+        for (size_t e = 0; e < t->data->entity_count; e++)
+            sum += t->before[e + 1] > t->before[e] ? tft_data_target_scaler(t->data, e, o)->scale : 0;
+        for (size_t e = 0; e < t->data->entity_count; e++)
+            t->weights[e] += tft_data_target_scaler(t->data, e, o)->scale / sum;
+    }
+    return HALAY_OK;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static enum halay_status set_up_windows(struct tft_trainer *t)
+{
+    const struct tft_run_config *c = t->config;
+    enum halay_status status = tft_windows_init(t->log, t->data, TFT_TRAIN, t->data->schema.stride, &t->train);
+
+    if (!status)
+        status = tft_windows_init(t->log, t->data, TFT_VALID, t->data->schema.stride, &t->valid);
+    if (status)
+        return status;
+    if (!t->train.count) {
+        halay_error(t->log, "the data hold no training window: a window has %zu + %zu steps before the split's end",
+                    t->data->schema.min_encoder, t->data->schema.horizon);
+        return HALAY_ERR_FORMAT;
+    }
+    t->epoch_samples =
+        c->train_samples && (size_t)c->train_samples < t->train.count ? (size_t)c->train_samples : t->train.count;
+    t->valid_samples =
+        c->valid_samples && (size_t)c->valid_samples < t->valid.count ? (size_t)c->valid_samples : t->valid.count;
+    t->batch = (size_t)(c->batch_size * c->accumulate);
+    t->state.windows = t->train.count;
+    t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
+    t->limits = (struct tft_limits){ .schedule = (enum tft_schedule)c->schedule,
+                                     .steps = t->epoch_steps * (uint64_t)c->epochs,
+                                     .seconds = c->max_time };
+    if (c->max_steps && (uint64_t)c->max_steps < t->limits.steps)
+        t->limits.steps = (uint64_t)c->max_steps;
+    t->order = calloc(t->train.count, sizeof *t->order);
+    t->valid_order = calloc(t->valid.count + 1, sizeof *t->valid_order);
+    if (!t->order || !t->valid_order) {
+        halay_error(t->log, "no memory for the order of %zu windows", t->train.count);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    tft_sampler_draw((uint32_t)c->seed, TFT_SAMPLER_VALIDATION, t->valid.count, t->valid_samples, t->valid_order);
+    qsort(t->valid_order, t->valid_samples, sizeof *t->valid_order, by_number); /* neighbours hold the same rows */
+    return c->sampling == TFT_SAMPLING_SCALE ? set_up_weights(t) : HALAY_OK;
+}
+
+/* One block for parameters, moments, and the moving average; of the latter what this rank has of them. */
+static enum halay_status set_up_blocks(struct tft_trainer *t)
+{
+    size_t n = t->exchange.params ? 0 : t->table->reals, own = tft_shards_reals(&t->shards, t->table);
+    size_t count = t->config->ema > 0 ? 3 : 2, bytes;
+
+    if (!halay_mul_overflows(own, count, &bytes) && !halay_add_overflows(bytes, n, &bytes) &&
+        !halay_mul_overflows(bytes, sizeof *t->blocks, &bytes))
+        t->blocks = halay_aligned_alloc(HALAY_CACHE_LINE, bytes + 1);
+    if (!t->blocks) {
+        halay_error(t->log, "no memory for %zu parameters", t->table->reals);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    memset(t->blocks, 0, bytes);
+    t->params = t->exchange.params ? t->exchange.params : t->blocks;
+    t->adam.m = t->blocks + n;
+    t->adam.v = t->adam.m + own;
+    t->adam.places = t->shards.places;
+    t->average = t->config->ema > 0 ? t->adam.v + own : NULL;
+    t->average_whole = t->average && t->exchange.params ? t->exchange.gradients : t->average;
+    return tft_params_init(t->table, (uint32_t)t->config->seed, t->params);
+}
+
+static void set_up_adam(struct tft_trainer *t)
+{
+    static const enum tft_clip modes[] = { [TFT_CLIP_BY_TENSOR] = TFT_CLIP_TENSOR,
+                                           [TFT_CLIP_BY_GLOBAL] = TFT_CLIP_GLOBAL,
+                                           [TFT_CLIP_BY_NONE] = TFT_CLIP_NONE };
+
+    tft_adam_defaults(&t->adam);
+    t->adam.weight_decay = t->config->weight_decay;
+    t->adam.clip = t->config->clip;
+    t->adam.clip_mode = modes[t->config->clip_mode];
+}
+
+static enum halay_status set_up_model(struct tft_trainer *t)
+{
+    struct tft_model_config model;
+    size_t granules, most;
+    enum halay_status status;
+
+    tft_batches_describe(&t->data->schema, &t->data->encoding, t->config, &model);
+    status = tft_model_create(t->log, &model, &t->model);
+    if (status)
+        return status;
+    t->table = tft_model_params(t->model);
+    status = tft_pool_create(t->log, threads_of_rank(t), &t->pool);
+    if (status)
+        return status;
+    granules = (t->batch + model.granule - 1) / model.granule;
+    most = tft_forecast_granules(t->model);
+    status = tft_workers_create(t->log, t->model, t->pool, granules > most ? granules : most, &t->workers);
+    return status;
+}
+
+static enum halay_status set_up_exchange(struct tft_trainer *t)
+{
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "step",
+                                      .operation = HALAY_ALLREDUCE,
+                                      .dtype = HALAY_F64,
+                                      .dimensions = 1,
+                                      .shape = { TFT_STEP_NUMBERS },
+                                      .out = t->numbers,
+                                      .op = HALAY_SUM };
+    enum halay_status status =
+        tft_shards_init(t->log, t->table, (enum tft_strategy)t->config->strategy, t->rank, t->ranks, &t->shards);
+
+    if (!status)
+        status = tft_exchange_init(t->log, t->ctx, t->table, &t->shards, &t->exchange);
+    if (!status)
+        status = halay_register(t->ctx, &info, &t->numbers_tensor);
+    set_up_adam(t);
+    return status ? status : set_up_blocks(t);
+}
+
+/* ---- the state to begin with; rank 0 ---- */
+
+static enum halay_status init_from(struct tft_trainer *t)
+{
+    const struct tft_transfer_to to = { &t->data->schema, &t->data->encoding, t->table };
+    struct tft_checkpoint from;
+    enum halay_status status = tft_checkpoint_load(t->log, t->config->init_from, &from);
+
+    if (status)
+        return status;
+    status = tft_transfer(t->log, t->config->init_from, &from, &to, t->params);
+    tft_checkpoint_fini(&from);
+    return status;
+}
+
+/* Parameters and state of a checkpoint; the run's folder gets the best parameters again. */
+/* The order of an epoch's windows is drawn anew, so there must be as many as there were. */
+static enum halay_status check_windows(struct tft_trainer *t, const char *where)
+{
+    if ((t->state.windows == t->train.count || !t->state.windows) && t->state.position <= t->epoch_samples) {
+        t->state.windows = t->train.count;
+        return HALAY_OK;
+    }
+    halay_error(t->log, "%s: the run began with other data: they had %llu training windows, these have %zu", where,
+                (unsigned long long)(t->state.windows ? t->state.windows : t->state.position), t->train.count);
+    return HALAY_ERR_FORMAT;
+}
+
+static enum halay_status take_checkpoint(struct tft_trainer *t, const json_t *manifest)
+{
+    const json_t *run;
+    char where[300];
+    long long best = -1;
+    enum halay_status status = tft_resume_state_of(&t->resume, manifest, &run, &t->state);
+
+    snprintf(where, sizeof where, "checkpoint in '%.200s'", t->resume.folder);
+    if (!status)
+        status = tft_checkpoint_check_resume(t->log, where, run, t->config, t->data);
+    if (!status)
+        status = check_windows(t, where);
+    if (!status)
+        tft_plan_resume(&t->limits, &t->state.plan);
+    if (!status)
+        status = tft_checkpoint_begin(t->log, t->options->folder, t->run, 1);
+    if (!status)
+        status = tft_resume_take_over(&t->resume, manifest, t->table, t->params, &best);
+    if (!status && best >= 0)
+        status = tft_trainer_keep(t, t->params, (uint64_t)best);
+    if (!status)
+        status = tft_resume_read(&t->resume, manifest, TFT_RESUME_PARAMS, t->table, t->params);
+    t->saved = 1; /* whatever happens now, the checkpoints stay */
+    return status;
+}
+
+static enum halay_status begin_fresh(struct tft_trainer *t)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (!t->options->resume && tft_resume_has_any(&t->resume)) {
+        halay_error(t->log, "'%s' holds checkpoints already; '--resume' goes on from them", t->resume.folder);
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (t->config->init_from[0])
+        status = init_from(t);
+    if (!status)
+        status = tft_checkpoint_begin(t->log, t->options->folder, t->run, 0);
+    t->begun = !status;
+    return status;
+}
+
+/* Two processes that write the same files would spoil both runs. */
+enum halay_status tft_trainer_lock_folders(struct tft_trainer *t)
+{
+    const char *const folders[2] = { t->options->folder, t->options->checkpoints };
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < 2 && !status; i++) {
+        if (i == 0 || t->config->keep || tft_resume_has_any(&t->resume)) {
+            status = tft_make_folder(t->log, folders[i]);
+            if (!status)
+                status = tft_lock_folder(t->log, folders[i], "training into", &t->locks[i]);
+        }
+    }
+    return status;
+}
+
+static enum halay_status begin_state(struct tft_trainer *t)
+{
+    enum halay_status status;
+
+    if (t->options->finds_rate)
+        return t->config->init_from[0] ? init_from(t) : HALAY_OK;
+
+    t->run = tft_checkpoint_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
+    if (!t->run)
+        return HALAY_ERR_NO_MEMORY;
+    status = tft_trainer_lock_folders(t);
+    if (!status && t->options->resume)
+        status = tft_resume_find(&t->resume, &t->manifest);
+    if (!status)
+        status = t->manifest ? take_checkpoint(t, t->manifest) : begin_fresh(t);
+    if (!status)
+        status = tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder,
+                                   tft_trainer_steps(t),
+                                   &(struct tft_progress_start){ .step = t->state.step,
+                                                                 .samples = t->state.samples,
+                                                                 .seconds = t->state.seconds,
+                                                                 .pending = t->state.pending },
+                                   &t->progress);
+    return status;
+}
+
+/* ---- the same on every rank ---- */
+
+static enum halay_status broadcast(struct tft_trainer *t, const char *name, void *data, size_t bytes)
+{
+    return halay_broadcast(t->ctx, name, data, bytes, HALAY_U8, 0);
+}
+
+/* Rank 0's status; HALAY_ERR_PEER on the others if that is an error. */
+static enum halay_status hear_status(struct tft_trainer *t, enum halay_status status)
+{
+    int failed = status != HALAY_OK;
+    enum halay_status heard = halay_broadcast(t->ctx, "folder", &failed, 1, HALAY_I32, 0);
+
+    return status ? status : heard ? heard : failed ? HALAY_ERR_PEER : HALAY_OK;
+}
+
+/* A block of the checkpoint, by way of the gradients' memory: every rank takes what it has of it. */
+static enum halay_status share_block(struct tft_trainer *t, enum tft_resume_block block, float *own)
+{
+    float *whole = t->exchange.gradients;
+    size_t bytes = t->table->reals * sizeof *whole;
+    enum halay_status status =
+        t->rank == 0 ? tft_resume_read(&t->resume, t->manifest, block, t->table, whole) : HALAY_OK;
+
+    status = hear_status(t, status);
+    if (!status)
+        status = broadcast(t, "block", whole, bytes);
+    if (!status)
+        tft_shards_take(&t->shards, t->table, whole, own);
+    memset(whole, 0, bytes);
+    return status;
+}
+
+static enum halay_status share_state(struct tft_trainer *t)
+{
+    enum halay_status status = broadcast(t, "state", &t->state, sizeof t->state);
+
+    if (!status)
+        status = broadcast(t, "parameters", t->params, t->table->reals * sizeof *t->params);
+    if (status)
+        return status;
+    if (!t->state.step) {
+        if (t->average)
+            tft_shards_take(&t->shards, t->table, t->params, t->average);
+        return HALAY_OK;
+    }
+    status = share_block(t, TFT_RESUME_MOMENT1, t->adam.m);
+    if (!status)
+        status = share_block(t, TFT_RESUME_MOMENT2, t->adam.v);
+    if (!status && t->average)
+        status = share_block(t, TFT_RESUME_AVERAGE, t->average);
+    return status;
+}
+
+/* In an elastic job rank 0 has the whole state before the others ask. */
+static enum halay_status join(struct tft_trainer *t, enum halay_status status)
+{
+    float *const blocks[] = {
+        [TFT_RESUME_MOMENT1] = t->adam.m, [TFT_RESUME_MOMENT2] = t->adam.v, [TFT_RESUME_AVERAGE] = t->average
+    };
+
+    for (int block = TFT_RESUME_MOMENT1; t->manifest && block <= TFT_RESUME_AVERAGE && !status; block++)
+        if (blocks[block])
+            status = tft_resume_read(&t->resume, t->manifest, (enum tft_resume_block)block, t->table, blocks[block]);
+    if (t->average && !t->state.step)
+        memcpy(t->average, t->params, t->table->reals * sizeof *t->average);
+    status = tft_trainer_join(t, status);
+    tft_trainer_set_adam(t);
+    json_decref(t->manifest);
+    t->manifest = NULL;
+    return status;
+}
+
+/* Rank 0 begins; the others hear whether it could. */
+static enum halay_status set_up_state(struct tft_trainer *t)
+{
+    enum halay_status status =
+        t->options->finds_rate ? HALAY_OK
+                               : tft_resume_init(t->log, t->options->checkpoints, (size_t)t->config->keep, &t->resume);
+
+    if (!status && t->rank == 0)
+        status = begin_state(t);
+    if (t->options->elastic)
+        return join(t, status);
+    status = hear_status(t, status);
+    if (!status && !t->options->finds_rate)
+        status = tft_trainer_check_folder(t);
+    if (!status)
+        status = share_state(t);
+    tft_trainer_set_adam(t);
+    json_decref(t->manifest);
+    t->manifest = NULL;
+    return status;
+}
+
+enum halay_status tft_trainer_init(struct tft_trainer *t)
+{
+    enum halay_status status = HALAY_OK;
+
+    status = tft_trainer_check_elastic(t);
+    if (status)
+        return status;
+    if (t->config->deterministic == 2 && !t->options->elastic && (t->ranks & (t->ranks - 1))) {
+        halay_error(t->log, "'deterministic: ranks' needs 1, 2, 4, 8 ... ranks, there are %d", t->ranks);
+        return HALAY_ERR_CONFIG;
+    }
+    status = set_up_windows(t);
+    if (!status)
+        status = set_up_model(t);
+    if (!status)
+        status = set_up_exchange(t);
+    if (!status)
+        status = set_up_state(t);
+    return status;
+}
+
+enum halay_status tft_trainer_keep(struct tft_trainer *t, const float *params, uint64_t step)
+{
+    enum halay_status status;
+
+    if (t->rank != 0)
+        return HALAY_OK;
+    status = tft_checkpoint_save(t->log, t->options->folder, t->run, (long long)step, t->table, params);
+    t->saved |= !status;
+    return status;
+}
+
+void tft_trainer_fini(struct tft_trainer *t)
+{
+    tft_progress_fini(&t->progress);
+    tft_resume_fini(&t->resume);
+    for (size_t i = 0; i < 2; i++)
+        if (t->locks[i] >= 0)
+            close(t->locks[i]);
+    json_decref(t->manifest);
+    json_decref(t->run);
+    if (t->numbers_tensor)
+        halay_unregister(t->numbers_tensor);
+    tft_exchange_fini(&t->exchange);
+    tft_shards_fini(&t->shards);
+    tft_adam_fini(&t->adam);
+    tft_workers_destroy(t->workers);
+    tft_pool_destroy(t->pool);
+    tft_model_destroy(t->model);
+    tft_windows_fini(&t->train);
+    tft_windows_fini(&t->valid);
+    free(t->order);
+    free(t->valid_order);
+    free(t->weights);
+    free(t->before);
+    free(t->blocks);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer in an elastic job (halay_elastic.h): its state is the block of parameters, moments and average, and where training
+ * stands; it is the same on every rank, and a step's sums are over whatever ranks there are, so that it goes on with any number.
+ *
+ *     join       the first ranks: rank 0 begins, or takes a checkpoint, and the others get its state
+ *                later: the state of the others
+ *     commit     every commit_every steps, and around an evaluation: what is said and written happens once
+ *     recover    a rank is lost: the state of the last commit; the step, or the evaluation, is made again
+ *
+ * Rank 0 writes the files. When it is lost the lowest rank that is left takes them over, as a process that resumes does.
+ *
+ * Under 'deterministic: ranks' as many ranks compute as their greatest power of two; the others add zeros, which changes no sum.
+ */
+#include "base/clock.h"
+#include "halay_elastic.h"
+#include "tft/train/run_folder.h"
+#include "tft/train/trainer.h"
+#include <stdlib.h>
+
+enum halay_status tft_trainer_check_elastic(const struct tft_trainer *t)
+{
+    if (!t->options->elastic)
+        return HALAY_OK;
+    if (!halay_elastic_is_on(t->ctx)) {
+        halay_error(t->log, "--elastic: this job is not elastic. 'halayrun --min-np N' starts one; an MPI's launcher "
+                            "cannot, as MPI ends "
+                            "the whole job when a rank is lost");
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (t->config->strategy != TFT_ALLREDUCE) {
+        halay_error(t->log, "--elastic wants 'strategy: allreduce': of all others no rank has the whole state");
+        return HALAY_ERR_CONFIG;
+    }
+    return HALAY_OK;
+}
+
+/* ---- files, on rank 0 -------------------------------------------------------------------------------------------- */
+
+static enum halay_status begin_progress(struct tft_trainer *t)
+{
+    const struct tft_progress_start start = {
+        .step = t->state.step, .samples = t->state.samples, .seconds = t->state.seconds, .pending = t->state.pending
+    };
+
+    tft_progress_fini(&t->progress);
+    return tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder,
+                             tft_trainer_steps(t), &start, &t->progress);
+}
+
+/* Go on behind the newest checkpoint that the rank before has written. */
+static enum halay_status take_checkpoints(struct tft_trainer *t)
+{
+    json_t *manifest = NULL;
+    long long best;
+
+    if (!tft_resume_has_any(&t->resume))
+        return HALAY_OK;
+    enum halay_status status = tft_resume_find(&t->resume, &manifest);
+    float *scratch = malloc(t->table->reals * sizeof *scratch);
+    if (!status && !scratch)
+        status = HALAY_ERR_NO_MEMORY;
+    if (!status && manifest)
+        status = tft_resume_take_over(&t->resume, manifest, t->table, scratch, &best);
+    free(scratch);
+    json_decref(manifest);
+    return status;
+}
+
+static enum halay_status take_files(struct tft_trainer *t)
+{
+    t->run = tft_checkpoint_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
+    if (!t->run)
+        return HALAY_ERR_NO_MEMORY;
+    t->saved = 1; /* whatever happens now, what there is stays */
+    enum halay_status status = tft_trainer_lock_folders(t);
+    if (!status)
+        status = take_checkpoints(t);
+    if (!status)
+        status = tft_checkpoint_begin(t->log, t->options->folder, t->run, 1);
+    return status ? status : begin_progress(t);
+}
+
+/* ---- other ranks ------------------------------------------------------------------------------------------------- */
+
+/* The state is that of a commit, the ranks may be others. */
+static enum halay_status go_on(struct tft_trainer *t, int has_lost)
+{
+    enum halay_status status = HALAY_OK;
+
+    t->rank = halay_rank(t->ctx);
+    t->ranks = halay_size(t->ctx);
+    tft_trainer_set_adam(t);
+    t->interrupted = 0;
+    t->stop = tft_trainer_is_over(t);
+    t->is_changed = 1;
+    t->said_us = halay_now_us();
+    t->said_samples = t->state.samples;
+    if (t->rank != 0)
+        return HALAY_OK;
+    if (!t->run)
+        status = take_files(t);
+    else if (has_lost)
+        status = begin_progress(t); /* what was said since the commit is said again */
+    if (!status)
+        tft_progress_say(&t->progress, "going on after step %llu with %d rank%s", (unsigned long long)t->state.step,
+                         t->ranks, t->ranks == 1 ? "" : "s");
+    return status;
+}
+
+enum halay_status tft_trainer_join(struct tft_trainer *t, enum halay_status begun)
+{
+    struct halay_elastic_change change = { .struct_size = sizeof change };
+    size_t reals = t->table->reals * (t->average ? 4 : 3);
+
+    t->failed = begun;
+    enum halay_status status = halay_elastic_add(t->ctx, t->blocks, reals * sizeof *t->blocks);
+    if (!status)
+        status = halay_elastic_add(t->ctx, &t->state, sizeof t->state);
+    if (!status)
+        status = halay_elastic_add(t->ctx, &t->failed, sizeof t->failed);
+    if (!status)
+        status = halay_elastic_begin(t->ctx, &change);
+    if (status || begun)
+        return begun ? begun : status;
+    if (t->failed)
+        return HALAY_ERR_PEER; /* rank 0 has said why */
+    return change.has_reformed ? go_on(t, 1) : HALAY_OK;
+}
+
+enum halay_status tft_trainer_commit(struct tft_trainer *t)
+{
+    struct halay_elastic_change change = { .struct_size = sizeof change };
+
+    if (!t->options->elastic)
+        return HALAY_OK;
+    enum halay_status status = halay_elastic_commit(t->ctx, &change);
+    return status || !change.has_reformed ? status : go_on(t, 0);
+}
+
+enum halay_status tft_trainer_recover(struct tft_trainer *t, enum halay_status failure)
+{
+    struct halay_elastic_change change = { .struct_size = sizeof change };
+
+    if (!failure || !t->options->elastic || halay_context_status(t->ctx, NULL, 0) != HALAY_ERR_PEER)
+        return failure;
+    tft_exchange_forget(&t->exchange);
+    enum halay_status status = halay_elastic_restore(t->ctx, &change);
+    return status ? status : go_on(t, 1);
+}

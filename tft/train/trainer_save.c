@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer's checkpoints. Rank 0 writes what every rank has; each rank what only it has: its tensors' moments. All hear
+ * whether everybody could, and the manifest, last, names all files:
+ *
+ *     rank 0     folders                   parameters, average, manifest, takes old ones away
+ *                   \ made         / written
+ *     each rank      its moments
+ *
+ * A moving average of tensors that are dealt out is gathered first: it is the model, and one file.
+ */
+#include "tft/data/paths.h"
+#include "tft/train/trainer.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum halay_status tft_trainer_gather_average(struct tft_trainer *t)
+{
+    if (!t->average || t->average == t->average_whole)
+        return HALAY_OK;
+    enum halay_status status = tft_exchange_spread(&t->exchange, t->average);
+    for (size_t i = 0; i < t->table->count && !status; i++) {
+        const struct tft_param *p = &t->table->params[i];
+        if (p->dead) /* nobody updates it: its average is what it is */
+            memcpy(t->average_whole + p->offset, t->params + p->offset, p->count * sizeof *t->params);
+    }
+    return status;
+}
+
+enum { PROBE_NAME = 32 };
+
+/* A file in rank 0's folder for the others to look for. */
+static enum halay_status make_probe(struct tft_trainer *t, char name[PROBE_NAME])
+{
+    enum halay_status status = tft_resume_make_folders(&t->resume, 1);
+    char *path = status ? NULL : tft_path_join(t->log, t->resume.folder, ".probe.XXXXXX");
+    int file = path ? mkstemp(path) : -1;
+
+    if (path && file < 0)
+        halay_error(t->log, "cannot write into '%s': %s", t->resume.folder, strerror(errno));
+    if (file >= 0) {
+        close(file);
+        snprintf(name, PROBE_NAME, "%s", strrchr(path, '/') + 1);
+    }
+    free(path);
+    return status ? status : path ? file < 0 ? HALAY_ERR_SYSTEM : HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+enum halay_status tft_trainer_check_folder(struct tft_trainer *t)
+{
+    char name[PROBE_NAME] = "";
+    int32_t sees = 1, all_see = 1;
+    enum halay_status status = HALAY_OK, made = HALAY_OK;
+
+    if (!t->shards.bucket_count || !t->config->keep || t->ranks == 1)
+        return HALAY_OK;
+    if (t->rank == 0)
+        made = make_probe(t, name);
+    status = halay_broadcast(t->ctx, "probe", name, sizeof name, HALAY_U8, 0);
+    char *path = *name ? tft_path_join(t->log, t->resume.folder, name) : NULL;
+    if (path)
+        sees = !access(path, F_OK);
+    if (!status)
+        status = halay_allreduce(t->ctx, "probe seen", &sees, &all_see, 1, HALAY_I32, HALAY_MIN);
+    if (!sees)
+        halay_error(
+            t->log,
+            "'%s' is not the same folder here as on rank 0: ranks that write their own parts of the checkpoints must "
+            "share it, unless 'strategy' is allreduce or 'keep' is 0",
+            t->resume.folder);
+    if (t->rank == 0 && path)
+        unlink(path);
+    free(path);
+    if (status || made)
+        return made ? made : status;
+    return !*name ? HALAY_ERR_PEER : all_see ? HALAY_OK : HALAY_ERR_CONFIG;
+}
+
+/* What a rank tells of its files. */
+struct report {
+    int32_t status; /* enum halay_status */
+    int32_t has_any;
+    struct tft_resume_part moments[2];
+};
+
+static struct report write_own(struct tft_trainer *t)
+{
+    struct report own = { .has_any = t->shards.table.count > 0 };
+    const float *const moments[2] = { t->adam.m, t->adam.v };
+    enum halay_status status = own.has_any ? tft_resume_make_folders(&t->resume, t->rank == 0) : HALAY_OK;
+
+    for (int k = 0; k < 2 && own.has_any && !status; k++)
+        status = tft_resume_save_part(&t->resume, t->state.step, (enum tft_resume_block)(TFT_RESUME_MOMENT1 + k),
+                                      t->rank, &t->shards.table, moments[k], &own.moments[k]);
+    own.status = (int32_t)status;
+    return own;
+}
+
+/* All ranks' files of moments, as entries of the manifest; on rank 0 only, the others hear that all have written. reports:
+ * room for one a rank. */
+static enum halay_status write_parts(struct tft_trainer *t, struct report *reports, json_t *parts)
+{
+    int failed = t->rank == 0 && tft_resume_make_folders(&t->resume, 1) != HALAY_OK;
+    enum halay_status status = halay_broadcast(t->ctx, "folders", &failed, 1, HALAY_I32, 0);
+
+    if (status || failed)
+        return status ? status : t->rank == 0 ? HALAY_ERR_SYSTEM : HALAY_ERR_PEER;
+    struct report own = write_own(t);
+    status = halay_allgather(t->ctx, "files", &own, 1, sizeof own, HALAY_U8, reports, (size_t)t->ranks, NULL);
+    for (int r = 0; r < t->ranks && !status; r++) {
+        if (reports[r].status && r != t->rank)
+            halay_error(t->log, "rank %d cannot write its part of the checkpoint: %s", r,
+                        halay_status_string((enum halay_status)reports[r].status));
+        status = (enum halay_status)reports[r].status;
+        for (int k = 0; k < 2 && t->rank == 0 && reports[r].has_any && !status; k++)
+            status = tft_resume_add_part(&t->resume, t->state.step, (enum tft_resume_block)(TFT_RESUME_MOMENT1 + k), r,
+                                         &reports[r].moments[k], parts);
+    }
+    return status;
+}
+
+enum halay_status tft_trainer_save(struct tft_trainer *t)
+{
+    int is_dealt = t->shards.bucket_count > 0;
+    const float *const blocks[TFT_RESUME_BLOCKS] = { t->params, is_dealt ? NULL : t->adam.m,
+                                                     is_dealt ? NULL : t->adam.v, t->average_whole };
+    json_t *parts = NULL;
+    enum halay_status status = HALAY_OK;
+
+    if (!t->config->keep)
+        return HALAY_OK;
+    if (is_dealt) {
+        struct report *reports = calloc((size_t)t->ranks, sizeof *reports);
+        parts = json_array();
+        if (!reports || !parts) {
+            halay_error(t->log, "no memory for the checkpoint of step %" PRIu64, t->state.step);
+            status = HALAY_ERR_NO_MEMORY;
+        }
+        if (!status)
+            status = tft_trainer_gather_average(t);
+        if (!status)
+            status = write_parts(t, reports, parts);
+        free(reports);
+    }
+    if (!status && t->rank == 0) {
+        status = tft_resume_save(&t->resume, t->run, &t->state, t->table, blocks, parts);
+        t->saved |= !status;
+    }
+    json_decref(parts);
+    return status;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One step of the trainer: this rank's granules, the sums over the ranks, the update.
+ */
+#include "tft/train/batches.h"
+#include "tft/train/interrupt.h"
+#include "tft/train/sampler.h"
+#include "tft/train/schedule.h"
+#include "tft/train/trainer.h"
+#include "tft/kernels/vector.h"
+#include <math.h>
+
+/* Under 'deterministic: ranks' an elastic job with another number of ranks than a power of two has some that add zeros. */
+static int ranks_that_compute(const struct tft_trainer *t)
+{
+    int ranks = t->ranks;
+
+    while (t->config->deterministic == 2 && (ranks & (ranks - 1)))
+        ranks &= ranks - 1;
+    return ranks;
+}
+
+static enum halay_status local_step(struct tft_trainer *t, const struct tft_gather *gather, size_t samples)
+{
+    size_t granule = (size_t)t->config->granule, granules = (samples + granule - 1) / granule;
+    size_t targets;
+    enum halay_status status = tft_gather_targets(gather, 0, samples, &targets);
+
+    if (status)
+        return status;
+    struct tft_step step = {
+        .params = t->params,
+        .gradients = t->exchange.gradients,
+        .seed = (uint32_t)t->config->seed,
+        .step = (uint32_t)t->state.step,
+        .samples = samples,
+        .loss_scale = targets ? 1.0 / (double)targets : 0,
+        .fill = tft_gather_fill,
+        .fill_arg = (void *)gather,
+        .final = tft_exchange_submit,
+        .final_arg = &t->exchange,
+    };
+    int exact = t->config->deterministic == 2, ranks = ranks_that_compute(t);
+
+    if (t->rank < ranks)
+        status = tft_granules_of_rank(granules, t->rank, ranks, exact, &step.first, &step.count);
+
+    if (!status)
+        status = tft_step_run(t->workers, &step, &t->numbers[TFT_STEP_LOSS]);
+    return status ? status : tft_exchange_status(&t->exchange);
+}
+
+/* average = decay average + (1 - decay) params; in the first steps less of what it began with: decay is at most
+ * (1 + step) / (10 + step), as TensorFlow has it. */
+TFT_VECTOR static void average_block(float *restrict average, const float *restrict params, size_t n, float decay)
+{
+    for (size_t i = 0; i < n; i++)
+        average[i] += (1 - decay) * (params[i] - average[i]);
+}
+
+/* This thread's share of this rank's tensors. */
+static void average_share(void *arg, int thread)
+{
+    struct tft_trainer *t = arg;
+    double step = (double)t->state.step, decay = fmin(t->config->ema, (1 + step) / (10 + step));
+
+    for (size_t i = (size_t)thread; i < t->table->count; i += (size_t)tft_pool_threads(t->pool)) {
+        const struct tft_param *p = &t->table->params[i];
+        size_t place = t->shards.places ? t->shards.places[i] : p->offset;
+        if (place != SIZE_MAX)
+            average_block(t->average + place, t->params + p->offset, p->count, (float)decay);
+    }
+}
+
+static enum halay_status update(struct tft_trainer *t, double learning_rate)
+{
+    const struct tft_adam_peers peers = tft_exchange_peers(&t->exchange);
+    enum halay_status status = tft_exchange_begin(&t->exchange);
+
+    t->adam.learning_rate = learning_rate;
+    if (!status)
+        status = tft_adam_step(&t->adam, t->pool, t->table, t->params, t->exchange.gradients, &peers, NULL);
+    if (!status && t->average)
+        tft_pool_run(t->pool, average_share, t);
+    return status ? status : tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool));
+}
+
+static struct tft_moment moment_of(const struct tft_trainer *t, uint64_t step)
+{
+    return (struct tft_moment){ step, t->state.seconds };
+}
+
+uint64_t tft_trainer_steps(const struct tft_trainer *t)
+{
+    const struct tft_moment now = moment_of(t, t->state.step);
+
+    return tft_plan_steps(&t->limits, &t->state.plan, &now);
+}
+
+static double rate_of_step(const struct tft_trainer *t, uint64_t step)
+{
+    const struct tft_moment at = moment_of(t, step);
+    double highest =
+        tft_schedule_scale((enum tft_lr_scaling)t->config->scale_learning_rate, t->config->learning_rate, t->ranks);
+
+    return tft_plan_rate(&t->limits, &t->state.plan, &at, highest, t->state.halvings);
+}
+
+double tft_trainer_rate(const struct tft_trainer *t)
+{
+    return rate_of_step(t, t->state.step);
+}
+
+void tft_trainer_set_adam(struct tft_trainer *t)
+{
+    t->adam.step = t->state.step;
+    if (t->state.step) /* an evaluation that is due says it */
+        t->adam.learning_rate = rate_of_step(t, t->state.step - 1);
+}
+
+static void update_plan(struct tft_trainer *t)
+{
+    const struct tft_moment now = moment_of(t, t->state.step);
+
+    if (tft_plan_update(&t->limits, &now, &t->state.plan) && t->rank == 0)
+        tft_progress_plan(&t->progress, tft_trainer_steps(t), t->limits.seconds);
+}
+
+enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
+{
+    size_t left = t->epoch_samples - t->state.position, samples = left < t->batch ? left : t->batch;
+    const struct tft_category_dropout dropout = { t->config->category_dropout, (uint32_t)t->config->seed,
+                                                  (uint32_t)t->state.step };
+    const struct tft_gather gather = {
+        .windows = &t->train, .numbers = t->order, .base = t->state.position, .dropout = &dropout
+    };
+    struct halay_request *request;
+    enum halay_status status = local_step(t, &gather, samples);
+
+    if (status)
+        return status;
+    t->numbers[TFT_STEP_INTERRUPT] = tft_interrupt_seen() != 0;
+    t->numbers[TFT_STEP_SECONDS] = t->rank == 0 ? tft_progress_seconds(&t->progress) : 0;
+    status = halay_submit(t->numbers_tensor, NULL, NULL, &request);
+    if (status)
+        return status;
+    status = update(t, learning_rate);
+    enum halay_status summed = halay_wait(request, -1);
+    halay_request_free(request);
+    if (status || summed)
+        return status ? status : summed;
+    t->state.step++;
+    t->state.samples += samples;
+    t->state.position += samples;
+    t->state.loss_sum += t->numbers[TFT_STEP_LOSS];
+    t->state.loss_steps++;
+    t->state.seconds = t->numbers[TFT_STEP_SECONDS];
+    update_plan(t);
+    t->stop |= tft_trainer_is_over(t);
+    t->interrupted |= t->numbers[TFT_STEP_INTERRUPT] > 0;
+    return HALAY_OK;
+}
+
+enum halay_status tft_trainer_draw_order(struct tft_trainer *t)
+{
+    uint32_t seed = (uint32_t)t->config->seed, epoch = (uint32_t)t->state.epoch;
+
+    if (t->weights)
+        return tft_sampler_draw_weighted(t->log, seed, epoch, t->before, t->weights, t->data->entity_count,
+                                         t->epoch_samples, t->order);
+    tft_sampler_draw(seed, epoch, t->train.count, t->epoch_samples, t->order);
+    return HALAY_OK;
+}
