@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic: keys and values of the words in elastic.h. Pure.
+ * Elastic: keys and values of the words in elastic_words.h. Pure.
  */
 #include "base/elastic_words.h"
 #include "base/store/store_protocol.h"

@@ -317,13 +317,13 @@ void halay_names_free_all(struct halay_process_set *set);
 enum halay_status halay_registry_renew(struct halay_context *ctx);
 void halay_registry_free_all(struct halay_context *ctx);
 
-/* ---- cache.c: agreed ids; driver only ---- */
+/* ---- ids.c: agreed ids; driver only ---- */
 
 enum halay_status halay_cache_agree(struct halay_process_set *set, const struct halay_item *item);
 struct halay_entry *halay_cache_find(const struct halay_process_set *set, uint32_t id); /* NULL: no such id */
 enum halay_status halay_cache_forget(struct halay_process_set *set, uint32_t id);
 
-/* ---- negotiate.c: driver only ---- */
+/* ---- tell.c: driver only ---- */
 
 /* Tell the coordinator what was submitted since the last time; returns how many events. */
 size_t halay_negotiate_submitted(struct halay_context *ctx);
@@ -404,7 +404,7 @@ enum halay_status halay_process_sets_status(const struct halay_context *ctx);
 struct halay_request *halay_join_part(struct halay_context *ctx, const struct halay_entry *entry);
 void halay_join_part_end(struct halay_request *part);
 
-/* ---- cycle.c ---- */
+/* ---- driver.c ---- */
 
 /* What more than one submission may at most leave owed: so long after the first, and so much. */
 enum { HALAY_OWED_US = 100, HALAY_OWED_BYTES = 4 << 20 };

@@ -14,7 +14,7 @@
  *     896      taken: chunks of results that this rank has copied out of everybody's slots (hierarchical)
  *     1024     read: exchanges that this rank is done with (oneshot.h)
  *     4096     one-shot: two slots, each a number and right behind it the data
- *     36 K     express: two slots a place, as those of one-shot (express.h)
+ *     36 K     express: two slots a place, as those of one-shot (express_slots.h)
  *     72 K     where the pieces of a list lie, and which element of the list is the first behind each, TABLE_MAX / 2 of them;
  *              all-to-all: offset and length of each rank's part
  *     256 K    slots: what goes through here because it lies in private memory; others read it and write results back

@@ -184,7 +184,7 @@ void halay_coordinator_destroy_buckets(struct halay_coordinator *c);
 /* stragglers.c: the rank has come for the entry, e->present counts it; the entry is about to be freed. */
 void halay_arrivals_note(struct halay_coordinator *c, int rank, struct entry *e, int64_t now_us);
 void halay_arrivals_forget(struct halay_coordinator *c, const struct entry *e);
-/* stall.c: a rank says what it is doing. */
+/* stalls.c: a rank says what it is doing. */
 void halay_stalls_answer(struct halay_coordinator *c, int rank, const struct halay_item *item);
 
 #endif

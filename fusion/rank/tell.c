@@ -3,7 +3,7 @@
  * Negotiation, this rank's side: what was submitted goes to the coordinator, what it decides is carried out.
  *
  *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator; or express.c
- *     coordinator -> AGREE: cache.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
+ *     coordinator -> AGREE: ids.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
  *
  * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and to the link for the
  * others. Nothing in this file calls the coordinator from within its own emit.

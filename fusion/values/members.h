@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Members: the tensors of a grouped all-reduce. One name stands for all of them, so that they are ready together, agreed on
- * together and fail together; what they are is said in words (words.h):
+ * together and fail together; what they are is said in words (row_words.h):
  *
  *     each member: type | dimensions << 8, then a word for each dimension
  */

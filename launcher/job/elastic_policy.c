@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic: see elastic.h.
+ * Elastic: see elastic_policy.h.
  *
  * next looks for the first thing that is due, marks it as done, and says it; so a caller that does what it hears and asks again comes
  * to the end of all that is due. Nothing here has a clock.

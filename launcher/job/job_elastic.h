@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job's elastic side: does what elastic.h decides, and tells it what happens. A rank of struct job is a seat then, and keeps its number
+ * Job's elastic side: does what elastic_policy.h decides, and tells it what happens. A rank of struct job is a seat then, and keeps its number
  * while processes come and go on it.
  *
  * job->elastic is NULL in a job that is not elastic: only takes_end and wait_us may be called then.

@@ -11,7 +11,7 @@
  *     12  bytes
  *
  *   kind     from      number            bytes
- *   plan     halayrun  0                 plan.h
+ *   plan     halayrun  0                 host_plan.h
  *   signal   halayrun  of the signal     none: for all ranks there; or "RANK", text: for that one
  *   kill     halayrun  0                 none; SIGKILL to all that descends from the agent
  *   input    halayrun  0                 for rank 0's standard input; none: it has ended
@@ -70,7 +70,7 @@ int frame_put(struct buffer *to, enum frame_kind kind, uint32_t number, const vo
 /* The frame that begins at *used of from, and *used behind it: 1; 0: it has not come whole yet; -1: that is no frame. */
 int frame_take(const struct buffer *from, size_t *used, struct frame *frame);
 
-/* Little-endian numbers, for plan.c too. */
+/* Little-endian numbers, for host_plan.c too. */
 void frame_store_number(unsigned char bytes[4], uint32_t number);
 uint32_t frame_load_number(const unsigned char bytes[4]);
 

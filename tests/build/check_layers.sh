@@ -31,19 +31,19 @@ examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay
 
 # One line for each library of others: its headers, then the files that may include them (shell patterns).
 others='
-mpi.h       collectives/transport/mpi* perf/perf_mpi* perf/simulated/* include/halay_mpi.h
-ucp/*       collectives/transport/ucx*
-uct/*       collectives/transport/ucx*
-ucs/*       collectives/transport/ucx*
-hwloc*      base/topology*
+mpi.h       collectives/transport/mpi/* perf/perf_mpi* perf/simulated/* include/halay_mpi.h
+ucp/*       collectives/transport/ucx/*
+uct/*       collectives/transport/ucx/*
+ucs/*       collectives/transport/ucx/*
+hwloc*      base/machine/topology*
 sodium*     base/*
-jansson.h   tft/* perf/* launcher/recognise* launcher/sagemaker*
-yaml.h      tft/* launcher/settings_file*
+jansson.h   tft/* perf/* launcher/where/* launcher/sagemaker/*
+yaml.h      tft/* launcher/cli/settings_file*
 zlib.h      tft/*
-dnnl*       tft/gemm*
-oneapi/*    tft/gemm*
-cblas.h     tft/gemm*
-openblas*   tft/gemm*
+dnnl*       tft/kernels/gemm*
+oneapi/*    tft/kernels/gemm*
+cblas.h     tft/kernels/gemm*
+openblas*   tft/kernels/gemm*
 '
 
 # Files that may read the environment (base/config.c is the library's), and that may hand it on to a child.
@@ -157,20 +157,20 @@ self_test() {
         echo '#include "halay_types.h"' >include/halay.h
         echo '#include "halay_types.h"' >base/log.h
         echo '#include "base/log.h"' >collectives/transport/transport.h
-        printf '#include "collectives/transport/transport.h"\n#include "transport/transport.h"\n' >collectives/group/group.h
-        printf '#include "collectives/group/group.h"\n#include "halay.h"\n' >fusion/engine.c
-        printf '#include <jansson.h>\n#include "halay.h"\n' >tft/cli/main.c
+        printf '#include "collectives/transport/transport.h"\n#include "transport/transport.h"\n' >collectives/group.h
+        printf '#include "collectives/group.h"\n#include "halay.h"\n' >fusion/engine.c
+        printf '#include <jansson.h>\n#include "halay.h"\n' >tft/main.c
         breaches=$(check_tree)
         [ -z "$breaches" ] || {
             echo "check_layers.sh: breaches in a tree without any: $breaches"
             exit 1
         }
     )
-    expect_breach base/new.c '#include "collectives/group/group.h"'
+    expect_breach base/new.c '#include "collectives/group.h"'
     expect_breach base/new.c '  #  include "halay.h"'
     expect_breach collectives/transport/new.c '#include "../group.h"'
     expect_breach collectives/new.c '#include "fusion/engine.c"'
-    expect_breach tft/new.c '#include "collectives/group/group.h"'
+    expect_breach tft/new.c '#include "collectives/group.h"'
     expect_breach perf/new.h '#include <mpi.h>'
     expect_breach tft/new.c 'int f(void) { return !getenv("HOME"); }'
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Table: files are collected (rows.c), each entity is completed (grid.c), in order of id. Cleanup: everything is zeroed
+ * Table: files are collected (rows.c), each entity is completed (series_grid.c), in order of id. Cleanup: everything is zeroed
  * first, fini accepts it half-built.
  */
 #include "tft/data/table.h"

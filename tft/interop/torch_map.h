@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a peer's map is built: its tensors one after the other, each with its pieces. For tft/peer*.c only.
+ * How a peer's map is built: its tensors one after the other, each with its pieces. For torch*.c only.
  *
  * A builder keeps the first failure; who has built a map looks at it once.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model's inside: which layers it has, and where. For layout.c, workspace.c, forward.c and backward.c only.
+ * The model's inside: which layers it has, and where. For network.c, workspace.c, forward.c and backward.c only.
  */
 #ifndef TFT_LAYOUT_H
 #define TFT_LAYOUT_H
