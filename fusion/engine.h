@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Engine, inside view: the context and what its files share. docs/threading.md has the whole picture of who runs where.
+ * Engine, inside view: the context and what its files share. docs/reference/threading.md has the whole picture of who runs where.
  *
  * Two worlds meet here. User threads submit, wait and register under `lock`, for moments. One thread at a time is the
  * *driver* (the background thread, or one in halay_wait) and does everything else; what only it uses has no lock.

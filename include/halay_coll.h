@@ -46,7 +46,7 @@
 extern "C" {
 #endif
 
-struct halay_group; /* the memory that one can take: docs/algorithms.md, "Memory of a group" */
+struct halay_group; /* the memory that one can take: docs/reference/algorithms.md, "Memory of a group" */
 struct halay_coll; /* one collective under way */
 
 /* How to start; zero-initialise, set struct_size to sizeof, then what differs from the default. */
@@ -227,7 +227,7 @@ HALAY_API enum halay_status halay_coll_wait(struct halay_coll *coll, int timeout
 HALAY_API void halay_coll_end(struct halay_coll *coll);
 
 /*
- * Force an algorithm by its name in docs/algorithms.md, for one operation ("allreduce", "adasum", "reduce", "reduce-scatter",
+ * Force an algorithm by its name in docs/reference/algorithms.md, for one operation ("allreduce", "adasum", "reduce", "reduce-scatter",
  * "broadcast", "allgather", "alltoall", "barrier"); "auto" returns to the choice by table. All ranks must do the same.
  * HALAY_ERR_ARGUMENT: no such operation or algorithm (the log lists those there are); HALAY_ERR_UNSUPPORTED: not with this
  * group's transport.

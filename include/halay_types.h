@@ -86,7 +86,7 @@ HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype
  *
  * average is the sum divided by the number of ranks. Sums and products of integers wrap around, signed ones too. For bool
  * sum, max and bit-or are "or", product, min and bit-and are "and"; the result is 0 or 1. f16 and bf16 are combined in f32;
- * the algorithms marked "wide" in docs/algorithms.md round once, a ring rounds at each hop. Rounding is to nearest even;
+ * the algorithms marked "wide" in docs/reference/algorithms.md round once, a ring rounds at each hop. Rounding is to nearest even;
  * subnormal numbers are kept; what is too large becomes infinity. min and max: a NaN in any rank's element gives a NaN; of
  * -0 and +0 min takes -0 and max takes +0. A NaN that comes out of a reduction is the type's positive quiet one without
  * payload. adasum joins the ranks' vectors pair by pair: what they have in common is averaged, what they have not is added

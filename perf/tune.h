@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tune: from measured times to the rows of a tuning table (docs/tuning.md), and those rows into a file that may hold others.
+ * Tune: from measured times to the rows of a tuning table (docs/reference/tuning.md), and those rows into a file that may hold others.
  * No ranks, no clocks.
  */
 #ifndef HALAY_PERF_TUNE_H
@@ -27,7 +27,7 @@ struct perf_tune_scope {
     int ranks;
 };
 
-/* The measured costs; negative: not known. Seconds: see docs/tuning.md. */
+/* The measured costs; negative: not known. Seconds: see docs/reference/tuning.md. */
 struct perf_tune_costs {
     double latency, message, byte, add, exchange, memory;
 };
@@ -36,7 +36,7 @@ struct perf_tune_costs {
  * previous size's takes over only if it is faster by more than noise. */
 void perf_tune_choose(const struct perf_tune_operation *o, int tree_only, int choice[PERF_TUNE_SIZES]);
 
-/* The costs that the formulas of docs/algorithms.md give these times with. segment: bytes. */
+/* The costs that the formulas of docs/reference/algorithms.md give these times with. segment: bytes. */
 struct perf_tune_costs perf_tune_fit(const struct perf_tune_operation *operations, int count, int ranks,
                                      size_t segment);
 

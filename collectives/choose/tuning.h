@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tuning table: what the choice of an algorithm goes by. Text that people can read, write and get measured (halay-perf
- * tune); docs/tuning.md describes it.
+ * tune); docs/reference/tuning.md describes it.
  *
  * A table is plain data: rank 0 reads it and every rank is given a copy (tuning_share.c), so that all choose alike. Tables are
  * looked at one after the other: the file's, then the built-in one, which has an answer for everything.

@@ -43,8 +43,8 @@ struct halay_algorithm {
     const char *file; /* collectives/<file>.c */
     const struct halay_algorithm_ops *ops;
     unsigned flags;
-    const char *what; /* for docs/algorithms.md */
-    const char *cost; /* the formula's text, for docs/algorithms.md */
+    const char *what; /* for docs/reference/algorithms.md */
+    const char *cost; /* the formula's text, for docs/reference/algorithms.md */
     double (*seconds)(const struct halay_cost_terms *terms);
 };
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Training with SageMaker's Python SDK v3 (sagemaker>=3), as a notebook in cells. docs/sagemaker.md explains each choice; IMAGE, ROLE
+# Training with SageMaker's Python SDK v3 (sagemaker>=3), as a notebook in cells. docs/guides/sagemaker.md explains each choice; IMAGE, ROLE
 # and BUCKET are yours. The images are those of containers/Dockerfile.
 
 # %% Where things are

@@ -161,7 +161,7 @@ void options_print_help(FILE *out)
             snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
             fprintf(out, "  %-30s %s\n", left, o->help);
         }
-    fprintf(out, "\nOptions of horovodrun are understood: docs/from-horovod.md.\n");
+    fprintf(out, "\nOptions of horovodrun are understood: docs/guides/from-horovod.md.\n");
     fprintf(out, "Exit code: that of the first rank that failed, 128 + n if signal n ended it; 126 and 127 if the program\n"
                  "cannot be run or found; 2 for a wrong command line. See halayrun(1) and halay-environment(7).\n");
 }

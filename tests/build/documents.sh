@@ -5,7 +5,7 @@
 . "${top_srcdir:?}/tests/build/build.sh"
 cd "$top_srcdir"
 
-for page in *.md docs/*.md; do
+for page in *.md docs/*.md docs/*/*.md; do
     [ -f "$page" ] || continue
     folder=$(dirname "$page")
 

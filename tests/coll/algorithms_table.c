@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prints the table of docs/algorithms.md from algorithms.def.
+ * Prints the table of docs/reference/algorithms.md from algorithms.def.
  */
 #include "collectives/schedule/coll.h"
 #include <stdio.h>

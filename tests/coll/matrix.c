@@ -1283,7 +1283,7 @@ static void sequence(struct run *run)
     compare_hashes(run, "auto", HALAY_F32);
 }
 
-/* docs/algorithms.md, "Memory of a group". bytes: of the largest data that were reduced. */
+/* docs/reference/algorithms.md, "Memory of a group". bytes: of the largest data that were reduced. */
 static size_t scratch_bound(const struct run *run, size_t bytes)
 {
     size_t n = (size_t)run->size, r = run->group->world->config.ring_segment_bytes, most = 0, log2n = 0;

@@ -288,7 +288,7 @@ timeline:
 logging:
   with_timestamp: true
 END
-grep '^| `-' "$top_srcdir/docs/from-horovod.md" >"$dir/rows"
+grep '^| `-' "$top_srcdir/docs/guides/from-horovod.md" >"$dir/rows"
 # spans N: the pieces of code of column N of the rows, one a line.
 spans() { awk -F'|' -v n=$(($1 + 1)) '{ print $n }' | grep -oE '`-[^`]*`' | tr -d '`'; }
 # takes OPTION...: a dry run with them succeeds.

@@ -2,7 +2,7 @@
  *
  * The manual against the code: every variable of the configuration table is in halay-environment(7) with its default and
  * its Horovod name; every one that is not set by halayrun has an option, which is in halayrun(1) and in --help; and every
- * HALAY_ word of the manual is a variable. docs/from-horovod.md has every variable of Horovod's that is read and every flag of
+ * HALAY_ word of the manual is a variable. docs/guides/from-horovod.md has every variable of Horovod's that is read and every flag of
  * horovodrun's that is understood, and those are no names of our own.
  */
 #include "base/config.h"
@@ -121,8 +121,8 @@ int main(void)
         check_variable(v);
     check_words("halay-environment.7", environment);
     check_words("halayrun.1", manual);
-    read_page("from-horovod.md", from_horovod, sizeof from_horovod);
-    check_words("from-horovod.md", from_horovod);
+    read_page("guides/from-horovod.md", from_horovod, sizeof from_horovod);
+    check_words("guides/from-horovod.md", from_horovod);
     check_horovod();
     /* Every option that help lists is in the manual. */
     for (char *line = strtok(help, "\n"); line; line = strtok(NULL, "\n")) {
