@@ -8,5 +8,5 @@ trap 'rm -rf "$dir"' EXIT
 sed -n '/^|---/,/^$/p' "$top_srcdir/docs/reference/algorithms.md" | grep '^|' | sed 1d > "$dir/documented"
 diff -u "$dir/documented" "$dir/is" || { echo "docs/reference/algorithms.md differs from collectives/choose/algorithms.def"; exit 1; }
 for file in $(cut -d'|' -f4 "$dir/is"); do
-    [ -f "$top_srcdir/collectives/$file" ] || { echo "no collectives/$file"; exit 1; }
+    [ -n "$(find "$top_srcdir/collectives" -name "$file")" ] || { echo "no $file in collectives/"; exit 1; }
 done
