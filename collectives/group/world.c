@@ -17,7 +17,6 @@
 #include "base/fork.h"
 #include "base/memory.h"
 #include "base/machine/mpi_variant.h"
-#include "collectives/transport/fake.h"
 #include "collectives/transport/meet/member.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/meet/peers.h"
@@ -647,35 +646,31 @@ enum halay_status halay_world_open(const struct halay_world_options *options, st
     return HALAY_OK;
 }
 
-static enum halay_status check_fake(struct halay_world *world, int *rank)
+/* Without peers: the rank that has died, or -1. */
+static int dead_rank(const struct halay_world *world)
 {
-    int killed = halay_fake_hub_killed(world->hub);
-
-    if (killed < 0)
-        return HALAY_OK;
-    *rank = killed;
-    return HALAY_ERR_PEER;
+    return world->dead ? world->dead(world->dead_arg) : -1;
 }
 
 enum halay_status halay_world_check_peers(struct halay_world *world, int *rank)
 {
-    if (world->hub)
-        return check_fake(world, rank);
-    return world->peers ? halay_peers_check(world->peers, rank) : HALAY_OK;
+    if (world->peers)
+        return halay_peers_check(world->peers, rank);
+    int dead = dead_rank(world);
+    if (dead < 0)
+        return HALAY_OK;
+    *rank = dead;
+    return HALAY_ERR_PEER;
 }
 
 int halay_world_is_dead(const struct halay_world *world, int rank)
 {
-    if (world->hub)
-        return halay_fake_hub_killed(world->hub) == rank;
-    return world->peers && halay_peers_is_dead(world->peers, rank);
+    return world->peers ? halay_peers_is_dead(world->peers, rank) : dead_rank(world) == rank;
 }
 
 int halay_world_has_died(const struct halay_world *world, int rank)
 {
-    if (world->hub)
-        return halay_fake_hub_killed(world->hub) == rank;
-    return world->peers && halay_peers_has_died(world->peers, rank);
+    return world->peers ? halay_peers_has_died(world->peers, rank) : dead_rank(world) == rank;
 }
 
 int halay_world_is_unreachable(const struct halay_world *world, int rank)
@@ -685,7 +680,7 @@ int halay_world_is_unreachable(const struct halay_world *world, int rank)
 
 const char *halay_world_host(const struct halay_world *world, int rank)
 {
-    return world->peers ? halay_peers_host(world->peers, rank) : "fake";
+    return halay_peers_host(world->peers, rank);
 }
 
 struct halay_transport *halay_world_shared(const struct halay_world *world)
@@ -726,13 +721,11 @@ void halay_world_leave(struct halay_world *world)
     halay_group_ids_fini(&world->ids, world->data);
     if (world->data && world->data != world->control)
         world->data->ops->close(world->data);
-    if (world->control && world->control != world->under)
+    if (world->control)
         world->control->ops->close(world->control);
     if (world->node)
         world->node->ops->close(world->node);
-    if (world->under)
-        world->under->ops->close(world->under);
-    world->data = world->control = world->node = world->under = NULL;
+    world->data = world->control = world->node = NULL;
     halay_peers_destroy(world->peers);
     world->peers = NULL;
     if (world->boot)

@@ -12,7 +12,6 @@
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/transport.h"
 
-struct halay_fake_hub; /* transport/fake.h */
 struct halay_group;
 struct halay_host;     /* transport/module.h */
 struct halay_tuning;
@@ -32,7 +31,7 @@ struct halay_world {
     struct halay_topology topology;
     struct halay_boot *boot;     /* owned */
     struct halay_tuning *tuning; /* owned: what algorithms are chosen by, the same on all ranks: collectives/choose/tuning.h */
-    struct halay_peers *peers;   /* owned; NULL over the fake transport */
+    struct halay_peers *peers;   /* owned; NULL if `dead` is in its place */
     int rank, size;
     int local_rank, local_size;  /* among the ranks of this host, in order of rank */
     int cross_rank, cross_size;  /* this host among hosts (in order of their lowest rank); number of hosts */
@@ -43,8 +42,7 @@ struct halay_world {
     /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each has
      * one rank, or where the ranks of some host can't share. All ranks have it or none. */
     struct halay_transport *node;
-    struct halay_transport *under; /* owned: what data and node are views of; NULL but over a fake hub of several nodes */
-    /* What the engine's messages go over: SLEEPS. Owned unless it is `data` or `under`. On several hosts NULL until
+    /* What the engine's messages go over: SLEEPS. Owned unless it is `data`. On several hosts NULL until
      * halay_world_open_control. */
     struct halay_transport *control;
     int data_rings; /* news of `data` end a sleep in `control`: its fd_arm is called before */
@@ -52,12 +50,14 @@ struct halay_world {
     struct halay_group *groups;  /* borrowed: all groups that are open */
     unsigned char *is_parent;    /* owned: base/fork.h */
     int closes_with_groups;      /* the last group that is closed closes the world */
-    struct halay_host *host;     /* owned: what modules were given; NULL over the fake transport */
+    struct halay_host *host;     /* owned: what modules were given; NULL if there are none */
     enum halay_mpi_abi comm_abi; /* of the program's communicator; 0 if it gave none */
     void *module[2];             /* owned: handles of loaded modules */
     struct halay_heritage
         *heritage; /* borrowed: what this world only uses; NULL: it owns its log, and is of no elastic job */
-    struct halay_fake_hub *hub;  /* borrowed; NULL unless this is a rank of a fake hub */
+    /* In place of peers where ranks are no processes of their own: the one that has died, -1: none. NULL: none ever does. */
+    int (*dead)(void *arg);
+    void *dead_arg; /* borrowed */
 };
 
 struct halay_world_options {
@@ -83,9 +83,6 @@ struct halay_world_options {
  * an error. */
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
 
-/* One rank of a fake hub (transport/fake.h), for tests: one call a thread. config is loaded from the environment. */
-enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, struct halay_world **out);
-
 /* See to it that there is a control transport among all ranks; every rank calls it, it may block until all have. With one rank
  * there is nothing to do. */
 enum halay_status halay_world_open_control(struct halay_world *world);
@@ -104,7 +101,7 @@ int halay_world_is_dead(const struct halay_world *world, int rank);
 int halay_world_has_died(const struct halay_world *world, int rank);
 /* Is it lost because its host does not answer? */
 int halay_world_is_unreachable(const struct halay_world *world, int rank);
-/* The name of that rank's host; borrowed. */
+/* The name of the host of a rank that is unreachable; borrowed. */
 const char *halay_world_host(const struct halay_world *world, int rank);
 
 /* Is that rank's process stopped? Known of ranks of this host only. Reads /proc. */

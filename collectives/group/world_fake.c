@@ -2,9 +2,9 @@
  *
  * World over the fake transport: one rank of a hub whose ranks are threads of this process. For tests.
  *
- * On one node the one transport carries data and control. Where the hub has several, it becomes what it would be there: a
- * view of all ranks without shared memory for the data, and one of the ranks of this node; it carries control itself.
- * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
+ * On one node the one transport carries data and control. Where the hub has several, it carries control alone, and views of
+ * it are what the transports would be there: one of all ranks without shared memory for the data, and one of the ranks of
+ * this node. Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "base/fork.h"
 #include "collectives/transport/fake.h"
@@ -14,64 +14,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Take the transport that was opened as data apart. */
+/* The views of several nodes. */
 static enum halay_status split(struct halay_world *world)
 {
+    struct halay_transport *all = world->control;
     int *ranks = malloc((size_t)world->size * sizeof *ranks), local = 0;
 
     if (!ranks)
         return HALAY_ERR_NO_MEMORY;
-    world->under = world->data;
-    world->data = NULL;
     for (int r = 0; r < world->size; r++)
         ranks[r] = r;
-    enum halay_status status = halay_subset_open(world->under, ranks, world->size, world->rank, HALAY_TRANSPORT_SLEEPS,
-                                                 &world->data);
+    enum halay_status status =
+        halay_subset_open(all, ranks, world->size, world->rank, HALAY_TRANSPORT_SLEEPS, &world->data);
     for (int r = 0; r < world->size; r++)
         if (world->node_of[r] == world->node_of[world->rank])
             ranks[local++] = r;
-    if (status == HALAY_OK && world->cross_size < world->size && world->under->caps & HALAY_TRANSPORT_SHARED)
-        status = halay_subset_open(world->under, ranks, local, world->local_rank, ~0u, &world->node);
+    if (status == HALAY_OK && world->cross_size < world->size && all->caps & HALAY_TRANSPORT_SHARED)
+        status = halay_subset_open(all, ranks, local, world->local_rank, ~0u, &world->node);
     free(ranks);
     return status;
 }
 
-static enum halay_status world_fill(struct halay_world *world, int rank)
+static enum halay_status world_fill(struct halay_world *world, struct halay_fake_hub *hub, int rank)
 {
     enum halay_status status = halay_config_load(world->log, &world->config);
     if (status != HALAY_OK)
         return status;
     world->log->level = world->config.log_level;
     world->log->rank = rank;
-    status = halay_fake_hub_topology(world->hub, world->log, &world->topology);
+    status = halay_fake_hub_topology(hub, world->log, &world->topology);
     if (status != HALAY_OK)
         return status;
-    status = halay_fake_boot_create(world->hub, rank, world->log, &world->boot);
+    status = halay_fake_boot_create(hub, rank, world->log, &world->boot);
     if (status != HALAY_OK)
         return status;
-    status = halay_fake_open(world->hub, rank, world->log, &world->data);
+    status = halay_fake_open(hub, rank, world->log, &world->control);
     if (status != HALAY_OK)
         return status;
     world->rank = rank;
-    world->size = halay_fake_hub_size(world->hub);
+    world->size = halay_fake_hub_size(hub);
     world->node_of = calloc((size_t)world->size, sizeof *world->node_of);
     if (!world->node_of)
         return HALAY_ERR_NO_MEMORY;
-    if (halay_fake_hub_nodes(world->hub))
-        memcpy(world->node_of, halay_fake_hub_nodes(world->hub), (size_t)world->size * sizeof *world->node_of);
+    if (halay_fake_hub_nodes(hub))
+        memcpy(world->node_of, halay_fake_hub_nodes(hub), (size_t)world->size * sizeof *world->node_of);
     status = halay_world_place(world);
     if (status != HALAY_OK)
         return status;
     status = halay_tuning_share(world);
     if (status != HALAY_OK)
         return status;
+    if (world->cross_size == 1)
+        world->data = world->control;
+    else if ((status = split(world)) != HALAY_OK)
+        return status;
     halay_tuning_settle(world);
-    struct halay_transport *all = world->data;
-    if (world->cross_size > 1)
-        status = split(world);
-    if (status == HALAY_OK && all->caps & HALAY_TRANSPORT_SLEEPS)
-        world->control = all;
-    return status;
+    return HALAY_OK;
+}
+
+static int dead(void *hub)
+{
+    return halay_fake_hub_killed(hub);
 }
 
 enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, struct halay_world **out)
@@ -80,7 +83,8 @@ enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, st
 
     if (!world)
         return HALAY_ERR_NO_MEMORY;
-    world->hub = hub;
+    world->dead = dead;
+    world->dead_arg = hub;
     world->log = malloc(sizeof *world->log);
     if (!world->log) {
         free(world);
@@ -88,7 +92,7 @@ enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, st
     }
     halay_log_init(world->log, HALAY_LOG_WARNING);
     world->is_parent = halay_fork_mark();
-    enum halay_status status = world_fill(world, rank);
+    enum halay_status status = world_fill(world, hub, rank);
     if (status != HALAY_OK) {
         halay_world_close(world);
         return status;

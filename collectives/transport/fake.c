@@ -72,7 +72,7 @@ struct halay_fake_hub {
     unsigned char *stuck;        /* owned: the same */
     struct fake_rank *ranks;     /* owned: size of them */
     int *node;                   /* owned, or NULL; set once before the ranks open */
-    int has_topology; /* guarded by lock, as is what follows */
+    int has_topology;            /* guarded by lock, as is what follows */
     struct halay_topology topology;
     /* The bootstrap's allgather. */
     pthread_cond_t gathered;
@@ -587,7 +587,12 @@ enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct h
         return HALAY_ERR_NO_MEMORY;
     }
     *self = (struct fake_transport){
-        .base = { .ops = &fake_ops, .caps = hub->caps, .rank = rank, .size = hub->size, .failed_peer = -1, .lost = lost,
+        .base = { .ops = &fake_ops,
+                  .caps = hub->caps,
+                  .rank = rank,
+                  .size = hub->size,
+                  .failed_peer = -1,
+                  .lost = lost,
                   .log = log },
         .hub = hub,
     };

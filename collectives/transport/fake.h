@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct halay_fake_hub;
+struct halay_world; /* collectives/world.h */
 
 enum halay_status halay_fake_hub_create(int size, struct halay_fake_hub **out);
 void halay_fake_hub_destroy(struct halay_fake_hub *hub); /* all have closed; NULL is allowed */
@@ -53,12 +54,14 @@ int halay_fake_hub_killed(struct halay_fake_hub *hub);
 enum halay_status halay_fake_hub_topology(struct halay_fake_hub *hub, struct halay_log *log,
                                           struct halay_topology *topology);
 
-/* ---- one rank ---- */
+/* ---- one rank: one call a thread ---- */
 
 /* log is borrowed until close. */
 enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct halay_log *log,
                                   struct halay_transport **out);
 enum halay_status halay_fake_boot_create(struct halay_fake_hub *hub, int rank, struct halay_log *log,
                                          struct halay_boot **out);
+/* The world of one rank, with both of these. Its configuration is the environment's. */
+enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, struct halay_world **out);
 
 #endif
