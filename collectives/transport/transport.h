@@ -103,7 +103,7 @@ struct halay_transport {
 };
 
 struct halay_transport_ops {
-    const char *name; /* "shm", "mpi", "ucx", "tcp", "fake" */
+    const char *name; /* "shm", "mpi", "ucx", "tcp" */
 
     /* Start to send bytes (> 0) from buf to peer (!= rank), or to receive them into buf. buf is borrowed until the
      * transfer is done or cancelled. An error of the library below is kept and returned by the next progress. */

@@ -6,7 +6,7 @@
  * writes over its buffers at once.
  */
 #include "collectives/schedule/coll.h"
-#include "collectives/transport/fake.h"
+#include "tests/fake/fake.h"
 #include "tests/coll/operation.h"
 #include "tests/test.h"
 #include <pthread.h>

@@ -15,7 +15,7 @@
  */
 #include "collectives/group/channel.h"
 #include "collectives/shared/oneshot.h"
-#include "collectives/transport/fake.h"
+#include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <pthread.h>
 

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
-#include "collectives/transport/fake.h"
+#include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <pthread.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #ifndef HALAY_TEST_RANKS_H
 #define HALAY_TEST_RANKS_H
 
-#include "collectives/transport/fake.h"
 #include "fusion/engine.h"
+#include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <string.h>
 

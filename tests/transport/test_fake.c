@@ -4,8 +4,8 @@
  * drops.
  */
 #include "../test.h"
-#include "collectives/transport/fake.h"
 #include "conformance.h"
+#include "tests/fake/fake.h"
 #include <pthread.h>
 #include <unistd.h>
 

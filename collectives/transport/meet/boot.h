@@ -5,7 +5,6 @@
  *   self    one rank, alone                                           boot_self.c
  *   store   the launcher's authenticated TCP store (base/store/store.h)     boot_store.c
  *   mpi     an MPI communicator (in the mpi module)                   mpi_boot.c
- *   fake    threads of one process, for tests                         fake.c
  */
 #ifndef HALAY_BOOT_H
 #define HALAY_BOOT_H

@@ -6,11 +6,11 @@
  * it are what the transports would be there: one of all ranks without shared memory for the data, and one of the ranks of
  * this node. Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
+#include "collectives/group/world.h"
 #include "base/fork.h"
-#include "collectives/transport/fake.h"
 #include "collectives/transport/subset.h"
 #include "collectives/choose/tuning_share.h"
-#include "collectives/group/world.h"
+#include "tests/fake/fake.h"
 #include <stdlib.h>
 #include <string.h>
 

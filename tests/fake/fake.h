@@ -7,8 +7,8 @@
  * their own threads, once a hub. Everything is done under locks, so that what ThreadSanitizer finds is a fault of those
  * who use it: flags in shared areas without release and acquire, buffers touched too early.
  */
-#ifndef HALAY_FAKE_H
-#define HALAY_FAKE_H
+#ifndef HALAY_TEST_FAKE_H
+#define HALAY_TEST_FAKE_H
 
 #include "base/machine/topology.h"
 #include "collectives/transport/meet/boot.h"
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct halay_fake_hub;
-struct halay_world; /* collectives/world.h */
+struct halay_world; /* collectives/group/world.h */
 
 enum halay_status halay_fake_hub_create(int size, struct halay_fake_hub **out);
 void halay_fake_hub_destroy(struct halay_fake_hub *hub); /* all have closed; NULL is allowed */
@@ -27,7 +27,7 @@ int halay_fake_hub_size(const struct halay_fake_hub *hub);
 /* Offer less than HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS. */
 void halay_fake_hub_set_caps(struct halay_fake_hub *hub, unsigned caps);
 /* The ranks are on these nodes ([rank]; numbered from 0 in order of their lowest rank), and share memory inside them only:
- * a matter of the world that opens the hub (world_fake.c). Copied. HALAY_ERR_NO_MEMORY. */
+ * a matter of the world that opens the hub (world.c). Copied. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_fake_hub_set_nodes(struct halay_fake_hub *hub, const int *node);
 /* Deliver messages of different peers and tags in random order and late, copy some at once and some only when they are
  * received. 0: deliver in order, copy when received (the default). */

@@ -17,7 +17,7 @@
  *
  * Lock order: hub.lock, then bell.lock. Cleanup: zero-initialised, destroy accepts a half-built hub.
  */
-#include "collectives/transport/fake.h"
+#include "tests/fake/fake.h"
 #include "base/memory.h"
 #include "collectives/transport/heap.h"
 #include <sched.h>
