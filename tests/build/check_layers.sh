@@ -5,8 +5,9 @@
 #
 #     launcher, tft, perf -> fusion -> collectives -> collectives/transport -> base -> halay_types.h
 #
-# with two more rules: the programs above the library see its public headers and base/ only (but for perf/simulated, which
-# is the library itself in another world), and a library of others is included in the one place that wraps it. Only
+# with three more rules: the programs above the library see its public headers and base/ only (but for perf/simulated, which
+# is the library itself in another world), a library of others is included in the one place that wraps it, and nothing
+# includes in a circle: no folders, and no files, where x.h, x.c and x_impl.h, the inside of x, count as one. Only
 # #include lines are looked at, that is enough: what is not declared cannot be called. The environment is read in one file
 # of the library and one of the trainer.
 #
@@ -49,17 +50,52 @@ openblas*   tft/kernels/gemm*
 # Files that may read the environment (base/config.c is the library's), and that may hand it on to a child.
 readers='base/config.c tft/train/run_config.c'
 
+# Circles still to be taken apart: names of a file and of a header whose #include is not followed.
+pending='
+topology.c topology_os.h
+channel.h choice.h
+choice.c channel.h
+select.c nodes.h
+tuning.h coll.h
+select.h coll.h
+channel.h coll.h
+express.c shared.h
+group.c shared.h
+tcp_stream.h tcp.h
+tuning_share.h world.h
+group_ids.c shared.h
+check.h coll.h
+reduce_table.h reduce.h
+members.h signature.h
+express.c engine.h
+counters.c engine.h
+recorder.c engine.h
+job.c job_elastic.h
+data.c htd.h
+table.c rows.h
+schema.c schema_inputs.h
+trainer.h train.h
+peer.c peer_map.h
+'
+
 # Print the breaches in the tree of the current folder.
 check_tree() {
+    check_includes
+    check_circles file
+    check_circles folder
+}
+
+# What one file may not do. Leaves in $edges which file includes which of ours: file, header, line.
+check_includes() {
     folders=
     for folder in $(printf '%s\n' "$layers" | sed 's/ .*//;/\//d'); do
         [ ! -d "$folder" ] || folders="$folders $folder"
     done
     # shellcheck disable=SC2086 # a list of words
     find $folders \( -name '*.[ch]' -o -name '*.def' -o -name '*.cu' \) | sort >"$files"
-    while read -r file; do
-        grep -nE '^[[:space:]]*#[[:space:]]*include|\b(secure_)?getenv[[:space:]]*\(' "$file" | sed "s|^|$file:|" || true
-    done <"$files" | awk -v layers="$layers" -v others="$others" -v readers="$readers" -v files="$files" '
+    : >"$edges"
+    xargs grep -nE '^[[:space:]]*#[[:space:]]*include|\b(secure_)?getenv[[:space:]]*\(' /dev/null <"$files" | awk \
+        -v layers="$layers" -v others="$others" -v readers="$readers" -v files="$files" -v edges="$edges" '
         # "mpi*" as a regular expression.
         function pattern(glob) {
             gsub(/\./, "[.]", glob)
@@ -122,12 +158,83 @@ check_tree() {
             sub(/[^\/]*$/, "", folder)
             if (plain(folder header) in exists)
                 header = plain(folder header)
-            else if (!(("include/" header) in exists) && !(header in exists))
+            else if (("include/" header) in exists)
+                header = "include/" header
+            else if (!(header in exists))
                 next
+            print file, header, part[2] >edges
             sub(/^include\//, "", header)
             if (!((layer_of(file), header) in allowed) && !((layer_of(file), layer_of(header) "/") in allowed))
                 print place layer_of(file) " may not include \"" header "\""
         }'
+}
+
+# check_circles file|folder: print each circle, from a file or folder back to it, with the #include lines that make it. The first
+# one found is printed, its last #include forgotten, and so on until none is left.
+check_circles() {
+    awk -v what="$1" -v pending="$pending" '
+        function name_of(path) {
+            sub(/.*\//, "", path)
+            return path
+        }
+        function node_of(path) {
+            if (what == "folder")
+                sub(/\/[^\/]*$/, "", path)
+            else
+                sub(/(_impl)?[.][a-z]+$/, "", path)
+            return path
+        }
+        # Follow what includes lead to from a node; the path so far is path[1..depth]. True once a circle was printed.
+        function follow(node, depth,    i, j) { # i, j: its own
+            path[depth] = node
+            is_open[node] = 1
+            for (i = 1; i <= out[node]; i++) {
+                if ((node, i) in forgotten)
+                    continue
+                taken[depth] = i
+                if (to[node, i] in is_open) {
+                    for (j = depth; path[j] != to[node, i]; j--)
+                        ;
+                    show(j, depth)
+                    forgotten[node, i] = 1
+                    return 1
+                }
+                if (!(to[node, i] in is_done) && follow(to[node, i], depth + 1))
+                    return 1
+            }
+            delete is_open[node]
+            is_done[node] = 1
+            return 0
+        }
+        function show(from, depth,    j, text) {
+            text = where[path[from], taken[from]] ": a circle of " what "s: " path[from]
+            for (j = from; j <= depth; j++)
+                text = text " -> " to[path[j], taken[j]] " (" where[path[j], taken[j]] ")"
+            print text
+        }
+        BEGIN {
+            count = split(pending, lines, "\n")
+            for (i = 1; i <= count; i++)
+                if (split(lines[i], words, " "))
+                    is_pending[words[1], words[2]] = 1
+        }
+        {
+            from = node_of($1)
+            header = node_of($2)
+            if (from == header || (name_of($1), name_of($2)) in is_pending || (from, header) in seen)
+                next
+            seen[from, header] = 1
+            if (!(from in out))
+                nodes[++node_count] = from
+            to[from, ++out[from]] = header
+            where[from, out[from]] = $1 ":" $3
+        }
+        END {
+            for (n = 1; n <= node_count; n += !found) {
+                found = !(nodes[n] in is_done) && follow(nodes[n], 1)
+                split("", is_open)
+            }
+        }' "$edges"
 }
 
 # A tree with one file that includes what it must not: check_tree has to say so.
@@ -145,6 +252,29 @@ expect_breach() { # expect_breach FILE LINE-OF-SOURCE
             exit 1
             ;;
         esac
+    )
+}
+
+# expect_circle BREACHES (FILE LINE-OF-SOURCE)...: these files in the tree have these circles and no other breach.
+expect_circle() {
+    (
+        cd "$scratch/tree"
+        wanted=$1
+        shift
+        made=
+        while [ $# -gt 0 ]; do
+            mkdir -p "${1%/*}"
+            printf '%s\n' "$2" >"$1"
+            made="$made $1"
+            shift 2
+        done
+        breaches=$(check_tree)
+        # shellcheck disable=SC2086 # a list of words
+        rm $made
+        [ "$breaches" = "$wanted" ] || {
+            printf "check_layers.sh: in%s found '%s', not '%s'\n" "$made" "$breaches" "$wanted"
+            exit 1
+        }
     )
 }
 
@@ -173,11 +303,22 @@ self_test() {
     expect_breach tft/new.c '#include "collectives/group.h"'
     expect_breach perf/new.h '#include <mpi.h>'
     expect_breach tft/new.c 'int f(void) { return !getenv("HOME"); }'
+    expect_circle 'base/lock.h:1: a circle of files: base/lock -> base/log (base/lock.h:1) -> base/lock (base/log.c:1)' \
+        base/log.c '#include "base/lock.h"' base/lock.h '#include "log.h"'
+    expect_circle 'base/lock_impl.h:1: a circle of files: base/lock -> base/log (base/lock_impl.h:1) -> base/lock (base/log.c:1)' \
+        base/log.c '#include "lock.h"' base/lock.h '' base/lock_impl.h '#include "log.h"'
+    expect_circle 'tft/a.h:1: a circle of files: tft/a -> tft/b (tft/a.h:1) -> tft/c (tft/b.h:1) -> tft/a (tft/c.c:1)' \
+        tft/a.h '#include "b.h"' tft/b.h '#include "tft/c.h"' tft/c.h '' tft/c.c '#include "a.h"'
+    expect_circle 'tft/x/a.h:1: a circle of folders: tft/x -> tft/y (tft/x/a.h:1) -> tft/x (tft/y/d.c:1)' \
+        tft/x/a.h '#include "tft/y/b.h"' tft/y/b.h '' tft/y/d.c '#include "tft/x/c.h"' tft/x/c.h ''
+    expect_circle '' tft/a.h '' tft/a_impl.h '#include "a.h"' tft/a.c '#include "a_impl.h"' tft/d.h '#include "a.h"' \
+        tft/e.c '#include "d.h"' tft/e.h '#include "tft/a.h"'
 }
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 files=$scratch/files
+edges=$scratch/edges
 if [ $# -eq 0 ]; then
     self_test
     cd "${top_srcdir:?}"
@@ -189,4 +330,4 @@ breaches=$(check_tree)
     printf '%s\n' "$breaches"
     exit 1
 }
-echo "no layer includes what is above it"
+echo "no layer includes what is above it; $(printf '%s' "$pending" | grep -c .) circles are still to be taken apart"
