@@ -48,7 +48,7 @@ openblas*   tft/kernels/gemm*
 '
 
 # Files that may read the environment (base/config.c is the library's), and that may hand it on to a child.
-readers='base/config.c tft/train/run_config.c'
+readers='base/config.c tft/run/run_config.c'
 
 # Circles still to be taken apart: names of a file and of a header whose #include is not followed.
 pending='

@@ -6,7 +6,7 @@
 #define TFT_MODEL_HELPERS_H
 
 #include "tests/test.h"
-#include "tft/train/gradients.h"
+#include "tft/model/gradients.h"
 #include "tft/kernels/philox.h"
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * inputs, indicators, weights, scales, rows that are dropped; each against numbers worked out by hand.
  */
 #include "tests/tft/files.h"
-#include "tft/train/batches.h"
+#include "tft/run/batches.h"
 #include "tft/data/future.h"
 #include "tft/data/htd.h"
 #include "tft/data/windows.h"

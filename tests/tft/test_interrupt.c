@@ -4,7 +4,7 @@
  * later one ends the process. The clock is the test's own.
  */
 #include "tests/test.h"
-#include "tft/train/interrupt.h"
+#include "tft/run/interrupt.h"
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>

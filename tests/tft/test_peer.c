@@ -7,7 +7,7 @@
 #include "tests/tft/files.h"
 #include "tft/model/model.h"
 #include "tft/interop/torch_file.h"
-#include "tft/train/safetensors.h"
+#include "tft/run/safetensors.h"
 #include <math.h>
 
 /* ---- models ---- */

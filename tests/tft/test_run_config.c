@@ -4,7 +4,7 @@
  */
 #include "tests/tft/files.h"
 #include "tft/data/document.h"
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 
 static enum halay_status take(const char *yaml, struct tft_run_config *c)
 {

@@ -3,7 +3,7 @@
  * Safetensors: what was written is read; the bytes are the format's; whatever does not fit the model or itself is refused.
  */
 #include "tests/tft/files.h"
-#include "tft/train/safetensors.h"
+#include "tft/run/safetensors.h"
 #include <stdint.h>
 
 static struct tft_param params[3] = {

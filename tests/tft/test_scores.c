@@ -4,8 +4,8 @@
  */
 #include "tests/test.h"
 #include "tft/train/sampler.h"
-#include "tft/train/run_length.h"
-#include "tft/train/schedule.h"
+#include "tft/run/run_length.h"
+#include "tft/run/schedule.h"
 #include "tft/score/scores.h"
 #include <math.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-tft backtest: the command line of tft/score/backtest.h.
+ * halay-tft backtest: the command line of tft/train/backtest.h.
  */
 #include "base/config.h"
-#include "tft/score/backtest.h"
+#include "tft/train/backtest.h"
 #include "tft/cli/commands.h"
 #include "tft/score/forecast_file.h"
-#include "tft/train/interrupt.h"
+#include "tft/run/interrupt.h"
 #include "tft/cli/run_options.h"
 #include "tft/score/score_table.h"
 #include "tft/score/scoring.h"

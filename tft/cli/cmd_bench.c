@@ -15,7 +15,7 @@
 #include "tft/cli/arithmetic.h"
 #include "tft/train/exchange.h"
 #include "tft/kernels/gemm_bf16.h"
-#include "tft/train/gradients.h"
+#include "tft/model/gradients.h"
 #include "tft/data/paths.h"
 #include "tft/cli/synthetic.h"
 #include <getopt.h>

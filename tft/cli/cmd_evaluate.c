@@ -4,7 +4,7 @@
  * programs.
  */
 #include "tft/cli/commands.h"
-#include "tft/train/interrupt.h"
+#include "tft/run/interrupt.h"
 #include "tft/cli/options.h"
 #include "tft/score/score_table.h"
 #include "tft/score/scoring.h"

@@ -2,7 +2,7 @@
  *
  * halay-tft export: a run's parameters as a file for PyTorch, and what its model's constructor wants.
  */
-#include "tft/train/run_folder.h"
+#include "tft/run/run_folder.h"
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
 #include "tft/data/paths.h"

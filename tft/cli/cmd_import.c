@@ -5,7 +5,7 @@
  * What a model is beside its parameters (inputs, scalers, categories) comes from prepared data and the keys of a
  * configuration, or from another run.
  */
-#include "tft/train/run_folder.h"
+#include "tft/run/run_folder.h"
 #include "tft/cli/commands.h"
 #include "tft/data/htd.h"
 #include "tft/cli/options.h"

@@ -9,7 +9,7 @@
 #include "tft/cli/commands.h"
 #include "tft/score/forecast_file.h"
 #include "tft/data/future.h"
-#include "tft/train/interrupt.h"
+#include "tft/run/interrupt.h"
 #include "tft/cli/options.h"
 #include "tft/data/paths.h"
 #include "tft/score/scoring.h"

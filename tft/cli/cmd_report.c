@@ -5,7 +5,7 @@
  */
 #include "tft/cli/commands.h"
 #include "tft/data/document.h"
-#include "tft/train/interrupt.h"
+#include "tft/run/interrupt.h"
 #include "tft/cli/options.h"
 #include "tft/data/paths.h"
 #include "tft/report/report.h"

@@ -9,7 +9,7 @@
 #include "halay.h"
 #include "tft/data/data.h"
 #include "tft/cli/options.h"
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 
 /* Keys from elsewhere. */
 struct tft_run_source {

@@ -15,7 +15,7 @@
 #define HALAY_TFT_PEER_H
 
 #include "tft/model/params.h"
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 #include "tft/data/schema.h"
 
 enum tft_peer { TFT_PEER_NVIDIA, TFT_PEER_PYTORCH_FORECASTING };

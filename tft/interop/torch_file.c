@@ -4,7 +4,7 @@
  * is read by the strict reader, by a table of what it holds. Cleanup: NULL-initialised, one exit.
  */
 #include "tft/interop/torch_file.h"
-#include "tft/train/safetensors.h"
+#include "tft/run/safetensors.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * sample.
  */
 #include "tft/layers/attention.h"
-#include "tft/kernels/product.h"
+#include "tft/layers/product.h"
 #include "tft/kernels/vector.h"
 
 /* (heads, H, d) to (H, heads d), and back. */

@@ -5,7 +5,7 @@
  * only d_h_(t-1) = d_gates U^T is left to the steps, with U transposed once.
  */
 #include "tft/layers/lstm.h"
-#include "tft/kernels/product.h"
+#include "tft/layers/product.h"
 #include "tft/kernels/vector.h"
 
 /* One step's element-wise part, one sample a row: gates (B, 4 H) from sums to activations. */

@@ -30,7 +30,7 @@ struct pass {
     real *g;                   /* their gradients; NULL in a forward without backward */
     real *derived, *d_derived; /* derived weights and their gradients; the workspace's */
     const real *folded;        /* forecasts alone: what grn_fold made; otherwise NULL */
-    struct halves *halves;     /* with bf16 products (tft/kernels/product.h); otherwise NULL */
+    struct halves *halves;     /* with bf16 products (tft/layers/product.h); otherwise NULL */
     size_t B;
     struct dropout dropout;
     /* Called once for each parameter whose gradient in g is complete; may be NULL. */

@@ -5,7 +5,7 @@
  *
  * Concepts. A *model* is immutable once created: dimensions, the table of parameters, the places of its layers; threads
  * share it. A *workspace* is one thread's arena for one granule of samples; nothing is allocated after it is created. A
- * granule's gradient is computed alone, on one thread; who adds granules is tft/train/gradients.h, which is also what a
+ * granule's gradient is computed alone, on one thread; who adds granules is tft/model/gradients.h, which is also what a
  * trainer calls; this header is one level below.
  *
  * Errors. enum halay_status, one line in the log from whoever finds the cause. Threads: a workspace belongs to one

@@ -9,7 +9,7 @@
 #include "tft/layers/embedding.h"
 #include "tft/layers/lstm.h"
 #include "tft/model/model.h"
-#include "tft/kernels/product.h"
+#include "tft/layers/product.h"
 #include "tft/layers/vsn.h"
 
 /* The four uses of the static vector. */

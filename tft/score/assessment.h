@@ -7,7 +7,7 @@
 #define HALAY_TFT_ASSESSMENT_H
 
 #include "tft/score/evaluate.h"
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 
 /* The naive forecast's, with its residuals' quantiles and without. */
 struct tft_naive_scores {

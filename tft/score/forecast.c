@@ -6,7 +6,7 @@
  */
 #include "tft/score/forecast.h"
 #include "base/memory.h"
-#include "tft/train/interrupt.h"
+#include "tft/run/interrupt.h"
 #include <stdlib.h>
 #include <string.h>
 

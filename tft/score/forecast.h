@@ -10,7 +10,7 @@
 #define HALAY_TFT_FORECAST_H
 
 #include "halay.h"
-#include "tft/train/batches.h"
+#include "tft/run/batches.h"
 
 struct tft_forecaster {
     struct halay_log *log;     /* borrowed, as all pointers of the first group */
@@ -32,7 +32,7 @@ void tft_forecaster_fini(struct tft_forecaster *forecaster);
 
 /*
  * Forecast positions [0, count) of the gather. HALAY_ERR_CANCELED (not logged), on all ranks at the same chunk: a signal that is
- * watched (tft/train/interrupt.h) came on one of them, which all then know; a granule later that rank computes no more. take is called on this thread, in order, with each window's forecast: p
+ * watched (tft/run/interrupt.h) came on one of them, which all then know; a granule later that rank computes no more. take is called on this thread, in order, with each window's forecast: p
  * is (D, O, Q) in scaled units.
  */
 enum halay_status tft_forecast(struct tft_forecaster *forecaster, size_t count,

@@ -6,7 +6,7 @@
 #define HALAY_TFT_FORECAST_FILE_H
 
 #include "tft/data/data.h"
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 #include "tft/data/windows.h"
 #include <stdio.h>
 

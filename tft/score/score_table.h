@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "tft/data/paths.h"
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 #include <jansson.h>
 
 /* Where the scores will go as JSON, opened before the work begins: path NULL: nowhere; "-": standard output, and no table. */

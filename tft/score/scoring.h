@@ -6,7 +6,7 @@
 #define HALAY_TFT_SCORING_H
 
 #include "halay.h"
-#include "tft/train/run_folder.h"
+#include "tft/run/run_folder.h"
 #include "tft/score/evaluate.h"
 
 struct tft_scoring {

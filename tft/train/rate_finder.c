@@ -3,7 +3,7 @@
  * Learning-rate finder: the steps, and a report of them.
  */
 #include "tft/train/rate_finder.h"
-#include "tft/train/schedule.h"
+#include "tft/run/schedule.h"
 #include <math.h>
 
 static const double first_rate = 1e-6, last_rate = 1,

@@ -18,9 +18,9 @@
  */
 #include "tft/train/train.h"
 #include "base/clock.h"
-#include "tft/train/run_folder.h"
+#include "tft/run/run_folder.h"
 #include "tft/score/evaluate.h"
-#include "tft/train/interrupt.h"
+#include "tft/run/interrupt.h"
 #include "tft/train/rate_finder.h"
 #include "tft/train/trainer.h"
 #include <math.h>

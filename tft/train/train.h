@@ -12,7 +12,7 @@
 
 #include "halay.h"
 #include "tft/data/data.h"
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 #include <stdio.h>
 
 struct tft_train_options {
@@ -21,7 +21,7 @@ struct tft_train_options {
     const char *metrics;     /* the folder of metrics.jsonl; NULL: the run's */
     int elastic;             /* go on when ranks are lost: halay_elastic.h */
     int resume;              /* go on from the newest of them, if there is one */
-    int watches_continue;    /* SIGCONT is a request to stop too (tft/train/interrupt.h) */
+    int watches_continue;    /* SIGCONT is a request to stop too (tft/run/interrupt.h) */
     int finds_rate;          /* look for a learning rate (tft/train/rate_finder.h) and write nothing; folders are not used */
     FILE *report;            /* where it says what it found */
 };

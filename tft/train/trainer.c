@@ -7,7 +7,7 @@
  */
 #include "tft/train/trainer.h"
 #include "base/memory.h"
-#include "tft/train/run_folder.h"
+#include "tft/run/run_folder.h"
 #include "tft/score/forecast.h"
 #include "tft/data/paths.h"
 #include "tft/train/sampler.h"

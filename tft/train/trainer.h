@@ -7,9 +7,9 @@
 
 #include "tft/train/adam.h"
 #include "tft/train/exchange.h"
-#include "tft/train/run_length.h"
+#include "tft/run/run_length.h"
 #include "tft/train/progress.h"
-#include "tft/train/resume.h"
+#include "tft/run/resume.h"
 #include "tft/train/train.h"
 #include "tft/data/windows.h"
 

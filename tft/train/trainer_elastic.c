@@ -14,7 +14,7 @@
  */
 #include "base/clock.h"
 #include "halay_elastic.h"
-#include "tft/train/run_folder.h"
+#include "tft/run/run_folder.h"
 #include "tft/train/trainer.h"
 #include <stdlib.h>
 

@@ -2,10 +2,10 @@
  *
  * One step of the trainer: this rank's granules, the sums over the ranks, the update.
  */
-#include "tft/train/batches.h"
-#include "tft/train/interrupt.h"
+#include "tft/run/batches.h"
+#include "tft/run/interrupt.h"
 #include "tft/train/sampler.h"
-#include "tft/train/schedule.h"
+#include "tft/run/schedule.h"
 #include "tft/train/trainer.h"
 #include "tft/kernels/vector.h"
 #include <math.h>

@@ -10,7 +10,7 @@
 #ifndef HALAY_TFT_TRANSFER_H
 #define HALAY_TFT_TRANSFER_H
 
-#include "tft/train/run_folder.h"
+#include "tft/run/run_folder.h"
 
 /* What the parameters are made for. */
 struct tft_transfer_to {

@@ -2,13 +2,13 @@
  *
  * Checkpoint: two files that know each other. Cleanup: zeroed first, fini accepts half-built.
  */
-#include "tft/train/run_folder.h"
+#include "tft/run/run_folder.h"
 #include "base/memory.h"
 #include "tft/data/document.h"
 #include "tft/kernels/gemm_bf16.h"
 #include "tft/data/paths.h"
-#include "tft/train/resume.h"
-#include "tft/train/safetensors.h"
+#include "tft/run/resume.h"
+#include "tft/run/safetensors.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,14 +7,14 @@
  *   model.safetensors   the parameters of the best evaluation so far; its metadata carry the step, the parameters' CRC-32, and
  *                       that of run.json, so that the parameters of another run are not taken for this one's
  *   metrics.jsonl       a line an evaluation
- *   checkpoints/        what training goes on from (tft/train/resume.h), unless that is elsewhere
+ *   checkpoints/        what training goes on from (tft/run/resume.h), unless that is elsewhere
  *
  * Each is written beside its name, synced and renamed.
  */
 #ifndef HALAY_TFT_CHECKPOINT_H
 #define HALAY_TFT_CHECKPOINT_H
 
-#include "tft/train/batches.h"
+#include "tft/run/batches.h"
 #include "tft/data/data.h"
 
 struct tft_checkpoint {

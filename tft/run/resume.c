@@ -5,10 +5,10 @@
  * Deleting goes the other way round: manifests that are too old, then the files that no manifest left names. Cleanup:
  * NULL-initialised, one exit.
  */
-#include "tft/train/resume.h"
+#include "tft/run/resume.h"
 #include "tft/data/document.h"
 #include "tft/data/paths.h"
-#include "tft/train/safetensors.h"
+#include "tft/run/safetensors.h"
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>

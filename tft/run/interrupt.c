@@ -7,7 +7,7 @@
  * interrupts, and a matrix product's machine code that keeps something there would go on with it overwritten. The main thread,
  * which the system prefers, is the one that has it.
  */
-#include "tft/train/interrupt.h"
+#include "tft/run/interrupt.h"
 #include "base/clock.h"
 #include "tft/cli/options.h"
 #include <signal.h>

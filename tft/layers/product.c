@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tft/kernels/product.h"
+#include "tft/layers/product.h"
 #include <string.h>
 
 enum { EXACT_ROWS = 2, PROBES = 16 };

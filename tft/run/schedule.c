@@ -2,7 +2,7 @@
  *
  * Learning rate: pure functions.
  */
-#include "tft/train/schedule.h"
+#include "tft/run/schedule.h"
 #include <math.h>
 
 double tft_schedule_rate(enum tft_schedule schedule, double highest, uint64_t step, uint64_t total, int halvings)

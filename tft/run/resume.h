@@ -23,7 +23,7 @@
 
 #include "base/log.h"
 #include "tft/model/params.h"
-#include "tft/train/run_length.h"
+#include "tft/run/run_length.h"
 #include <jansson.h>
 #include <stdint.h>
 

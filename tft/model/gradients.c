@@ -17,7 +17,7 @@
  * elsewhere. At any time the granules that are done and not yet added form subtrees whose siblings are not done: at
  * most (threads + 1) * depth of them, which bounds the spare blocks.
  */
-#include "tft/train/gradients.h"
+#include "tft/model/gradients.h"
 #include "base/memory.h"
 #include "tft/layers/linear.h"
 #include <assert.h>

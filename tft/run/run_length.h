@@ -14,7 +14,7 @@
 #ifndef HALAY_TFT_PLAN_H
 #define HALAY_TFT_PLAN_H
 
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 
 struct tft_limits {
     enum tft_schedule schedule;

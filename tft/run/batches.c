@@ -3,7 +3,7 @@
  * Batches: a window's rows are one run of memory in the model's order of variables, so that gathering a sample is one
  * copy. Only where the window ends on a bridge it has other values: it does not know what lies behind.
  */
-#include "tft/train/batches.h"
+#include "tft/run/batches.h"
 #include "tft/kernels/philox.h"
 #include <stdio.h>
 #include <string.h>

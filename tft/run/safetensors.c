@@ -6,7 +6,7 @@
  * cover the data without gap or overlap, then reads each to its place. Little-endian machines only, as the rest of the
  * trainer's files.
  */
-#include "tft/train/safetensors.h"
+#include "tft/run/safetensors.h"
 #include "tft/data/paths.h"
 #include <errno.h>
 #include <stdlib.h>

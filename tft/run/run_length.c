@@ -2,8 +2,8 @@
  *
  * How many steps a run has: pure functions.
  */
-#include "tft/train/run_length.h"
-#include "tft/train/schedule.h"
+#include "tft/run/run_length.h"
+#include "tft/run/schedule.h"
 #include <math.h>
 
 enum { STEPS_MEASURED = 10 };

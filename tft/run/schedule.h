@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning rate: as a function of where the run stands (tft/train/run_length.h), and of how validation goes.
+ * Learning rate: as a function of where the run stands (tft/run/run_length.h), and of how validation goes.
  */
 #ifndef HALAY_TFT_SCHEDULE_H
 #define HALAY_TFT_SCHEDULE_H
 
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 
 /*
  * The rate of a step (from 0) of `total`.

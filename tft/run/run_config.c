@@ -2,7 +2,7 @@
  *
  * Configuration of a run: the table, and the one function that takes a value by it, wherever it came from.
  */
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 #include "base/config.h"
 #include <errno.h>
 #include <inttypes.h>

@@ -5,9 +5,9 @@
 #ifndef HALAY_TFT_BATCHES_H
 #define HALAY_TFT_BATCHES_H
 
-#include "tft/train/gradients.h"
+#include "tft/model/gradients.h"
 #include "tft/model/model.h"
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 #include "tft/data/windows.h"
 
 /* The configuration of the model for a schema and what was learned of its categories. Its variables are in the order of tft_data's. */

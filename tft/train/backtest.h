@@ -15,7 +15,7 @@
 
 #include "halay.h"
 #include "tft/data/data.h"
-#include "tft/train/run_config.h"
+#include "tft/run/run_config.h"
 #include <stdio.h>
 
 struct tft_backtest_options {
