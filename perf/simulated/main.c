@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The simulated program: all-reduces of several lengths by several algorithms, in simulated time, or with their sums
- * checked. perf/simulate writes the platform, runs this under smpirun and reads what it prints, a line a fact:
+ * checked. perf/bench/simulate writes the platform, runs this under smpirun and reads what it prints, a line a fact:
  *
  *     network ALPHA BETA              seconds of a message, seconds of a byte, between the first rank and the last
  *     choice BYTES ALGORITHM          what halay would take by itself (algorithm "auto")
@@ -95,7 +95,7 @@ static int options_read(struct options *options, int argc, char **argv, int rank
             is_good = cases_read(options, argv[i]);
         }
         if (!is_good && rank == 0)
-            fprintf(stderr, "simulated: '%s' is no argument of this program; perf/simulate runs it\n", argv[i]);
+            fprintf(stderr, "simulated: '%s' is no argument of this program; perf/bench/simulate runs it\n", argv[i]);
         if (!is_good)
             return 0;
     }

@@ -84,7 +84,7 @@ static int is_neighbours(const struct node *self, const void *at)
     return 0;
 }
 
-/* A simulated host computes one flop a nanosecond (perf/simulate). */
+/* A simulated host computes one flop a nanosecond (perf/bench/simulate). */
 static void take_time(const struct node *self, size_t bytes)
 {
     if (bytes)

@@ -32,7 +32,7 @@ examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay
 
 # One line for each library of others: its headers, then the files that may include them (shell patterns).
 others='
-mpi.h       collectives/transport/mpi/* perf/perf_mpi* perf/simulated/* include/halay_mpi.h
+mpi.h       collectives/transport/mpi/* perf/src/versus/perf_mpi* perf/simulated/* include/halay_mpi.h
 ucp/*       collectives/transport/ucx/*
 uct/*       collectives/transport/ucx/*
 ucs/*       collectives/transport/ucx/*
@@ -301,7 +301,7 @@ self_test() {
     expect_breach collectives/transport/new.c '#include "../group.h"'
     expect_breach collectives/new.c '#include "fusion/engine.c"'
     expect_breach tft/new.c '#include "collectives/group.h"'
-    expect_breach perf/new.h '#include <mpi.h>'
+    expect_breach perf/src/new.h '#include <mpi.h>'
     expect_breach tft/new.c 'int f(void) { return !getenv("HOME"); }'
     expect_circle 'base/lock.h:1: a circle of files: base/lock -> base/log (base/lock.h:1) -> base/lock (base/log.c:1)' \
         base/log.c '#include "base/lock.h"' base/lock.h '#include "log.h"'

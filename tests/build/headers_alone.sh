@@ -39,7 +39,7 @@ for path in include/*.h; do
 done
 
 source=$scratch/alone.c
-for path in base/*.h collectives/*.h collectives/*/*.h fusion/*.h launcher/*.h perf/*.h tft/*.h tests/*.h tests/*/*.h; do
+for path in base/*.h collectives/*.h collectives/*/*.h fusion/*.h launcher/*.h perf/*/*.h perf/*/*/*.h tft/*.h tests/*.h tests/*/*.h; do
     [ -f "$path" ] || continue
     # Without a guard it is a template: text that is included with macros set.
     grep -q '^#ifndef' "$path" || continue

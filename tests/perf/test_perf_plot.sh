@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# perf/plot: a PNG and an SVG from several reports, the same bytes from the same figures; what is no report is refused.
+# perf/bench/plot: a PNG and an SVG from several reports, the same bytes from the same figures; what is no report is refused.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 command -v python3 >/dev/null 2>&1 || skip "no python3"
 
@@ -19,7 +19,7 @@ END
 echo '{"op": "barrier", "ranks": 2, "results": [{"bytes": 0, "time_us": 0.5}]}' >"$scratch/barrier.json"
 echo '{"op": "engine", "ranks": 2}' >"$scratch/engine.json"
 echo 'no JSON' >"$scratch/text.json"
-plot=$top_srcdir/perf/plot
+plot=$top_srcdir/perf/bench/plot
 
 expect 0 "$plot" --help
 says out 'python3-matplotlib'

@@ -4,8 +4,8 @@
  * apart, in timelines whose clocks are known.
  */
 #include "base/trace.h"
-#include "perf/flight.h"
-#include "perf/timeline.h"
+#include "perf/src/records/flight.h"
+#include "perf/src/records/timeline.h"
 #include "tests/test.h"
 #include <float.h>
 #include <string.h>

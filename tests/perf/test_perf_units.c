@@ -2,13 +2,13 @@
  *
  * The pure parts of halay-perf: options, statistics, the pattern that is moved and reduced, the table of operations.
  */
-#include "perf/models.h"
-#include "perf/operation.h"
-#include "perf/options.h"
-#include "perf/pattern.h"
-#include "perf/roofline.h"
-#include "perf/stats.h"
-#include "perf/tune.h"
+#include "perf/src/engine/models.h"
+#include "perf/src/operation/operation.h"
+#include "perf/src/cli/options.h"
+#include "perf/src/operation/pattern.h"
+#include "perf/src/operation/roofline.h"
+#include "perf/src/stats.h"
+#include "perf/src/operation/tune.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 grep -q '^#define HALAY_HAVE_SIMGRID 1' "$top_builddir/config.h" || skip "halay was configured without SimGrid"
 command -v python3 >/dev/null 2>&1 || skip "there is no python3"
 [ -f "$top_builddir/perf/halay-simulated.la" ] || skip "no simulated program in a build with sanitizers"
-simulate=$top_srcdir/perf/simulate
+simulate=$top_srcdir/perf/bench/simulate
 
 # Counts 0, 1, n - 1, n, n + 1 of 8 ranks; a prime; one that takes several segments.
 sizes=0,4,28,32,36,4036,400012

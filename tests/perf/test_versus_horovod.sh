@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# perf/versus_horovod.py: it reads the models that halay-perf has, says what is not installed and how to install it, and
+# perf/bench/versus_horovod.py: it reads the models that halay-perf has, says what is not installed and how to install it, and
 # with torch at hand puts gloo beside the engine.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 command -v python3 >/dev/null 2>&1 || skip "no python3"
-versus=$top_srcdir/perf/versus_horovod.py
+versus=$top_srcdir/perf/bench/versus_horovod.py
 
 expect 0 "$versus" --list
 says out '^one: 1 tensors, 1024 elements'

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# perf/versus_pytorch.py: it says what is not there, and puts what is there beside the trainer.
+# perf/bench/versus_pytorch.py: it says what is not there, and puts what is there beside the trainer.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 command -v python3 >/dev/null 2>&1 || skip "no python3"
-versus=$top_srcdir/perf/versus_pytorch.py
+versus=$top_srcdir/perf/bench/versus_pytorch.py
 
 expect 77 "$versus" --torch false
 says err 'nvidia is left out: --nvidia names no folder'

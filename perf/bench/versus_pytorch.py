@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The trainer beside PyTorch's TFTs: training samples a second on the CPU, in turn, in one run.
+
+Shapes of the Electricity configuration: 168 + 24 hours, batch of 64, 4 heads, dropout 0.1, hidden size 160 and 64; made-up
+samples, so that no reading of data counts. halay runs by halay-tft bench of a build folder, the others by this file again, in a
+process of their own:
+
+    nvidia                NVIDIA's DeepLearningExamples, PyTorch/Forecasting/TFT: modeling.py and configuration.py in a folder
+                          that --nvidia names; f32, and bf16 by autocast
+    pytorch-forecasting   its TFT of hidden size 64, hidden continuous size 32, f32
+
+Each system has its turn in each round; a turn's figure is that of its median step, and of several rounds the best counts, for
+everybody. What is not there is left out and said: pip install torch pytorch-forecasting. So is a row of bf16 on a processor without it.
+"""
+
+import argparse
+import atexit
+import collections
+import enum
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import types
+import warnings
+
+sys.dont_write_bytecode = True
+from processes import can_import, output_of  # noqa: E402 (beside this file)
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NVIDIA_FILES = ("modeling.py", "configuration.py")
+NO_BF16 = "no matrix products in bf16 here"  # what halay-tft says (tft/model/network.c)
+ENCODER, HORIZON, BATCH, WARMUP, LIMIT_S = 168, 24, 64, 2, 600
+
+# What is compared: a name, hidden size, type of the products' factors, who has it.
+ROWS = [("hidden 160, f32", 160, "f32", ["nvidia"]), ("hidden 160, bf16", 160, "bf16", ["nvidia"]),
+        ("hidden 64, f32", 64, "f32", ["nvidia", "pytorch-forecasting"])]
+
+
+# ---- a peer's process ---------------------------------------------------------------------------------------------------
+
+
+def nvidia_step(folder, hidden, dtype):
+    """A training step of NVIDIA's model as a function, and its version."""
+    import torch
+    inputs = types.ModuleType("data_utils")  # what configuration.py takes from the file that reads data
+    inputs.InputTypes = enum.IntEnum("InputTypes", "TARGET OBSERVED KNOWN STATIC ID TIME", start=0)
+    inputs.DataTypes = enum.IntEnum("DataTypes", "CONTINUOUS CATEGORICAL DATE STR", start=0)
+    inputs.FeatureSpec = collections.namedtuple("FeatureSpec", ["name", "feature_type", "feature_embed_type"])
+    sys.modules["data_utils"] = inputs
+    # The model waits for a GPU wherever it runs: a copy without that line. TorchScript reads the file, so it must be one.
+    copy = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, copy, True)
+    for name in NVIDIA_FILES:
+        with open(os.path.join(folder, name), encoding="utf-8") as source, \
+                open(os.path.join(copy, name), "w", encoding="utf-8") as to:
+            to.writelines(line for line in source if line.strip() != "torch.cuda.synchronize()")
+    sys.path.insert(0, copy)
+    from configuration import ElectricityConfig
+    from modeling import TemporalFusionTransformer
+    config = ElectricityConfig()
+    config.hidden_size = hidden
+    model = TemporalFusionTransformer(config).train()
+    length = ENCODER + HORIZON
+    batch = {"s_cat": torch.randint(0, 369, (BATCH, length, 1)), "s_cont": None, "k_cat": None,
+             "k_cont": torch.randn(BATCH, length, 3), "o_cat": None, "o_cont": None,
+             "target": torch.randn(BATCH, length, 1), "id": None}
+    model(batch)  # its lazy parameters take their shapes
+    levels = torch.tensor([0.1, 0.5, 0.9])
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bf16"):
+            forecast = model(batch)
+        over = forecast.float() - batch["target"][:, ENCODER:, :]
+        ((1 - levels) * over.relu() + levels * (-over).relu()).mean(dim=(0, 1)).sum().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+        optimizer.step()
+
+    return step, "NVIDIA's TFT, torch " + torch.__version__
+
+
+def pytorch_forecasting_step(hidden):
+    import pandas
+    import pytorch_forecasting as peer
+    import torch
+    hours = ENCODER + HORIZON + BATCH
+    table = pandas.DataFrame({"zone": [str(z) for z in range(10) for _ in range(hours)],
+                              "hour": list(range(hours)) * 10, "y": torch.randn(10 * hours).numpy()})
+    table["of_day"], table["of_week"] = table.hour % 24 * 1.0, table.hour // 24 % 7 * 1.0
+    data = peer.TimeSeriesDataSet(
+        table, time_idx="hour", target="y", group_ids=["zone"], max_encoder_length=ENCODER, min_encoder_length=ENCODER,
+        max_prediction_length=HORIZON, min_prediction_length=HORIZON, static_categoricals=["zone"],
+        time_varying_known_reals=["of_day", "of_week", "hour"], time_varying_unknown_reals=["y"])
+    model = peer.TemporalFusionTransformer.from_dataset(
+        data, hidden_size=hidden, hidden_continuous_size=hidden // 2, attention_head_size=4, dropout=0.1,
+        loss=peer.QuantileLoss([0.1, 0.5, 0.9]), output_size=3).train()
+    x, y = next(iter(data.to_dataloader(train=True, batch_size=BATCH, num_workers=0)))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        model.loss(model(x)["prediction"], y).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+
+    return step, "pytorch-forecasting " + peer.__version__
+
+
+def be_peer(options):
+    """Prints the result as one line of JSON."""
+    warnings.filterwarnings("ignore")
+    import torch
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    hidden, dtype = int(options.hidden), options.dtype
+    step, version = nvidia_step(options.nvidia, hidden, dtype) if options.peer == "nvidia" else \
+        pytorch_forecasting_step(hidden)
+    times = []
+    for i in range(-WARMUP, options.steps):
+        start = time.perf_counter()
+        step()
+        if i >= 0:
+            times.append(time.perf_counter() - start)
+    print(json.dumps({"samples_per_second": BATCH / statistics.median(times), "version": version}), flush=True)
+
+
+# ---- the run ------------------------------------------------------------------------------------------------------------
+
+
+def run_halay(options, hidden, dtype):
+    command = [os.path.join(options.build, "halay-tft"), "bench", "--threads", str(options.threads), "--hidden", str(hidden),
+               "--batch", str(BATCH), "--dtype", dtype, "--steps", str(options.steps), "--json", "-"]
+    report = json.loads(output_of(command, LIMIT_S))
+    return {"samples_per_second": BATCH / report["step_ms"] * 1e3, "version": "halay, " + report["matrix_products"]}
+
+
+def run_peer(options, which, hidden, dtype):
+    command = [options.torch, os.path.abspath(__file__), "--peer", which, "--hidden", str(hidden), "--dtype", dtype,
+               "--threads", str(options.threads), "--steps", str(options.steps)]
+    if options.nvidia:
+        command += ["--nvidia", options.nvidia]
+    return json.loads(output_of(command, LIMIT_S).strip().splitlines()[-1])
+
+
+def peers_of(options):
+    peers = []
+    if not options.nvidia:
+        print("versus_pytorch.py: nvidia is left out: --nvidia names no folder with its files", file=sys.stderr)
+    elif not all(os.path.exists(os.path.join(options.nvidia, name)) for name in NVIDIA_FILES):
+        raise RuntimeError("'%s' has no %s" % (options.nvidia, " and ".join(NVIDIA_FILES)))
+    elif not can_import(options.torch, "torch", LIMIT_S):
+        print("versus_pytorch.py: nvidia is left out: '%s' has no torch" % options.torch, file=sys.stderr)
+    else:
+        peers.append("nvidia")
+    if can_import(options.torch, "pytorch_forecasting", LIMIT_S):
+        peers.append("pytorch-forecasting")
+    else:
+        print("versus_pytorch.py: '%s' has no pytorch_forecasting: left out" % options.torch, file=sys.stderr)
+    return peers
+
+
+def measure(options, row, peers):
+    """System -> the best round."""
+    name, hidden, dtype, who = row
+    best = {}
+    for _ in range(options.rounds):
+        for system in ["halay"] + [peer for peer in who if peer in peers]:
+            result = run_halay(options, hidden, dtype) if system == "halay" else run_peer(options, system, hidden, dtype)
+            if system not in best or result["samples_per_second"] > best[system]["samples_per_second"]:
+                best[system] = result
+    return {"row": name, "hidden_size": hidden, "dtype": dtype, "systems": best,
+            "ratios": {system: best["halay"]["samples_per_second"] / best[system]["samples_per_second"]
+                       for system in best if system != "halay"}}
+
+
+def measure_if_possible(options, row, peers):
+    """None, and said, for a row of bf16 on a processor that has none."""
+    try:
+        return measure(options, row, peers)
+    except RuntimeError as error:
+        if NO_BF16 not in str(error):
+            raise
+        print("versus_pytorch.py: '%s' is left out: %s" % (row[0], str(error).strip().splitlines()[-1]), file=sys.stderr)
+        return None
+
+
+def print_row(row, peers):
+    cells = [row["row"], "%.0f" % row["systems"]["halay"]["samples_per_second"]]
+    for peer in peers:
+        has = peer in row["systems"]
+        cells.append("%.0f (%.1f)" % (row["systems"][peer]["samples_per_second"], row["ratios"][peer]) if has else "")
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(TOP, "build"), help="build folder (build in the sources)")
+    parser.add_argument("--nvidia", metavar="FOLDER", help="with NVIDIA's modeling.py and configuration.py")
+    parser.add_argument("--torch", default=sys.executable, metavar="PYTHON", help="that has torch (this one)")
+    parser.add_argument("--threads", type=int, default=2, help="of each system (2)")
+    parser.add_argument("--steps", type=int, default=10, help="of a turn, after %d to warm up (10)" % WARMUP)
+    parser.add_argument("--rounds", type=int, default=2, help="turns of each system (2)")
+    parser.add_argument("--hidden", metavar="SIZES", default="160,64", help="hidden sizes, with commas (160,64)")
+    parser.add_argument("--json", metavar="FILE", help="write the results there too")
+    parser.add_argument("--peer", choices=["nvidia", "pytorch-forecasting"], help=argparse.SUPPRESS)
+    parser.add_argument("--dtype", choices=["f32", "bf16"], help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if min(options.threads, options.steps, options.rounds) < 1:
+        parser.error("threads, steps and rounds must be at least 1")
+    if set(options.hidden.split(",")) - {"160", "64"}:
+        parser.error("hidden sizes are of 160, 64")
+    return options
+
+
+def main():
+    options = parse()
+    if options.peer:
+        return be_peer(options)
+    rows = []
+    try:
+        peers = peers_of(options)
+        if not peers:
+            print("skipped: nothing of PyTorch to compare with", file=sys.stderr)
+            return 77
+        print("Training samples a second, %d threads (in brackets: halay's over theirs)\n" % options.threads)
+        print("| | halay | " + " | ".join(peers) + " |\n|---|--:|" + "--:|" * len(peers))
+        for row in ROWS:
+            if str(row[1]) in options.hidden.split(","):
+                result = measure_if_possible(options, row, peers)
+                if result:
+                    rows.append(result)
+                    print_row(result, peers)
+    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+        print("versus_pytorch.py: %s" % error, file=sys.stderr)
+        return 1
+    print("\n" + ", ".join(sorted({result["version"] for row in rows for result in row["systems"].values()})))
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"threads": options.threads, "results": rows}, file, indent=1)
+            file.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay-perf engine: what the background engine costs: the latency of one small tensor that it knows, the processor
+ * time it takes while there is nothing to do, and with --model the time of a step with a model's gradients, beside MPI's.
+ *
+ * A struct run is zero-initialised and run_fini takes any state. Ranks stay in step by the engine's own operations;
+ * rank 0 alone prints. The measurements are in engine_latency.c, engine_model.c.
+ */
+#include "perf/src/engine/engine.h"
+#include "perf/src/output.h"
+#include "perf/src/cli/perf.h"
+#include "perf/src/stats.h"
+#include "perf/src/versus/versus.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARED, PRIVATE };
+static const char *const buffers_words[] = { "shared", "private", NULL };
+static const char *const wire_words[] = { "none", "f16", "bf16", NULL }; /* as enum halay_wire */
+static const char *const versus_words[] = { "none", "mpi", NULL };
+
+struct options {
+    int model, buffers, versus, wire, is_apart; /* model: of perf_model_words */
+    long iterations, period_us, steps;
+    double idle_seconds, compute_ms;
+    const char *transport, *json;
+};
+
+struct run {
+    struct options options;
+    struct perf_environment environment;
+    int has_environment;
+    struct perf_engine engine;     /* owned */
+    struct perf_versus versus;     /* owned */
+    struct perf_progress progress; /* owned; of rank 0 */
+    struct perf_json json;         /* owned; of rank 0 */
+    json_t *report;                /* owned; of rank 0 with --json */
+    int prints;                    /* rank 0, unless the JSON goes to standard output */
+    int is_open, is_measured;
+    char text[512]; /* why it failed, if the status alone does not say that */
+};
+
+static int parse(struct run *run, int argc, char **argv, int *exit_status)
+{
+    struct options *o = &run->options;
+    const struct perf_option table[] = {
+        { 0, "model", PERF_WORD, &o->model, "also time a step of a model (none)", "MODEL", 0, 0, perf_model_words },
+        { 0, "buffers", PERF_WORD, &o->buffers, "memory that ranks of a host share, or the program's own (shared)",
+          "KIND", 0, 0, buffers_words },
+        { 0, "apart", PERF_FLAG, &o->is_apart, "the model's gradients lie elsewhere than their sums", NULL, 0, 0, NULL },
+        { 0, "wire", PERF_WORD, &o->wire, "type in which the model's gradients travel (none)", "TYPE", 0, 0,
+          wire_words },
+        { 'n', "iterations", PERF_LONG, &o->iterations, "submissions of the one tensor (500)", "N", 1, 1000000, NULL },
+        { 0, "every", PERF_LONG, &o->period_us, "from one submission of it to the next (4000)", "US", 300, 10000000,
+          NULL },
+        { 's', "steps", PERF_LONG, &o->steps, "steps of the model (200, fewer if it is large)", "N", 1, 1000000, NULL },
+        { 0, "compute", PERF_REAL, &o->compute_ms, "also compute that long in each step, between submissions (0)", "MS",
+          0, 3600000, NULL },
+        { 0, "idle", PERF_REAL, &o->idle_seconds, "seconds in which idle processor time is counted (3)", "SECONDS", 0,
+          3600, NULL },
+        { 0, "versus", PERF_WORD, &o->versus, "reduce the model's tensors with MPI_Allreduce too (none)", "NAME", 0, 0,
+          versus_words },
+        { 0, "transport", PERF_TEXT, &o->transport, "force a transport: shm, mpi, ucx", "NAME", 0, 0, NULL },
+        { 0, "json", PERF_TEXT, &o->json, "write the results there ('-': standard output, instead of the text)", "FILE",
+          0, 0, NULL },
+        { 0, NULL, PERF_FLAG, NULL, NULL, NULL, 0, 0, NULL },
+    };
+
+    *o = (struct options){ .iterations = 500, .period_us = 4000, .idle_seconds = 3 };
+    return perf_parse(&run->environment, &perf_engine_command, table, argc, argv, exit_status);
+}
+
+static enum halay_status start(struct run *run)
+{
+    const struct options *o = &run->options;
+    const char *transport = o->transport ? o->transport : run->environment.config.transport;
+    int failed = 0;
+
+    if (o->versus && perf_versus_start(&run->versus, &run->environment.config, transport, run->text, sizeof run->text))
+        return HALAY_ERR_CONFIG;
+    enum halay_status status = perf_engine_open(&run->engine, o->transport, o->buffers == SHARED);
+    if (status != HALAY_OK)
+        return status;
+    run->is_open = 1;
+    run->engine.is_apart = o->is_apart;
+    run->engine.wire = (enum halay_wire)o->wire;
+    run->engine.bucket_bytes = run->environment.config.fusion_threshold;
+    if (o->versus &&
+        perf_versus_check(
+            &run->versus, run->engine.rank, run->engine.size,
+            &(struct perf_call){ .collective = PERF_ALLREDUCE, .count = 1, .dtype = HALAY_F32, .op = HALAY_SUM },
+            run->text, sizeof run->text))
+        return HALAY_ERR_CONFIG;
+    run->engine.mpi = run->versus.mpi;
+    if (run->engine.rank == 0 && o->json)
+        failed = perf_json_open(o->json, &run->json) ||
+                 !(run->report = json_pack("{s:s, s:i, s:s, s:{s:s}}", "op", "engine", "ranks", run->engine.size,
+                                           "buffers", buffers_words[o->buffers], "versions", "halay", halay_version()));
+    if (run->engine.rank == 0) {
+        perf_progress_init(&run->progress);
+        run->engine.progress = &run->progress;
+    }
+    run->prints = run->engine.rank == 0 && !(o->json && !strcmp(o->json, "-"));
+    /* No rank may wait for one that gave up. */
+    double worst = failed;
+    status = perf_engine_worst(&run->engine, &worst, 1);
+    return status == HALAY_OK && worst > 0 ? HALAY_ERR_SYSTEM : status;
+}
+
+static void run_fini(struct run *run)
+{
+    json_decref(run->report);
+    perf_json_abandon(&run->json);
+    if (run->is_open)
+        perf_engine_close(&run->engine);
+    perf_versus_end(&run->versus, run->is_measured);
+    perf_progress_fini(&run->progress);
+    if (run->has_environment)
+        perf_environment_fini(&run->environment);
+}
+
+/* ---- the measurements, each with its line and its keys ----------------------------------------------------------- */
+
+static void report_latency(struct run *run, const char *key, const char *what, double *seconds)
+{
+    size_t count = (size_t)run->options.iterations;
+    double p50 = perf_percentile(seconds, count, 50) * 1e6, p99 = perf_percentile(seconds, count, 99) * 1e6;
+
+    perf_progress_clear(run->engine.progress);
+    if (run->prints)
+        printf("%-46s %9.2f us median %9.2f us at 99 %%\n", what, p50, p99);
+    if (run->report)
+        json_object_set_new(run->report, key, json_pack("{s:f, s:f}", "p50", p50, "p99", p99));
+}
+
+static enum halay_status latency(struct run *run)
+{
+    static const struct {
+        enum halay_status (*measure)(struct perf_engine *, enum perf_driver, long, double *);
+        enum perf_driver driver;
+        int is_apart; /* asleep before each */
+        const char *key, *what;
+    } rows[] = {
+        { perf_engine_latency, PERF_BACKGROUND, 1, "latency_us", "one cached tensor of 4 KB, engine asleep:" },
+        { perf_engine_floor, PERF_BACKGROUND, 1, "floor_us", "  two bare threads and a futex:" },
+        { perf_engine_latency, PERF_DRIVEN, 1, "driven_latency_us", "the same, driven by who waits for it:" },
+        { perf_engine_floor, PERF_DRIVEN, 1, "driven_floor_us", "  bare threads:" },
+        { perf_engine_latency, PERF_DRIVEN, 0, "hot_latency_us", "driven, one right after the other:" },
+        { perf_engine_floor, PERF_DRIVEN, 0, "hot_floor_us", "  bare threads:" },
+    };
+    double *seconds = malloc((size_t)run->options.iterations * sizeof *seconds);
+    enum halay_status status = seconds ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == HALAY_OK; i++) {
+        run->engine.period_us = rows[i].is_apart ? run->options.period_us : 0;
+        status = rows[i].measure(&run->engine, rows[i].driver, run->options.iterations, seconds);
+        if (status == HALAY_OK)
+            report_latency(run, rows[i].key, rows[i].what, seconds);
+        else if (status == HALAY_ERR_UNSUPPORTED)
+            status = HALAY_OK; /* no floor over several hosts */
+    }
+    free(seconds);
+    return status;
+}
+
+static enum halay_status idle(struct run *run)
+{
+    double percent;
+
+    if (run->options.idle_seconds <= 0)
+        return HALAY_OK;
+    enum halay_status status = perf_engine_idle(&run->engine, run->options.idle_seconds, &percent);
+    if (status != HALAY_OK)
+        return status;
+    if (run->prints)
+        printf("%-46s %9.3f %% of a core, the worst rank's, over %g s\n", "idle engine:", percent,
+               run->options.idle_seconds);
+    if (run->report)
+        json_object_set_new(run->report, "idle_cpu_percent", json_real(percent));
+    return HALAY_OK;
+}
+
+static void report_versus(struct run *run, const struct perf_step *step)
+{
+    json_t *list = run->report ? json_array() : NULL;
+
+    for (int row = PERF_STEP_MPI_TENSORS; row <= PERF_STEP_MPI_BUCKETS; row++) {
+        char name[64];
+        double ratio = step->seconds[row] / step->seconds[PERF_STEP_ENGINE];
+        snprintf(name, sizeof name, "%s, one call a %s", run->versus.name,
+                 row == PERF_STEP_MPI_TENSORS ? "tensor" : "bucket");
+        if (run->prints)
+            printf("%-46s %9.3f ms a step, %.2f times ours\n", name, step->seconds[row] * 1e3, ratio);
+        if (list)
+            json_array_append_new(
+                list, json_pack("{s:s, s:f, s:f}", "name", name, "step_ms", step->seconds[row] * 1e3, "ratio", ratio));
+    }
+    if (list)
+        json_object_set_new(run->report, "versus", list);
+}
+
+static void report_overlap(struct run *run, const struct perf_step *step)
+{
+    double computed = step->seconds[PERF_STEP_COMPUTE] * 1e3, overlapped = step->seconds[PERF_STEP_OVERLAPPED] * 1e3;
+    double exposed = step->exposed_seconds[PERF_STEP_OVERLAPPED] * 1e3;
+
+    if (run->prints)
+        printf("%-46s %9.3f ms a step, %.3f ms of it after the last submission; %.3f ms without communication: %.1f %% "
+               "of it hidden\n",
+               "computing between submissions:", overlapped, exposed, computed, step->hidden * 100);
+    if (run->report) {
+        json_object_set_new(run->report, "compute_ms", json_real(computed));
+        json_object_set_new(run->report, "overlapped_step_ms", json_real(overlapped));
+        json_object_set_new(run->report, "overlapped_exposed_ms", json_real(exposed));
+        json_object_set_new(run->report, "hidden_percent", json_real(step->hidden * 100));
+    }
+}
+
+static enum halay_status model(struct run *run)
+{
+    struct perf_step step;
+
+    if (!run->options.model)
+        return HALAY_OK;
+    const struct perf_model *m = &perf_models[run->options.model - 1];
+    enum halay_status status = perf_engine_replay(&run->engine, m, run->options.steps ? run->options.steps : m->steps,
+                                                  run->options.compute_ms / 1e3, &step);
+    perf_progress_clear(run->engine.progress);
+    if (status != HALAY_OK)
+        return status;
+    if (run->prints)
+        printf(
+            "%-46s %9.3f ms a step, %.3f ms of it after the last submission; %zu tensors, %zu bytes, %.0f messages\n",
+            m->what, step.seconds[PERF_STEP_ENGINE] * 1e3, step.exposed_seconds[PERF_STEP_ENGINE] * 1e3, step.tensors,
+            step.bytes, step.messages);
+    if (run->report) {
+        json_object_set_new(run->report, "model", json_string(m->name));
+        json_object_set_new(run->report, "step_ms", json_real(step.seconds[PERF_STEP_ENGINE] * 1e3));
+        json_object_set_new(run->report, "exposed_ms", json_real(step.exposed_seconds[PERF_STEP_ENGINE] * 1e3));
+        json_object_set_new(run->report, "messages_per_step", json_integer((json_int_t)step.messages));
+        json_object_set_new(run->report, "bytes_per_step", json_integer((json_int_t)step.bytes));
+    }
+    if (run->options.compute_ms > 0)
+        report_overlap(run, &step);
+    if (run->engine.mpi)
+        report_versus(run, &step);
+    return HALAY_OK;
+}
+
+static enum halay_status measure_all(struct run *run)
+{
+    char ranks[32];
+    enum halay_status status;
+
+    if (run->prints)
+        printf("# engine, %s, %s buffers; times of the slowest rank\n",
+               perf_plural(ranks, sizeof ranks, run->engine.size, "rank"), buffers_words[run->options.buffers]);
+    if ((status = latency(run)) != HALAY_OK || (status = model(run)) != HALAY_OK)
+        return status;
+    return idle(run);
+}
+
+static int finish(struct run *run)
+{
+    int failed = 0;
+
+    if (run->engine.wrong && run->engine.rank == 0)
+        fprintf(stderr, "halay-perf engine: elements were wrong\n");
+    if (run->report) {
+        failed = perf_json_finish(&run->json, run->report);
+        run->report = NULL;
+    }
+    return failed || run->engine.wrong ? PERF_EXIT_FAILED : PERF_EXIT_OK;
+}
+
+static int run_engine(int argc, char **argv)
+{
+    struct run run = { .has_environment = 0 };
+    enum halay_status status;
+    int exit_status;
+
+    if (perf_environment_init(&run.environment) != HALAY_OK)
+        return PERF_EXIT_USAGE;
+    run.has_environment = 1;
+    if (!parse(&run, argc, argv, &exit_status)) {
+        if ((status = start(&run)) != HALAY_OK || (status = measure_all(&run)) != HALAY_OK) {
+            fprintf(stderr, "halay-perf engine: failed: %s\n", *run.text ? run.text : halay_status_string(status));
+            exit_status = status == HALAY_ERR_CONFIG ? PERF_EXIT_USAGE : PERF_EXIT_FAILED;
+        } else {
+            run.is_measured = 1;
+            exit_status = finish(&run);
+        }
+    }
+    run_fini(&run);
+    return exit_status;
+}
+
+const struct perf_command perf_engine_command = {
+    .name = "engine",
+    .summary = "latency of a small tensor, idle processor time, a step of many tensors",
+    .synopsis = "[OPTION]...",
+    .notes =
+        "Start it with halayrun or mpirun. The tensor is registered and known to the engine, which sleeps before each\n"
+        "submission; its end is seen by a callback on the engine's thread, then by a thread that waits and drives.\n"
+        "Below each is what bare threads take on this machine at this moment. A model's gradients are all submitted,\n"
+        "last layers first, then all waited for. MPI reduces them one by one, and as buckets that lie in one piece\n"
+        "already. With --compute they are also submitted one by one as a program computes them; what that hides of the\n"
+        "communication is told.\n",
+    .run = run_engine,
+};

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay-perf allreduce, broadcast, all-gather, ...: time and bandwidth of a blocking collective of a group over a range of
+ * sizes, as a table and as JSON; with --versus beside MPI's and a plain loop in the same run. And halay-perf roofline: the memory
+ * alone, with no collective at all. How it is measured: measure.c; what the operations are: operation.c.
+ *
+ * A struct run is zero-initialised and run_fini takes any state. All ranks take the same decisions, from the same command
+ * line and from what the group told all of them; rank 0 alone prints.
+ */
+#include "base/memory.h"
+#include "halay_coll.h"
+#include "perf/src/operation/measure.h"
+#include "perf/src/cli/perf.h"
+#include "perf/src/cli/report.h"
+#include "perf/src/versus/versus.h"
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARED, PRIVATE };
+static const char *const buffers_words[] = { "shared", "private", NULL };
+enum { NOTHING, MPI, NAIVE, BOTH };
+static const char *const versus_words[] = { "none", "mpi", "naive", "both", NULL };
+
+enum { OPTIONS_MAX = 20, OPERATIONS_MAX = 16 };
+
+struct options {
+    size_t begin, end;
+    long factor, iterations, warmup, root;
+    enum halay_dtype dtype;
+    enum halay_op op;
+    int buffers;
+    const char *algorithm, *transport, *json;
+    int versus;
+    int of; /* the roofline's operation: a place in of_words */
+};
+
+struct run {
+    const struct perf_command *command;
+    const struct perf_operation *operation;
+    int is_roofline;
+    const char *of_words[OPERATIONS_MAX]; /* the operations that read and write memory; ends with NULL */
+    struct options options;
+    struct perf_environment environment;
+    int has_environment;
+    struct halay_group *group; /* owned */
+    int rank, size, hosts;
+    struct perf_versus versus; /* owned */
+    int is_orderly;            /* all ranks come to the end: MPI may wait for them */
+    struct perf_bench bench;   /* owned */
+    struct perf_progress progress;
+    struct perf_json json; /* owned; of rank 0 */
+    json_t *results;       /* owned; of rank 0 with --json */
+};
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+static void list_roofs(struct run *run)
+{
+    int count = 0;
+
+    for (const struct perf_operation *o = perf_operations; o->command && count + 1 < OPERATIONS_MAX; o++)
+        if (o->touch)
+            run->of_words[count++] = o->command;
+}
+
+/* The options that this command has: those of its operation. Ends with an all-zero row. */
+static void list_options(struct run *run, struct perf_option table[OPTIONS_MAX])
+{
+    struct options *o = &run->options;
+    const int data = run->is_roofline || run->operation->has_data, calls = !run->is_roofline;
+    const struct {
+        int is_there;
+        struct perf_option option;
+    } rows[] = {
+        { run->is_roofline,
+          { 0, "of", PERF_WORD, &o->of, "whose reads and writes (allreduce)", "OPERATION", 0, 0, run->of_words } },
+        { data, { 'b', "begin", PERF_SIZE, &o->begin, "first size in bytes (4)", "SIZE", 0, 0, NULL } },
+        { data, { 'e', "end", PERF_SIZE, &o->end, "last size in bytes (64M)", "SIZE", 0, 0, NULL } },
+        { data, { 'f', "factor", PERF_LONG, &o->factor, "from one size to the next (4)", "N", 2, 1024, NULL } },
+        { 1,
+          { 'n', "iterations", PERF_LONG, &o->iterations, "iterations of each size (2000 to 20, by size)", "N", 1,
+            10000000, NULL } },
+        { 1,
+          { 'w', "warmup", PERF_LONG, &o->warmup, "iterations before that are not counted", "N", 0, 10000000, NULL } },
+        { data, { 'd', "dtype", PERF_DTYPE, &o->dtype, "type of the elements (f32)", "TYPE", 0, 0, NULL } },
+        { calls && run->operation->reduces, { 'o', "op", PERF_OP, &o->op, "reduction, but not adasum (sum)", "OP", 0, 0, NULL } },
+        { calls && run->operation->is_rooted,
+          { 0, "root", PERF_LONG, &o->root, "the rank that it is from, or to (0)", "RANK", 0, INT32_MAX, NULL } },
+        { data,
+          { 0, "buffers", PERF_WORD, &o->buffers, "memory that ranks of a host share, or the program's own (shared)",
+            "KIND", 0, 0, buffers_words } },
+        { calls, { 0, "algorithm", PERF_TEXT, &o->algorithm, "force an algorithm by its name", "NAME", 0, 0, NULL } },
+        { 1, { 0, "transport", PERF_TEXT, &o->transport, "force a transport: shm, mpi, ucx", "NAME", 0, 0, NULL } },
+        { calls,
+          { 0, "versus", PERF_WORD, &o->versus, "measure MPI (under mpirun), or a plain loop, in turn", "WHAT", 0, 0,
+            versus_words } },
+        { 1,
+          { 0, "json", PERF_TEXT, &o->json, "write the results there ('-': standard output, instead of the table)",
+            "FILE", 0, 0, NULL } },
+    };
+    int count = 0;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].is_there)
+            table[count++] = rows[i].option;
+    table[count] = (struct perf_option){ .name = NULL };
+}
+
+static int parse(struct run *run, int argc, char **argv, int *exit_status)
+{
+    struct perf_option table[OPTIONS_MAX];
+
+    run->options = (struct options){ .begin = 4, .end = (size_t)64 << 20, .factor = 4, .warmup = -1 };
+    list_roofs(run);
+    list_options(run, table);
+    if (perf_parse(&run->environment, run->command, table, argc, argv, exit_status))
+        return 1;
+    if (run->is_roofline)
+        run->operation = perf_operation_find(run->of_words[run->options.of]);
+    return 0;
+}
+
+static int compares_mpi(const struct options *o)
+{
+    return o->versus == MPI || o->versus == BOTH;
+}
+
+static int compares_naive(const struct options *o)
+{
+    return o->versus == NAIVE || o->versus == BOTH;
+}
+
+/* What the table cannot say about the options; zero or a message. */
+static int contradicts(const struct run *run, char *text, size_t size)
+{
+    const struct options *o = &run->options;
+    size_t element = halay_dtype_size(o->dtype);
+
+    if (run->operation->has_data && o->begin < element)
+        snprintf(text, size, "the first size, %zu, is less than one element of %s", o->begin,
+                 halay_dtype_name(o->dtype));
+    else if (o->end < o->begin)
+        snprintf(text, size, "the last size, %zu, is less than the first, %zu", o->end, o->begin);
+    else if (run->operation->reduces && !halay_op_takes(o->op, o->dtype))
+        snprintf(text, size, "there is no %s of %s", halay_op_name(o->op), halay_dtype_name(o->dtype));
+    else if (run->operation->reduces && o->op == HALAY_ADASUM)
+        snprintf(text, size, "adasum is not measured: its result cannot be checked element by element");
+    else if (compares_mpi(o) &&
+             (run->environment.config.mpi_launcher_size < 1 || run->environment.config.store_address))
+        snprintf(text, size,
+                 "--versus %s compares with %s among ranks that MPI started; this is not a job of mpirun's: "
+                 "start it with 'mpirun -np 2 halay-perf %s --versus %s'",
+                 versus_words[o->versus], run->operation->mpi, run->operation->command, versus_words[o->versus]);
+    else
+        return 0;
+    return 1;
+}
+
+/* ---- start ------------------------------------------------------------------------------------------------------- */
+
+static void say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(const struct run *run, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "halay-perf %s: ", run->command->name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+/* Hosts are counted by the ranks that are their first. */
+static enum halay_status count_hosts(struct run *run)
+{
+    int32_t is_first = halay_group_local_rank(run->group) == 0, *all = malloc((size_t)run->size * sizeof *all);
+
+    if (!all)
+        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = halay_group_allgather(run->group, &is_first, all, 1, HALAY_I32);
+    run->hosts = 0;
+    for (int r = 0; r < run->size && status == HALAY_OK; r++)
+        run->hosts += all[r];
+    free(all);
+    return status;
+}
+
+/* Did all ranks manage what each tried for itself? So that none waits for one that gave up. */
+static enum halay_status agree(struct run *run, int failed)
+{
+    int32_t worst = failed;
+    enum halay_status status = halay_group_allreduce(run->group, &worst, &worst, 1, HALAY_I32, HALAY_MAX);
+
+    if (status != HALAY_OK)
+        return status;
+    return worst ? HALAY_ERR_SYSTEM : HALAY_OK;
+}
+
+static enum halay_status cannot_compare(const struct run *run, const char *what, const char *text)
+{
+    say(run, "cannot compare with %s: %s", what, text);
+    return HALAY_ERR_UNSUPPORTED;
+}
+
+static enum halay_status open_group(struct run *run)
+{
+    const struct options *o = &run->options;
+    const struct halay_group_options group_options = { .struct_size = sizeof group_options, .transport = o->transport };
+
+    enum halay_status status = halay_group_open(&group_options, &run->group);
+    if (status != HALAY_OK)
+        return status;
+    run->rank = halay_group_rank(run->group);
+    run->size = halay_group_size(run->group);
+    if (o->root >= run->size) {
+        say(run, "there is no rank %ld for the root: there are %d, from 0 on", o->root, run->size);
+        return HALAY_ERR_ARGUMENT;
+    }
+    if ((status = count_hosts(run)) != HALAY_OK || !o->algorithm)
+        return status;
+    return halay_group_set_algorithm(run->group, run->operation->name, o->algorithm);
+}
+
+/* The elements of a call of the greatest size. */
+static size_t greatest_count(const struct run *run)
+{
+    return perf_operation_count(run->operation, run->options.end, run->options.dtype, run->size);
+}
+
+static void set_bench(struct run *run)
+{
+    const struct options *o = &run->options;
+    struct perf_bench *bench = &run->bench;
+
+    bench->group = run->group;
+    bench->operation = run->operation;
+    bench->mpi = run->versus.mpi;
+    bench->measures[PERF_HALAY] = !run->is_roofline;
+    bench->measures[PERF_MPI] = run->versus.mpi != NULL;
+    bench->measures[PERF_NAIVE] = compares_naive(o);
+    bench->measures[PERF_MEMORY] = run->operation->touch && (run->is_roofline || run->size > 1);
+    bench->dtype = o->dtype;
+    bench->op = o->op;
+    bench->root = (int)o->root;
+    bench->is_shared = o->buffers == SHARED;
+    bench->iterations = o->iterations;
+    bench->warmup = o->warmup;
+    if (run->rank == 0) {
+        perf_progress_init(&run->progress);
+        bench->progress = &run->progress;
+    }
+}
+
+static enum halay_status start(struct run *run)
+{
+    const struct options *o = &run->options;
+    const char *transport = o->transport ? o->transport : run->environment.config.transport;
+    char text[8192] = "";
+    int failed = 0;
+
+    if (compares_mpi(o) && perf_versus_start(&run->versus, &run->environment.config, transport, text, sizeof text))
+        return cannot_compare(run, "MPI", text);
+    enum halay_status status = open_group(run);
+    if (status != HALAY_OK)
+        return status;
+    const struct perf_call greatest = {
+        .collective = run->operation->collective, .count = greatest_count(run), .dtype = o->dtype, .op = o->op
+    };
+    /* All ranks find the same. */
+    if (compares_mpi(o) && perf_versus_check(&run->versus, run->rank, run->size, &greatest, text, sizeof text))
+        return cannot_compare(run, "MPI", text);
+    if (compares_naive(o) &&
+        !perf_naive_takes(run->operation, o->dtype, o->op, run->size, run->hosts, text, sizeof text))
+        return cannot_compare(run, "the naive loop", text);
+    if (o->json && run->rank == 0)
+        failed = perf_json_open(o->json, &run->json) || !(run->results = json_array());
+    if ((status = agree(run, failed)) != HALAY_OK)
+        return status;
+    set_bench(run);
+    size_t bytes = perf_operation_bytes(run->operation, greatest.count, o->dtype, run->size);
+    return agree(run, perf_bench_init(&run->bench, bytes) != HALAY_OK);
+}
+
+static void run_fini(struct run *run)
+{
+    if (run->bench.group)
+        perf_bench_fini(&run->bench);
+    json_decref(run->results);
+    perf_json_abandon(&run->json);
+    halay_group_close(run->group);
+    perf_progress_fini(&run->progress);
+    perf_versus_end(&run->versus, run->is_orderly);
+    if (run->has_environment)
+        perf_environment_fini(&run->environment);
+}
+
+/* ---- the sizes --------------------------------------------------------------------------------------------------- */
+
+/* The next size, 0 after the last one. */
+static size_t next_size(const struct run *run, size_t bytes)
+{
+    size_t next;
+
+    if (!run->operation->has_data || halay_mul_overflows(bytes, (size_t)run->options.factor, &next) ||
+        next > run->options.end)
+        return 0;
+    return next;
+}
+
+static struct perf_report make_report(const struct run *run)
+{
+    return (struct perf_report){
+        .command = run->command->name,
+        .bench = &run->bench,
+        .hosts = run->hosts,
+        .buffers = buffers_words[run->options.buffers],
+        .mpi = run->versus.name,
+        .library = run->versus.library,
+    };
+}
+
+static enum halay_status measure_all(struct run *run, double *wrong)
+{
+    const struct options *o = &run->options;
+    const struct perf_report report = make_report(run);
+    const int prints = run->rank == 0 && !(o->json && !strcmp(o->json, "-"));
+    size_t last = 0;
+
+    if (prints)
+        perf_report_header(&report);
+    for (size_t bytes = o->begin; bytes; bytes = next_size(run, bytes)) {
+        struct perf_result result;
+        size_t count = perf_operation_count(run->operation, bytes, o->dtype, run->size);
+        if (last && count == last) /* sizes below an element of each rank come to the same */
+            continue;
+        last = count;
+        enum halay_status status = perf_bench_run(&run->bench, count, &result);
+        if (run->rank == 0)
+            perf_progress_clear(&run->progress);
+        if (status != HALAY_OK)
+            return status;
+        *wrong += result.wrong[PERF_HALAY] + result.wrong[PERF_MPI] + result.wrong[PERF_NAIVE];
+        if (prints)
+            perf_report_row(&report, &result);
+        if (run->results && json_array_append_new(run->results, perf_report_result(&report, &result)))
+            return HALAY_ERR_NO_MEMORY;
+    }
+    return HALAY_OK;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+/* Every rank comes here with the same wrong; a group that is closed by one is left by all. */
+static int finish(struct run *run, double wrong)
+{
+    const struct perf_report report = make_report(run);
+    int failed = 0;
+
+    if (wrong > 0 && run->rank == 0)
+        say(run, "%.0f elements were wrong", wrong);
+    if (run->results)
+        failed = perf_json_finish(&run->json, perf_report_object(&report, run->results));
+    run->is_orderly = halay_group_barrier(run->group) == HALAY_OK;
+    failed |= !run->is_orderly;
+    return failed || wrong > 0 ? PERF_EXIT_FAILED : PERF_EXIT_OK;
+}
+
+/* Wrong use that only the library could find. */
+static int exit_status_of(enum halay_status status)
+{
+    return status == HALAY_ERR_ARGUMENT || status == HALAY_ERR_CONFIG || status == HALAY_ERR_UNSUPPORTED
+               ? PERF_EXIT_USAGE
+               : PERF_EXIT_FAILED;
+}
+
+static int run_command(struct run *run, int argc, char **argv)
+{
+    char text[512];
+    double wrong = 0;
+    int exit_status;
+
+    if (perf_environment_init(&run->environment) != HALAY_OK)
+        return PERF_EXIT_USAGE;
+    run->has_environment = 1;
+    if (!parse(run, argc, argv, &exit_status)) {
+        enum halay_status status;
+        if (contradicts(run, text, sizeof text)) {
+            say(run, "%s", text);
+            exit_status = PERF_EXIT_USAGE;
+        } else if ((status = start(run)) != HALAY_OK || (status = measure_all(run, &wrong)) != HALAY_OK) {
+            say(run, "failed: %s", halay_status_string(status));
+            exit_status = exit_status_of(status);
+        } else {
+            exit_status = finish(run, wrong);
+        }
+    }
+    run_fini(run);
+    return exit_status;
+}
+
+static const char notes[] =
+    "Start it with halayrun or mpirun. Each rank rewrites its buffers before each iteration; the time is the\n"
+    "slowest rank's, the median over the iterations. Sizes count as in nccl-tests: where each rank has a block, all\n"
+    "blocks together. With --versus mpi the same work is done by MPI, in turn, in the same run: only under mpirun,\n"
+    "elsewhere it is refused; with --versus naive by a plain loop over shared memory between two barriers (f32 sums,\n"
+    "one host); with both by both.\n";
+
+int perf_run_operation(int argc, char **argv)
+{
+    struct perf_command command = { .name = argv[0], .synopsis = "[OPTION]...", .notes = notes };
+    struct run run = { .command = &command, .operation = perf_operation_find(argv[0]) };
+
+    command.summary = run.operation->summary;
+    return run_command(&run, argc, argv);
+}
+
+static int run_roofline(int argc, char **argv)
+{
+    struct run run = { .command = &perf_roofline_command, .is_roofline = 1, .operation = perf_operations };
+
+    return run_command(&run, argc, argv);
+}
+
+const struct perf_command perf_roofline_command = {
+    .name = "roofline",
+    .summary = "what the memory alone takes for an operation's reads and writes, size by size",
+    .synopsis = "[OPTION]...",
+    .notes =
+        "Start it with halayrun or mpirun. All ranks at once read and write as many bytes of their own memory as the\n"
+        "operation needs at the least, with no exchange. The other commands measure it in the same run: roof%.\n",
+    .run = run_roofline,
+};

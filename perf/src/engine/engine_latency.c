@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Latency of one small tensor, and what an idle engine costs.
+ *
+ * Latency of a sleeping engine means that everybody sleeps before each submission, and that all ranks submit at the
+ * same moment: what one rank waits for another that comes late is not the engine's. So rank 0 names a moment of the
+ * clock that all processes of a host share, submission i is i periods later, and each rank sleeps until shortly
+ * before and spins the rest, as the timer's slack is more than what is measured:
+ *
+ *     submitting thread   ....sleeps........spins.|submit|..sleeps on a semaphore......
+ *     engine's thread     ....sleeps..............|woken |agrees, reduces, calls back.|..sleeps....
+ *                                                 <------- measured ------------------>
+ *
+ * The period is longer than any wait spins, so the engines are asleep by then. How long decides how cold their code and data
+ * are: what a sleeping virtual processor had in its caches is another's in the meantime.
+ */
+#include "base/clock.h"
+#include "perf/src/engine/engine.h"
+#include "perf/src/stats.h"
+#include <errno.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum { ELEMENTS = PERF_SMALL_BYTES / sizeof(float), SPIN_US = 150, START_US = 20000, WARMUP = 10, TIMEOUT_MS = 60000 };
+
+/* The end of a submission, as the callback saw it. */
+struct completion {
+    sem_t done;
+    double when;              /* written before done is posted */
+    enum halay_status status; /* the same */
+};
+
+static void complete(void *arg, enum halay_status status, const char *text)
+{
+    struct completion *c = arg;
+
+    (void)text;
+    c->when = perf_now();
+    c->status = status;
+    sem_post(&c->done);
+}
+
+static void wait_completion(struct completion *c)
+{
+    while (sem_wait(&c->done) && errno == EINTR)
+        continue;
+}
+
+void perf_wait_until(int64_t moment_us)
+{
+    int64_t left = moment_us - SPIN_US - halay_now_us();
+
+    if (left > 0) {
+        struct timespec t = { .tv_sec = left / 1000000, .tv_nsec = left % 1000000 * 1000 };
+        while (nanosleep(&t, &t) && errno == EINTR)
+            continue;
+    }
+    while (halay_now_us() < moment_us)
+        continue;
+}
+
+enum halay_status perf_engine_agree_on_start(struct perf_engine *engine, int64_t *start_us)
+{
+    int64_t moment = halay_now_us() + START_US;
+
+    enum halay_status status = halay_broadcast(engine->context, "perf.start", &moment, 1, HALAY_I64, 0);
+    if (status == HALAY_OK)
+        *start_us = moment;
+    return status;
+}
+
+static enum halay_status submit_to_background(struct halay_tensor *tensor, struct completion *c, double *seconds)
+{
+    double start = perf_now();
+    enum halay_status status = halay_submit(tensor, complete, c, NULL);
+
+    if (status != HALAY_OK)
+        return status;
+    wait_completion(c);
+    *seconds = c->when - start;
+    return c->status;
+}
+
+static enum halay_status submit_and_drive(struct halay_tensor *tensor, double *seconds)
+{
+    struct halay_request *request;
+    double start = perf_now();
+    enum halay_status status = halay_submit(tensor, NULL, NULL, &request);
+
+    if (status != HALAY_OK)
+        return status;
+    status = halay_wait(request, TIMEOUT_MS);
+    *seconds = perf_now() - start;
+    halay_request_free(request);
+    return status;
+}
+
+static enum halay_status repeat(struct perf_engine *engine, enum perf_driver driver, struct halay_tensor *tensor,
+                                float *data, long iterations, double *seconds)
+{
+    struct completion c = { .status = HALAY_OK };
+    double warm = 0, expected = (double)engine->size * (engine->size + 1) / 2;
+    int64_t start_us = 0;
+    enum halay_status status = perf_engine_agree_on_start(engine, &start_us);
+
+    if (sem_init(&c.done, 0, 0))
+        return HALAY_ERR_SYSTEM;
+    for (long i = -WARMUP; i < iterations && status == HALAY_OK; i++) {
+        for (size_t k = 0; k < ELEMENTS; k++)
+            data[k] = (float)(engine->rank + 1);
+        perf_progress_show(engine->progress, "latency, %s: %ld of %ld",
+                           driver == PERF_BACKGROUND ? "engine asleep" : "driven by the waiter", i < 0 ? 0 : i,
+                           iterations);
+        perf_wait_until(start_us + (i + WARMUP) * engine->period_us);
+        double *slot = i < 0 ? &warm : &seconds[i];
+        status = driver == PERF_BACKGROUND ? submit_to_background(tensor, &c, slot) : submit_and_drive(tensor, slot);
+        engine->wrong |= status == HALAY_OK && ((double)data[0] != expected || (double)data[ELEMENTS - 1] != expected);
+    }
+    sem_destroy(&c.done);
+    return status;
+}
+
+enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driver driver, long iterations,
+                                      double *seconds)
+{
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "perf.small",
+                                      .operation = HALAY_ALLREDUCE,
+                                      .dtype = HALAY_F32,
+                                      .dimensions = 1,
+                                      .shape = { ELEMENTS },
+                                      .op = HALAY_SUM };
+    struct halay_tensor *tensor;
+    enum halay_status status = perf_engine_alloc(engine, ELEMENTS * sizeof(float), &info.out);
+
+    if (status != HALAY_OK)
+        return status;
+    status = halay_register(engine->context, &info, &tensor);
+    if (status != HALAY_OK)
+        goto err_free;
+    status = repeat(engine, driver, tensor, info.out, iterations, seconds);
+    if (status == HALAY_OK)
+        status = perf_engine_worst(engine, seconds, (size_t)iterations);
+    halay_unregister(tensor);
+err_free:
+    perf_engine_free(engine, info.out);
+    return status;
+}
+
+/* ---- idle -------------------------------------------------------------------------------------------------------- */
+
+static double processor_seconds(void)
+{
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_SELF, &usage))
+        return 0;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, double *percent)
+{
+    enum { SETTLE_US = 100000 };
+    double worst = 0;
+    enum halay_status status = perf_engine_worst(engine, &worst, 1); /* all are here: nobody has work for another */
+
+    if (status != HALAY_OK)
+        return status;
+    perf_wait_until(halay_now_us() + SETTLE_US);
+    double wall = perf_now(), used = processor_seconds();
+    struct timespec t = { .tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
+    while (nanosleep(&t, &t) && errno == EINTR)
+        continue;
+    used = processor_seconds() - used;
+    wall = perf_now() - wall;
+    worst = 100 * used / wall;
+    status = perf_engine_worst(engine, &worst, 1);
+    if (status == HALAY_OK)
+        *percent = worst;
+    return status;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine under a model's load: the gradients of all its tensors, last layers first, submitted in one go and all waited
+ * for; in turn with MPI doing the same reductions.
+ *
+ * The tensors lie side by side in one block, in order of forward. MPI gets them one by one, or the block cut into buckets of
+ * the engine's threshold at most: what a program with the best possible fusion, for nothing, would call.
+ *
+ * With computing between there are two more kinds of step: computing alone, and the same with each tensor submitted when its
+ * part is computed. What the second takes longer is the communication that was not hidden, by the wire or by the processor
+ * that it takes.
+ */
+#include "perf/src/engine/engine.h"
+#include "perf/src/stats.h"
+#include "perf/src/engine/work.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WARMUP = 5, TIMEOUT_MS = 60000 };
+
+struct replay {
+    size_t count;                    /* of tensors */
+    size_t *elements;                /* owned: of each */
+    size_t *starts;                  /* owned: where each begins */
+    size_t total;                    /* elements of all */
+    float *data;                     /* owned: by perf_engine_free; the sums */
+    float *given;                    /* the gradients: data, or owned likewise */
+    struct halay_tensor **tensors;   /* owned */
+    struct halay_request **requests; /* owned */
+    double *times[PERF_STEP_ROWS];   /* owned: seconds of each step */
+    double *exposed[PERF_STEP_ROWS]; /* owned */
+    struct perf_work work;
+    double compute_seconds; /* of a step; 0: none */
+};
+
+static enum halay_status replay_open(struct perf_engine *engine, const struct perf_model *model, size_t steps,
+                                     struct replay *r)
+{
+    void *block;
+
+    *r = (struct replay){ .count = perf_model_expand(model->pattern, NULL, 0) };
+    r->elements = calloc(r->count, sizeof *r->elements);
+    r->starts = calloc(r->count, sizeof *r->starts);
+    r->tensors = calloc(r->count, sizeof(struct halay_tensor *));
+    r->requests = calloc(r->count, sizeof(struct halay_request *));
+    int ok = r->elements && r->starts && r->tensors && r->requests;
+    for (int row = 0; row < PERF_STEP_ROWS; row++) {
+        ok &= (r->times[row] = calloc(steps, sizeof(double))) != NULL;
+        ok &= (r->exposed[row] = calloc(steps, sizeof(double))) != NULL;
+    }
+    if (!ok)
+        return HALAY_ERR_NO_MEMORY;
+    perf_model_expand(model->pattern, r->elements, r->count);
+    for (size_t i = 0; i < r->count; r->total += r->elements[i++])
+        r->starts[i] = r->total;
+    enum halay_status status = perf_engine_alloc(engine, sizeof(float) * r->total, &block);
+    if (status == HALAY_OK)
+        r->given = r->data = block;
+    if (status == HALAY_OK && engine->is_apart)
+        status = perf_engine_alloc(engine, sizeof(float) * r->total, &block);
+    if (status == HALAY_OK)
+        r->given = block;
+    for (size_t i = 0; i < r->count && status == HALAY_OK; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "perf.%s.%zu", model->name, i);
+        const struct halay_tensor_info info = {
+            .struct_size = sizeof info,
+            .name = name,
+            .operation = HALAY_ALLREDUCE,
+            .dtype = HALAY_F32,
+            .dimensions = 1,
+            .shape = { r->elements[i] },
+            .in = r->given + r->starts[i],
+            .out = r->data + r->starts[i],
+            .op = HALAY_SUM,
+            .wire = engine->wire,
+        };
+        status = halay_register(engine->context, &info, &r->tensors[i]);
+    }
+    return status;
+}
+
+static void replay_close(struct perf_engine *engine, struct replay *r)
+{
+    for (size_t i = 0; r->tensors && i < r->count; i++)
+        if (r->tensors[i])
+            halay_unregister(r->tensors[i]);
+    if (r->given != r->data)
+        perf_engine_free(engine, r->given);
+    perf_engine_free(engine, r->data);
+    for (int row = 0; row < PERF_STEP_ROWS; row++) {
+        free(r->times[row]);
+        free(r->exposed[row]);
+    }
+    free(r->requests);
+    free(r->tensors);
+    free(r->starts);
+    free(r->elements);
+}
+
+/* Wait for the requests from `first` on, whatever becomes of them: their memory is the engine's until then. */
+static enum halay_status wait_all(struct replay *r, size_t first)
+{
+    enum halay_status worst = HALAY_OK;
+
+    for (size_t i = r->count; i-- > first;) {
+        enum halay_status status = halay_wait(r->requests[i], TIMEOUT_MS);
+        halay_request_free(r->requests[i]);
+        if (worst == HALAY_OK)
+            worst = status;
+    }
+    return worst;
+}
+
+/* The part of the step's computing that makes this tensor. */
+static void compute(const struct replay *r, size_t tensor)
+{
+    perf_work_do(&r->work, r->compute_seconds * (double)r->elements[tensor] / (double)r->total);
+}
+
+static enum halay_status run_compute(const struct replay *r, double *seconds)
+{
+    double start = perf_now();
+
+    for (size_t left = r->count; left; left--)
+        compute(r, left - 1);
+    *seconds = perf_now() - start;
+    return HALAY_OK;
+}
+
+static enum halay_status run_engine(struct replay *r, int computes, double *seconds, double *exposed)
+{
+    enum halay_status status = HALAY_OK;
+    size_t left = r->count;
+    double start = perf_now();
+
+    for (; left; left--) {
+        if (computes)
+            compute(r, left - 1);
+        status = halay_submit(r->tensors[left - 1], NULL, NULL, &r->requests[left - 1]);
+        if (status != HALAY_OK)
+            break;
+    }
+    double last = perf_now();
+    enum halay_status waited = wait_all(r, left);
+    double end = perf_now();
+    *seconds = end - start;
+    *exposed = end - last;
+    return status != HALAY_OK ? status : waited;
+}
+
+static enum halay_status call_mpi(const struct halay_perf_mpi_ops *mpi, float *data, size_t count)
+{
+    const struct perf_call call = {
+        .collective = PERF_ALLREDUCE, .in = data, .out = data, .count = count, .dtype = HALAY_F32, .op = HALAY_SUM
+    };
+    char text[256];
+
+    if (!mpi->call(&call, text, sizeof text))
+        return HALAY_OK;
+    fprintf(stderr, "halay-perf engine: %s\n", text);
+    return HALAY_ERR_SYSTEM;
+}
+
+static enum halay_status run_mpi(const struct perf_engine *engine, const struct replay *r, int by_bucket,
+                                 double *seconds)
+{
+    size_t most = engine->bucket_bytes / sizeof(float);
+    enum halay_status status = HALAY_OK;
+    double start = perf_now();
+
+    for (size_t i = 0, end; i < r->count && status == HALAY_OK; i = end) {
+        size_t count = r->elements[i];
+        for (end = i + 1; by_bucket && end < r->count && count + r->elements[end] <= most; end++)
+            count += r->elements[end];
+        status = call_mpi(engine->mpi, r->data + r->starts[i], count);
+    }
+    *seconds = perf_now() - start;
+    return status;
+}
+
+static enum halay_status one_step(struct perf_engine *engine, struct replay *r, enum perf_step_row row, size_t step)
+{
+    float mine = (float)(engine->rank + 1), expected = (float)(engine->size * (engine->size + 1) / 2);
+    double ready = 0;
+
+    if (row == PERF_STEP_COMPUTE)
+        expected = mine; /* nothing is reduced */
+
+    for (size_t i = 0; i < r->total; i++)
+        r->data[i] = r->given[i] = mine;
+    enum halay_status status = perf_engine_worst(engine, &ready, 1); /* the barrier */
+    if (status == HALAY_OK && row == PERF_STEP_ENGINE)
+        status = run_engine(r, 0, &r->times[row][step], &r->exposed[row][step]);
+    else if (status == HALAY_OK && row == PERF_STEP_OVERLAPPED)
+        status = run_engine(r, 1, &r->times[row][step], &r->exposed[row][step]);
+    else if (status == HALAY_OK && row == PERF_STEP_COMPUTE)
+        status = run_compute(r, &r->times[row][step]);
+    else if (status == HALAY_OK)
+        status = run_mpi(engine, r, row == PERF_STEP_MPI_BUCKETS, &r->times[row][step]);
+    if (status != HALAY_OK)
+        return status;
+    for (size_t i = 0; i < r->total; i++)
+        engine->wrong |= r->data[i] < expected || r->data[i] > expected;
+    return HALAY_OK;
+}
+
+static int has_row(const struct perf_engine *engine, const struct replay *r, int row)
+{
+    if (row == PERF_STEP_COMPUTE || row == PERF_STEP_OVERLAPPED)
+        return r->compute_seconds > 0;
+    return row == PERF_STEP_ENGINE || engine->mpi;
+}
+
+/* All kinds of step in turn, so that a machine whose speed changes is fair to all. */
+static enum halay_status run_steps(struct perf_engine *engine, struct replay *r, long steps)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (long i = -WARMUP; i < steps && status == HALAY_OK; i++) {
+        perf_progress_show(engine->progress, "model: step %ld of %ld", i < 0 ? 0 : i, steps);
+        for (int row = 0; row < PERF_STEP_ROWS && status == HALAY_OK; row++)
+            if (has_row(engine, r, row))
+                status = one_step(engine, r, (enum perf_step_row)row, i < 0 ? 0 : (size_t)i);
+    }
+    return status;
+}
+
+static enum halay_status count_messages(struct perf_engine *engine, double *messages)
+{
+    struct halay_counters counters = { .struct_size = sizeof counters };
+    enum halay_status status = halay_counters_read(engine->context, &counters);
+
+    *messages = (double)counters.messages_sent;
+    return status == HALAY_OK
+               ? halay_allreduce(engine->context, "perf.messages", messages, messages, 1, HALAY_F64, HALAY_SUM)
+               : status;
+}
+
+/* Messages of all ranks together in one step: what two countings lie apart with a step between them, less what they do
+ * without one. */
+static enum halay_status messages_of_step(struct perf_engine *engine, struct replay *r, double *messages)
+{
+    double before, between, after;
+    enum halay_status status = count_messages(engine, &before);
+
+    if (status == HALAY_OK)
+        status = count_messages(engine, &between);
+    if (status == HALAY_OK)
+        status = run_engine(r, 0, &r->times[0][0], &r->exposed[0][0]);
+    if (status == HALAY_OK)
+        status = count_messages(engine, &after);
+    *messages = after - between - (between - before);
+    return status;
+}
+
+enum halay_status perf_engine_replay(struct perf_engine *engine, const struct perf_model *model, long steps,
+                                     double compute_seconds, struct perf_step *step)
+{
+    struct replay r;
+    enum halay_status status = replay_open(engine, model, (size_t)steps, &r);
+
+    r.compute_seconds = compute_seconds;
+    if (compute_seconds > 0)
+        perf_work_calibrate(&r.work);
+
+    *step = (struct perf_step){ .tensors = r.count, .bytes = sizeof(float) * r.total };
+    if (status == HALAY_OK)
+        status = run_steps(engine, &r, steps);
+    for (int row = 0; row < PERF_STEP_ROWS && status == HALAY_OK; row++) {
+        status = perf_engine_worst(engine, r.times[row], (size_t)steps);
+        step->seconds[row] = perf_median(r.times[row], (size_t)steps);
+        if (status == HALAY_OK)
+            status = perf_engine_worst(engine, r.exposed[row], (size_t)steps);
+        step->exposed_seconds[row] = perf_median(r.exposed[row], (size_t)steps);
+    }
+    if (step->seconds[PERF_STEP_OVERLAPPED] > 0 && step->seconds[PERF_STEP_ENGINE] > 0)
+        step->hidden = 1 - (step->seconds[PERF_STEP_OVERLAPPED] - step->seconds[PERF_STEP_COMPUTE]) /
+                               step->seconds[PERF_STEP_ENGINE];
+    if (status == HALAY_OK)
+        status = messages_of_step(engine, &r, &step->messages);
+    replay_close(engine, &r);
+    return status;
+}

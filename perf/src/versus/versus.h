@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Versus: the library that halay is compared with in one run: the MPI that started the job.
+ */
+#ifndef HALAY_PERF_VERSUS_H
+#define HALAY_PERF_VERSUS_H
+
+#include "base/config.h"
+#include "perf/src/versus/perf_mpi.h"
+
+struct perf_versus {
+    void *module; /* owned: dlopen's handle */
+    int is_ours;  /* we initialised MPI */
+    const struct halay_perf_mpi_ops *mpi;
+    const char *name;  /* "openmpi", ...; static storage */
+    char library[256]; /* what it calls itself */
+};
+
+/* Before the group is opened: see perf_mpi.h. With halay's data over MPI too (transport: "mpi") the initialisation of MPI is
+ * left to halay, which needs the threads that it asks for. 0, or nonzero and why in text. */
+int perf_versus_start(struct perf_versus *versus, const struct halay_config *config, const char *transport, char *text,
+                      size_t size);
+
+/* With the group open: its ranks must be MPI's, and MPI must be able to do the greatest call. 0, or nonzero and why in
+ * text; all ranks find the same. */
+int perf_versus_check(struct perf_versus *versus, int rank, int ranks, const struct perf_call *greatest, char *text,
+                      size_t size);
+
+/* Zeroed or started. waits: all ranks come here, so MPI may wait for them. */
+void perf_versus_end(struct perf_versus *versus, int waits);
+
+#endif
