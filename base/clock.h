@@ -2,8 +2,8 @@
  *
  * Clock: monotonic microseconds and deadlines.
  *
- * A deadline is a point of the monotonic clock in microseconds; HALAY_NEVER is none. Timeouts of the public interface are
- * in milliseconds, negative for "for ever".
+ * A deadline is a point of the monotonic clock in microseconds; HALAY_NEVER is none. Timeouts of the public interface
+ * are in milliseconds, negative for "for ever".
  */
 #ifndef HALAY_BASE_CLOCK_H
 #define HALAY_BASE_CLOCK_H
@@ -52,8 +52,8 @@ static inline int64_t halay_deadline_left_us(int64_t deadline_us)
     return left > 0 ? left : 0;
 }
 
-/* The same as poll and epoll_wait take it: milliseconds rounded up, so that a deadline has passed when they time out; -1
- * for HALAY_NEVER. */
+/* The same as poll and epoll_wait take it: milliseconds rounded up, so that a deadline has passed when they time out;
+ * -1 for HALAY_NEVER. */
 static inline int halay_deadline_left_ms(int64_t deadline_us)
 {
     int64_t left = halay_deadline_left_us(deadline_us);

@@ -2,10 +2,10 @@
  *
  * Configuration: the table of every environment variable, and the only code that reads the environment.
  *
- * A row says how a variable is called, what it takes, its default as text, what it is for, and where its value goes. All
- * else follows from the table: parsing (the default goes through the same parser), error messages, the list that doctor
- * prints, what halayrun checks before it starts anything, and the test that every row is in the manual. Strings are owned
- * by the config; a half-loaded one is undone by fini, which accepts any state from all zeros on.
+ * A row says how a variable is called, what it takes, its default as text, what it is for, and where its value goes.
+ * All else follows from the table: parsing (the default goes through the same parser), error messages, the list that
+ * doctor prints, what halayrun checks before it starts anything, and the test that every row is in the manual. Strings
+ * are owned by the config; a half-loaded one is undone by fini, which accepts any state from all zeros on.
  */
 #include "base/config.h"
 #include <limits.h>
@@ -278,7 +278,8 @@ static void explain(const struct row *row, const char *text, char *why, size_t s
         snprintf(why, size, "is no whole number from %ld to %ld", row->least, row->most);
         return;
     case SECONDS:
-        snprintf(why, size, "is no number of seconds from %ld to %ld; write for example 30 or 0.5", row->least, row->most);
+        snprintf(why, size, "is no number of seconds from %ld to %ld; write for example 30 or 0.5", row->least,
+                 row->most);
         return;
     case PORTS:
         snprintf(why, size, "is no range of ports from 1 to 65535; write for example 20000-20100");
@@ -393,8 +394,9 @@ static enum halay_status check_rank(struct halay_log *log, const struct halay_co
     return HALAY_OK;
 }
 
-/* What launches MPI programs tells them the number of ranks. MPI_LOCALNRANKS (ranks of this host) comes last: it is all that
- * some releases of MPICH give. PMIx itself has no such variable; where it runs under SLURM the step's task count is it. */
+/* What launches MPI programs tells them the number of ranks. MPI_LOCALNRANKS (ranks of this host) comes last: it is all
+ * that some releases of MPICH give. PMIx itself has no such variable; where it runs under SLURM the step's task count
+ * is it. */
 static void find_mpi_launcher(struct halay_config *config)
 {
     static const struct {
@@ -422,9 +424,10 @@ static void find_mpi_launcher(struct halay_config *config)
 }
 
 /*
- * Launchers that tell a process of how many it is, whether halay can meet the others by them or not. All of a row's variables
- * must be there: sbatch gives a script SLURM_PROCID and the whole job's SLURM_NTASKS, and only a task of a step
- * SLURM_STEP_NUM_TASKS; RANK and WORLD_SIZE may mean anything without MASTER_ADDR. Rows without a size only number processes.
+ * Launchers that tell a process of how many it is, whether halay can meet the others by them or not. All of a row's
+ * variables must be there: sbatch gives a script SLURM_PROCID and the whole job's SLURM_NTASKS, and only a task of a
+ * step SLURM_STEP_NUM_TASKS; RANK and WORLD_SIZE may mean anything without MASTER_ADDR. Rows without a size only number
+ * processes.
  */
 static const struct {
     const char *launcher, *size, *rank, *more;
@@ -454,7 +457,8 @@ static long other_size(size_t launcher)
     return halay_parse_long(rank, 0, INT_MAX - 1, &value) == HALAY_OK ? value + 1 : 0;
 }
 
-/* An MPI launcher that says that this process is the only one knows better than the step in which its own helpers run. */
+/* An MPI launcher that says that this process is the only one knows better than the step in which its own helpers run.
+ * */
 static void find_other_job(struct halay_config *config)
 {
     config->other_job.size = 0;

@@ -21,38 +21,38 @@ enum { HALAY_UCX_ENDPOINTS_MAX = 8 };
 
 /* Values after parsing; strings are owned by the struct. */
 struct halay_config {
-    enum halay_log_level log_level;  /* HALAY_LOG */
-    char *bootstrap;                 /* HALAY_BOOTSTRAP: auto, self, store, mpi */
-    char *transport;                 /* HALAY_TRANSPORT: auto, shm, mpi, ucx */
-    char *node;                      /* HALAY_NODE; NULL if absent */
-    char *network_interface;         /* HALAY_NETWORK_INTERFACE: as in struct halay_network; NULL: all */
-    int ports[2];                    /* HALAY_PORTS: likewise */
-    char *module_path;               /* HALAY_MODULE_PATH: where libhalay-mpi.so and so on are looked for first */
-    size_t fusion_threshold;         /* HALAY_FUSION_THRESHOLD, bytes; 0: no fusion */
-    int autotune;                    /* HALAY_AUTOTUNE: 0 or 1 */
-    char *autotune_file;             /* HALAY_AUTOTUNE_FILE; NULL: none */
+    enum halay_log_level log_level; /* HALAY_LOG */
+    char *bootstrap;                /* HALAY_BOOTSTRAP: auto, self, store, mpi */
+    char *transport;                /* HALAY_TRANSPORT: auto, shm, mpi, ucx */
+    char *node;                     /* HALAY_NODE; NULL if absent */
+    char *network_interface;        /* HALAY_NETWORK_INTERFACE: as in struct halay_network; NULL: all */
+    int ports[2];                   /* HALAY_PORTS: likewise */
+    char *module_path;              /* HALAY_MODULE_PATH: where libhalay-mpi.so and so on are looked for first */
+    size_t fusion_threshold;        /* HALAY_FUSION_THRESHOLD, bytes; 0: no fusion */
+    int autotune;                   /* HALAY_AUTOTUNE: 0 or 1 */
+    char *autotune_file;            /* HALAY_AUTOTUNE_FILE; NULL: none */
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
     enum halay_join_average join_average;   /* HALAY_JOIN_AVERAGE; rank 0's counts */
     char *process_sets;                     /* HALAY_PROCESS_SETS: fusion/values/set_words.h reads it; NULL: none */
-    size_t segment_bytes;            /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: as much as RAM */
-    long spin_us;                    /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */
-    char *thread_affinity;           /* HALAY_THREAD_AFFINITY: auto, off or a list for fusion/observe/placement.h */
-    enum halay_gpus gpus;            /* HALAY_GPUS: halayrun's */
-    char *opt_ml;                    /* HALAY_OPT_ML: read where it is used, by halayrun, sm-entry and halay-tft */
-    int start_timeout_ms;            /* HALAY_START_TIMEOUT, given in seconds */
-    int peer_timeout_ms;             /* HALAY_PEER_TIMEOUT, given in seconds */
-    int check;                       /* HALAY_CHECK: ranks compare what they call; rank 0's, once a world is open */
-    int stall_check_ms;              /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
-    size_t slot_bytes;              /* HALAY_SLOT; 0: by the tuning table */
-    int stall_shutdown_ms;           /* HALAY_STALL_SHUTDOWN_TIME, given in seconds; 0: never */
-    char *flight;                    /* HALAY_FLIGHT: a pattern for halay_rank_path; NULL: none */
-    size_t flight_bytes;             /* HALAY_FLIGHT_BYTES */
-    char *timeline;                  /* HALAY_TIMELINE: likewise, or "DYNAMIC" */
-    size_t timeline_bytes;           /* HALAY_TIMELINE_BYTES */
-    size_t ring_segment_bytes;       /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
-    int ucx_endpoints;               /* HALAY_UCX_ENDPOINTS: connections with each peer */
-    char *tuning;                    /* HALAY_TUNING: a file, or "builtin"; NULL: where tables usually are */
-    char *allreduce_algorithm;       /* HALAY_ALLREDUCE_ALGORITHM, "auto" */
+    size_t segment_bytes;      /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: as much as RAM */
+    long spin_us;              /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */
+    char *thread_affinity;     /* HALAY_THREAD_AFFINITY: auto, off or a list for fusion/observe/placement.h */
+    enum halay_gpus gpus;      /* HALAY_GPUS: halayrun's */
+    char *opt_ml;              /* HALAY_OPT_ML: read where it is used, by halayrun, sm-entry and halay-tft */
+    int start_timeout_ms;      /* HALAY_START_TIMEOUT, given in seconds */
+    int peer_timeout_ms;       /* HALAY_PEER_TIMEOUT, given in seconds */
+    int check;                 /* HALAY_CHECK: ranks compare what they call; rank 0's, once a world is open */
+    int stall_check_ms;        /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
+    size_t slot_bytes;         /* HALAY_SLOT; 0: by the tuning table */
+    int stall_shutdown_ms;     /* HALAY_STALL_SHUTDOWN_TIME, given in seconds; 0: never */
+    char *flight;              /* HALAY_FLIGHT: a pattern for halay_rank_path; NULL: none */
+    size_t flight_bytes;       /* HALAY_FLIGHT_BYTES */
+    char *timeline;            /* HALAY_TIMELINE: likewise, or "DYNAMIC" */
+    size_t timeline_bytes;     /* HALAY_TIMELINE_BYTES */
+    size_t ring_segment_bytes; /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
+    int ucx_endpoints;         /* HALAY_UCX_ENDPOINTS: connections with each peer */
+    char *tuning;              /* HALAY_TUNING: a file, or "builtin"; NULL: where tables usually are */
+    char *allreduce_algorithm; /* HALAY_ALLREDUCE_ALGORITHM, "auto" */
     char *reduce_algorithm;
     char *reduce_scatter_algorithm;
     char *broadcast_algorithm;
@@ -60,13 +60,13 @@ struct halay_config {
     char *alltoall_algorithm;
     char *barrier_algorithm;
     /* Set by halayrun for its ranks. */
-    int rank, size;                  /* HALAY_RANK, HALAY_SIZE; both or none; -1 if absent */
-    int local_rank, local_size;      /* HALAY_LOCAL_RANK, HALAY_LOCAL_SIZE: what halayrun said; -1 if absent */
-    char *store_address;             /* HALAY_STORE_ADDRESS, "127.0.0.1:40000"; NULL if absent */
-    int store_secret_fd;             /* HALAY_STORE_SECRET_FD; -1 if absent */
-    int elastic;                     /* HALAY_ELASTIC: base/elastic_words.h; -1: this is no elastic job */
-    /* What launched this process, seen in the environment: an MPI launcher's idea of the number of ranks (Open MPI, MPICH,
-     * Intel MPI, PMIx), -1 if none. */
+    int rank, size;             /* HALAY_RANK, HALAY_SIZE; both or none; -1 if absent */
+    int local_rank, local_size; /* HALAY_LOCAL_RANK, HALAY_LOCAL_SIZE: what halayrun said; -1 if absent */
+    char *store_address;        /* HALAY_STORE_ADDRESS, "127.0.0.1:40000"; NULL if absent */
+    int store_secret_fd;        /* HALAY_STORE_SECRET_FD; -1 if absent */
+    int elastic;                /* HALAY_ELASTIC: base/elastic_words.h; -1: this is no elastic job */
+    /* What launched this process, seen in the environment: an MPI launcher's idea of the number of ranks (Open MPI,
+     * MPICH, Intel MPI, PMIx), -1 if none. */
     int mpi_launcher_size;
     int mpi_launcher_is_mpich; /* it speaks MPICH's protocol (PMI) and is not Open MPI's */
     int mpi_launcher_is_open;  /* it is Open MPI's own, not just one that speaks PMIx */
@@ -82,8 +82,8 @@ struct halay_config {
  * HALAY_LOG's as soon as that is known, so that what this call notes obeys it. */
 enum halay_status halay_config_load(struct halay_log *log, struct halay_config *config);
 
-/* The same for who has to find the other ranks in any case, to tell them: on error *config holds all that could be read, and
- * defaults for the rest; fini takes it. */
+/* The same for who has to find the other ranks in any case, to tell them: on error *config holds all that could be
+ * read, and defaults for the rest; fini takes it. */
 enum halay_status halay_config_load_rest(struct halay_log *log, struct halay_config *config);
 void halay_config_fini(struct halay_config *config); /* zeroed or loaded */
 
@@ -92,11 +92,11 @@ void halay_config_print(const struct halay_config *config, FILE *out);
 
 /* One row of the table, for documentation, command lines and tests. Static storage. */
 struct halay_config_variable {
-    const char *name;          /* "HALAY_FUSION_THRESHOLD" */
-    const char *horovod;       /* accepted too; NULL if there is none */
-    const char *default_text;  /* "64M"; "" if there is none */
-    const char *help;          /* one line */
-    int is_set_by_launcher;    /* belongs to one rank of one job: halayrun sets it, and never passes an outer job's on */
+    const char *name;         /* "HALAY_FUSION_THRESHOLD" */
+    const char *horovod;      /* accepted too; NULL if there is none */
+    const char *default_text; /* "64M"; "" if there is none */
+    const char *help;         /* one line */
+    int is_set_by_launcher;   /* belongs to one rank of one job: halayrun sets it, and never passes an outer job's on */
 };
 const struct halay_config_variable *halay_config_variable(size_t index); /* NULL past the last one */
 

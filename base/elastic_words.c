@@ -65,7 +65,8 @@ int halay_ready_read(const void *bytes, size_t count, struct halay_ready *ready)
 
     if (count != HALAY_READY_BYTES || store_read_u32(at + 4) > INT_MAX)
         return 0;
-    *ready = (struct halay_ready){ .epoch = store_read_u32(at), .lost = (int)store_read_u32(at + 4) - 1,
+    *ready = (struct halay_ready){ .epoch = store_read_u32(at),
+                                   .lost = (int)store_read_u32(at + 4) - 1,
                                    .has_state = store_read_u32(at + 8) != 0 };
     return 1;
 }

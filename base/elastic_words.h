@@ -2,21 +2,22 @@
  *
  * Elastic: what the processes of an elastic job and halayrun say to each other, through the store.
  *
- * A process has a *seat*, a number below HALAY_SIZE that is free again when it has ended; with HALAY_ELASTIC, the number of the
- * start that it belongs to, it is like no other. The ranks of a job are made of those seats again and again; each time is an
- * *epoch*. As values little-endian numbers of 4 bytes:
+ * A process has a *seat*, a number below HALAY_SIZE that is free again when it has ended; with HALAY_ELASTIC, the
+ * number of the start that it belongs to, it is like no other. The ranks of a job are made of those seats again and
+ * again; each time is an *epoch*. As values little-endian numbers of 4 bytes:
  *
  *     elastic/ready/SEAT.START.N     process    it waits for its N-th place     epoch that it was in (0: none),
- *                                                                               1 + the rank by whose loss that ended (0: none),
- *                                                                               whether it has made or been given a commit
+ *                                                                               1 + the rank by whose loss that ended
+ *                                                                               (0: none), whether it has made or been
+ *                                                                               given a commit
  *     elastic/place/SEAT.START.N     halayrun   the answer, once it is known    of enum halay_verdict, epoch, rank, size
  *     elastic/change/EPOCH           halayrun   processes wait for a place, or seats are to go: commit, and be ready
  *     elastic/over/EPOCH             halayrun   who is still on the way into it shall give up: somebody is lost
  *
  * When the next epoch is formed nobody asks for anything of an older one any more, and halayrun forgets it.
  *
- * A process that is ready has nothing mapped any more that others use, and nothing under way. halayrun answers when all processes
- * of the epoch are ready or have ended: so nobody writes into memory that is used anew.
+ * A process that is ready has nothing mapped any more that others use, and nothing under way. halayrun answers when all
+ * processes of the epoch are ready or have ended: so nobody writes into memory that is used anew.
  */
 #ifndef HALAY_BASE_ELASTIC_H
 #define HALAY_BASE_ELASTIC_H

@@ -2,9 +2,9 @@
  *
  * Futex: sleep until a word in memory changes, across processes.
  *
- * The word may lie in private memory or in a segment that several processes map at different addresses. The usual pattern:
- * the waker stores (release) and calls wake; the waiter loads, finds nothing to do, and calls wait with the value that it
- * loaded, which returns at once if the word has another value by then: no wake is lost.
+ * The word may lie in private memory or in a segment that several processes map at different addresses. The usual
+ * pattern: the waker stores (release) and calls wake; the waiter loads, finds nothing to do, and calls wait with the
+ * value that it loaded, which returns at once if the word has another value by then: no wake is lost.
  */
 #ifndef HALAY_BASE_FUTEX_H
 #define HALAY_BASE_FUTEX_H
@@ -18,8 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Sleep while *word == seen, at most timeout_us (negative or HALAY_NEVER: for ever). HALAY_OK: look again (it changed, or
- * somebody woke this thread, or a signal came); HALAY_ERR_TIMEOUT. */
+/* Sleep while *word == seen, at most timeout_us (negative or HALAY_NEVER: for ever). HALAY_OK: look again (it changed,
+ * or somebody woke this thread, or a signal came); HALAY_ERR_TIMEOUT. */
 static inline enum halay_status halay_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_us)
 {
     struct timespec t = { 0 }, *timeout = NULL;

@@ -6,10 +6,10 @@
  *   f16       1      5       10      65504        2^-14          2^-24
  *   bf16      1      8        7      3.39e38      2^-126         2^-133
  *
- * Rounding is to nearest, ties to even, whatever the processor's rounding mode; subnormal numbers are kept both ways; what
- * is too large becomes infinity. A NaN stays a NaN: its sign and the upper bits of its payload are kept and it becomes
- * quiet, as the x86 instructions do it (VCVTPS2PH, VCVTPH2PS), so that vector code gives the same bits as this. bf16 to f32
- * adds zeros and changes nothing else.
+ * Rounding is to nearest, ties to even, whatever the processor's rounding mode; subnormal numbers are kept both ways;
+ * what is too large becomes infinity. A NaN stays a NaN: its sign and the upper bits of its payload are kept and it
+ * becomes quiet, as the x86 instructions do it (VCVTPS2PH, VCVTPH2PS), so that vector code gives the same bits as this.
+ * bf16 to f32 adds zeros and changes nothing else.
  *
  * These definitions are the specification; vector versions elsewhere are tested against them.
  */

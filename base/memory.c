@@ -2,14 +2,15 @@
  *
  * Memory: checked sizes, aligned blocks, shared segments.
  *
- * A segment is an anonymous memory file (memfd): it has no name in any file system, so nothing is left behind however its
- * owners end. Its seals are what makes it safe to read in another process: a file that cannot shrink cannot raise SIGBUS in
- * those who map it, whatever its creator does or however it dies. Whoever maps a segment that a peer passed checks the
- * seals itself and trusts no message about them.
+ * A segment is an anonymous memory file (memfd): it has no name in any file system, so nothing is left behind however
+ * its owners end. Its seals are what makes it safe to read in another process: a file that cannot shrink cannot raise
+ * SIGBUS in those who map it, whatever its creator does or however it dies. Whoever maps a segment that a peer passed
+ * checks the seals itself and trusts no message about them.
  *
  * Huge pages. With small ones, walking two buffers of tens of megabytes misses the translation cache at every page, and
- * under a hypervisor each miss costs two walks. What the administrator allows for shared memory is `never` on most systems,
- * but MADV_COLLAPSE is not subject to that: it makes a huge page of small ones at once, if a free one is found.
+ * under a hypervisor each miss costs two walks. What the administrator allows for shared memory is `never` on most
+ * systems, but MADV_COLLAPSE is not subject to that: it makes a huge page of small ones at once, if a free one is
+ * found.
  *
  * References: memfd_create(2), fcntl(2) "File sealing", madvise(2) (MADV_COLLAPSE, Linux 6.1).
  */
@@ -87,8 +88,8 @@ err_close:
     return HALAY_ERR_SYSTEM;
 }
 
-/* At a multiple of the huge page: more address space is taken than needed, and what sticks out is given back. Where there
- * is no more than needed, anywhere. */
+/* At a multiple of the huge page: more address space is taken than needed, and what sticks out is given back. Where
+ * there is no more than needed, anywhere. */
 static void *map_aligned(int fd, size_t bytes)
 {
     size_t more = halay_round_up(bytes, HALAY_PAGE) + HALAY_HUGE_PAGE;

@@ -2,8 +2,8 @@
  *
  * Strict parsers of values as people write them, and the nearest word for those who mistype. Pure functions.
  *
- * A parser takes the whole text or nothing: no leading or trailing blanks, no sign where none makes sense, no number cut
- * short, no overflow.
+ * A parser takes the whole text or nothing: no leading or trailing blanks, no sign where none makes sense, no number
+ * cut short, no overflow.
  */
 #include "base/config.h"
 #include "base/memory.h"
@@ -37,8 +37,8 @@ enum halay_status halay_parse_size(const char *text, size_t *value)
     static const struct {
         const char *unit;
         int shift;
-    } units[] = { { "", 0 },    { "B", 0 },    { "K", 10 },   { "KB", 10 },  { "KiB", 10 }, { "M", 20 },   { "MB", 20 },
-                  { "MiB", 20 }, { "G", 30 },  { "GB", 30 },  { "GiB", 30 }, { "T", 40 },   { "TB", 40 },  { "TiB", 40 } };
+    } units[] = { { "", 0 },     { "B", 0 },  { "K", 10 },  { "KB", 10 },  { "KiB", 10 }, { "M", 20 },  { "MB", 20 },
+                  { "MiB", 20 }, { "G", 30 }, { "GB", 30 }, { "GiB", 30 }, { "T", 40 },   { "TB", 40 }, { "TiB", 40 } };
     size_t number;
     const char *unit;
 
@@ -66,7 +66,9 @@ enum halay_status halay_parse_long(const char *text, long least, long most, long
 
 enum halay_status halay_parse_bool(const char *text, int *value)
 {
-    static const char *const words[] = { "0", "1", "off", "on", "no", "yes", "false", "true" }; /* no, yes, no, yes ... */
+    static const char *const words[] = {
+        "0", "1", "off", "on", "no", "yes", "false", "true"
+    }; /* no, yes, no, yes ... */
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcasecmp(text, words[i])) {
@@ -127,8 +129,8 @@ static size_t least_of(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* Insertions, removals, replacements and swaps of neighbours that turn a into b (optimal string alignment); capitals count
- * as their small letters. Both have at most WORD_MAX letters. */
+/* Insertions, removals, replacements and swaps of neighbours that turn a into b (optimal string alignment); capitals
+ * count as their small letters. Both have at most WORD_MAX letters. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);

@@ -5,8 +5,8 @@
 #ifndef HALAY_BASE_PREFETCH_H
 #define HALAY_BASE_PREFETCH_H
 
-/* One trip instead of two (read it, then own it), and nobody waits for it. Where the processor has no such instruction it
- * does nothing. The compiler's own built-in reads only unless it is told that prefetchw exists. */
+/* One trip instead of two (read it, then own it), and nobody waits for it. Where the processor has no such instruction
+ * it does nothing. The compiler's own built-in reads only unless it is told that prefetchw exists. */
 static inline void halay_prefetch_write(const void *line)
 {
 #if defined(__x86_64__)

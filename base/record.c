@@ -2,11 +2,12 @@
  *
  * Records: the ring, as memory that several threads write and anybody reads.
  *
- * A writer takes the next number, which says where the record lies, clears the number that stands there, writes the words
- * and then the number. A reader takes the number, the words, and the number again: if both are the one that it looks for,
- * the words belong together. All are atomic words; each store of a word is a release and each load an acquire, so that none
- * passes the number before it. (Only a writer that is held up while the others fill the whole ring could mix two records.)
- * A process that is killed leaves what it has stored; the kernel keeps the pages of a shared mapping.
+ * A writer takes the next number, which says where the record lies, clears the number that stands there, writes the
+ * words and then the number. A reader takes the number, the words, and the number again: if both are the one that it
+ * looks for, the words belong together. All are atomic words; each store of a word is a release and each load an
+ * acquire, so that none passes the number before it. (Only a writer that is held up while the others fill the whole
+ * ring could mix two records.) A process that is killed leaves what it has stored; the kernel keeps the pages of a
+ * shared mapping.
  *
  * Cleanup: reverse-order labels.
  */

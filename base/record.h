@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records: what an engine did, as records of fixed size in a ring, the newest over the oldest. A ring lies in a file that
- * is mapped (the flight recorder: what is in it survives the process, however that ends) or in memory (the timeline).
+ * Records: what an engine did, as records of fixed size in a ring, the newest over the oldest. A ring lies in a file
+ * that is mapped (the flight recorder: what is in it survives the process, however that ends) or in memory (the
+ * timeline).
  *
  * A file is a head of HALAY_RING_HEAD bytes and the records. Numbers are in the byte order of the host, which the magic
  * number shows.
@@ -11,9 +12,8 @@
  *             56 boot id, 40 bytes | 96 host, 64 bytes
  *
  *     record   0 number u64, from 1 on, 0 while it is written | 8 time i64 ns | 16 begin i64 ns | 24 start i64 ns |
- *             32 collective u64 | 40 ordinal u64 | 48 bytes u64 | 56 hash u64 | 64 count u16 | 66 set u16 | 68 kind u8 |
- *             69 operation u8 |
- *             70 dtype u8 | 71 op u8 | 72 status u8 | 73 name length u8 | 74 name, 54 bytes
+ *             32 collective u64 | 40 ordinal u64 | 48 bytes u64 | 56 hash u64 | 64 count u16 | 66 set u16 | 68 kind u8
+ *             | 69 operation u8 | 70 dtype u8 | 71 op u8 | 72 status u8 | 73 name length u8 | 74 name, 54 bytes
  */
 #ifndef HALAY_BASE_RECORD_H
 #define HALAY_BASE_RECORD_H
@@ -27,7 +27,8 @@ enum { HALAY_RING_HEAD = 4096, HALAY_RECORD_NAME = 54, HALAY_RECORD_WORDS = 16 }
 enum halay_record_kind {
     HALAY_RECORD_JOINED = 1, /* the engine is there */
     HALAY_RECORD_SUBMITTED,  /* a tensor: name, ordinal, bytes, operation, dtype, op */
-    HALAY_RECORD_STARTED, /* a collective: collective, name (of its first tensor), count, hash, bytes, operation, dtype, op */
+    /* a collective: collective, name (of its first tensor), count, hash, bytes, operation, dtype, op */
+    HALAY_RECORD_STARTED,
     HALAY_RECORD_FINISHED, /* the same, begin: when it started, status */
     HALAY_RECORD_ENDED,    /* a submission: as SUBMITTED; begin: when it was submitted, start: when its collective did
                                 (0: never), collective, status */
@@ -61,8 +62,8 @@ _Static_assert(sizeof(struct halay_record) == 8 * HALAY_RECORD_WORDS, "a record 
 /* Store a name of length bytes of UTF-8; one that is too long loses its middle, which becomes "..". */
 void halay_record_set_name(struct halay_record *record, const char *name, size_t length);
 
-/* What the record's tensor is for: "allreduce" and so on; the numbers are those of enum halay_operation in halay.h. Static
- * storage; "?" for one that is not known. */
+/* What the record's tensor is for: "allreduce" and so on; the numbers are those of enum halay_operation in halay.h.
+ * Static storage; "?" for one that is not known. */
 const char *halay_record_operation(const struct halay_record *record);
 
 struct halay_ring_head {
@@ -78,9 +79,9 @@ struct halay_ring_head {
 struct halay_ring;
 
 /*
- * A ring of about `bytes`; at least a few records. path: its file, made anew (one of that name is removed first), all its
- * blocks reserved, so that a full disk shows here and not as a signal later; NULL: memory. rank and size go into the head.
- * HALAY_ERR_SYSTEM (logged), HALAY_ERR_NO_MEMORY.
+ * A ring of about `bytes`; at least a few records. path: its file, made anew (one of that name is removed first), all
+ * its blocks reserved, so that a full disk shows here and not as a signal later; NULL: memory. rank and size go into
+ * the head. HALAY_ERR_SYSTEM (logged), HALAY_ERR_NO_MEMORY.
  */
 enum halay_status halay_ring_create(struct halay_log *log, const char *path, size_t bytes, int rank, int size,
                                     struct halay_ring **out);
@@ -100,9 +101,9 @@ int halay_ring_get(const struct halay_ring *ring, uint64_t number, struct halay_
 enum halay_status halay_ring_open(struct halay_log *log, const char *path, struct halay_ring **out);
 
 /*
- * Where one rank's file is, by a pattern for all of them: "%r" becomes the rank; without it the rank goes in front of the
- * extension ("trace.json": "trace.3.json"), or behind the name. Ranks begin anew in each epoch of an elastic job: from the second on
- * it is in the name, too ("trace.3-epoch2.json"). Freed with free(). NULL: no memory.
+ * Where one rank's file is, by a pattern for all of them: "%r" becomes the rank; without it the rank goes in front of
+ * the extension ("trace.json": "trace.3.json"), or behind the name. Ranks begin anew in each epoch of an elastic job:
+ * from the second on it is in the name, too ("trace.3-epoch2.json"). Freed with free(). NULL: no memory.
  */
 char *halay_rank_path(const char *pattern, int rank, unsigned epoch);
 

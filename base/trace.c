@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trace: one pass for what needs no order, and for spells that may overlap (collectives, waits) a sort by their begin, then
- * each goes to the first row whose last spell has ended: rows never hold two at a time, as the format wants.
+ * Trace: one pass for what needs no order, and for spells that may overlap (collectives, waits) a sort by their begin,
+ * then each goes to the first row whose last spell has ended: rows never hold two at a time, as the format wants.
  *
  *     begin order   a b c d        a |-----|        |----| d
  *     rows                         b   |--------|

@@ -8,9 +8,9 @@
  *     collectives    one row for each collective at a time: its name is that of its first tensor
  *     tensors        asynchronous events: from submission to end, with an instant where its collective started
  *
- * Times are microseconds of CLOCK_MONOTONIC. "otherData" says whose they are ("rank", "size", "host", "boot_id": ranks with
- * the same one share the clock), how to come to the time of day ("wall_us", to be added), and "dropped": how many records
- * were overwritten by newer ones.
+ * Times are microseconds of CLOCK_MONOTONIC. "otherData" says whose they are ("rank", "size", "host", "boot_id": ranks
+ * with the same one share the clock), how to come to the time of day ("wall_us", to be added), and "dropped": how many
+ * records were overwritten by newer ones.
  */
 #ifndef HALAY_BASE_TRACE_H
 #define HALAY_BASE_TRACE_H

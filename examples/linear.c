@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data-parallel training in its smallest form: a linear model, y = w x + b, fitted by gradient descent. Every rank has its
- * own samples; weights start as rank 0's, and each step the gradients are averaged over all ranks.
+ * Data-parallel training in its smallest form: a linear model, y = w x + b, fitted by gradient descent. Every rank has
+ * its own samples; weights start as rank 0's, and each step the gradients are averaged over all ranks.
  *     cc linear.c $(pkg-config --cflags --libs halay) -lm -o linear && halayrun -np 2 ./linear
  */
 #include <halay.h>
@@ -42,8 +42,12 @@ static float gradient(const float *w, int rank, float *d)
 
 static enum halay_status train(struct halay_context *ctx, float *w, float *d)
 {
-    struct halay_tensor_info info = { .struct_size = sizeof info, .name = "gradient", .dimensions = 1,
-                                      .shape = { WEIGHTS }, .op = HALAY_AVERAGE, .out = d };
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "gradient",
+                                      .dimensions = 1,
+                                      .shape = { WEIGHTS },
+                                      .op = HALAY_AVERAGE,
+                                      .out = d };
     struct halay_tensor *tensor;
     struct halay_request *request;
     enum halay_status status = halay_register(ctx, &info, &tensor);
@@ -74,7 +78,8 @@ int main(void)
     enum halay_status status = halay_broadcast(ctx, "weights", w, WEIGHTS, HALAY_F32, 0);
     if (status == HALAY_OK && (status = halay_alloc(ctx, WEIGHTS * sizeof *d, (void **)&d)) == HALAY_OK)
         status = train(ctx, w, d); /* d: the ranks of a host reduce it in place */
-    printf("rank %d: w[0] %.4f, b %.4f: %s\n", halay_rank(ctx), (double)w[0], (double)w[INPUTS], halay_status_string(status));
+    printf("rank %d: w[0] %.4f, b %.4f: %s\n", halay_rank(ctx), (double)w[0], (double)w[INPUTS],
+           halay_status_string(status));
     halay_fini(ctx);
     return status != HALAY_OK || fabsf(w[0] + 3) > 1e-3f || fabsf(w[INPUTS] - 0.5f) > 1e-3f;
 }

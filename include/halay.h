@@ -3,35 +3,38 @@
  * halay: the engine. Named tensors, reduced over all ranks in the background.
  *
  * Concepts. A *context* is this process's membership in a job of `size` ranks. Each rank names its tensors and submits
- * them when they are ready, from any thread and in any order; a background thread agrees with the other ranks on an order
- * by name, fuses small tensors into buckets, moves the data and completes each *request* exactly once. It sleeps when
- * there is nothing to do. A tensor that is submitted again and again (a gradient) is cheapest *registered* once and
- * submitted by handle. Data in memory from halay_alloc are reduced in place by all ranks of the host, without a copy.
+ * them when they are ready, from any thread and in any order; a background thread agrees with the other ranks on an
+ * order by name, fuses small tensors into buckets, moves the data and completes each *request* exactly once. It sleeps
+ * when there is nothing to do. A tensor that is submitted again and again (a gradient) is cheapest *registered* once
+ * and submitted by handle. Data in memory from halay_alloc are reduced in place by all ranks of the host, without a
+ * copy.
  *
  * What must agree: for each name, all ranks submit the same operation, type, shape, reduction, root and scale factors,
  * once each. When they don't, the requests end with HALAY_ERR_MISMATCH on every rank, their text names the tensor, the
- * ranks and both values, no data are touched, and the engine lives on. When a rank dies, requests in flight and later ones
- * end with HALAY_ERR_PEER within 5 seconds, and their text names the rank.
+ * ranks and both values, no data are touched, and the engine lives on. When a rank dies, requests in flight and later
+ * ones end with HALAY_ERR_PEER within 5 seconds, and their text names the rank.
  *
- * Several hosts. What the ranks' engines say to each other goes over TCP connections with rank 0, which its host must accept
- * while halay_init runs, on a port of the system's choice or of HALAY_PORTS; data go over the transport. Both ends prove
- * that they belong to the job; nothing is encrypted. A host that does not answer for 3 seconds counts as lost, with its ranks. A child of fork that outlives
- * its killed parent hides that death from other hosts, until HALAY_PEER_TIMEOUT.
+ * Several hosts. What the ranks' engines say to each other goes over TCP connections with rank 0, which its host must
+ * accept while halay_init runs, on a port of the system's choice or of HALAY_PORTS; data go over the transport. Both
+ * ends prove that they belong to the job; nothing is encrypted. A host that does not answer for 3 seconds counts as
+ * lost, with its ranks. A child of fork that outlives its killed parent hides that death from other hosts, until
+ * HALAY_PEER_TIMEOUT.
  *
- * Ownership. Data pointers are borrowed from submission to completion: the caller keeps them alive and neither reads nor
- * writes them. Strings and structs passed in are copied. Completion happens exactly once for each submission.
+ * Ownership. Data pointers are borrowed from submission to completion: the caller keeps them alive and neither reads
+ * nor writes them. Strings and structs passed in are copied. Completion happens exactly once for each submission.
  *
  * Errors. See halay_types.h. Threads: every function may be called from any thread, except that halay_fini must be the
- * last call on a context (a submission whose callback has been called counts as returned). A process may have several contexts.
+ * last call on a context (a submission whose callback has been called counts as returned). A process may have several
+ * contexts.
  *
- * Callbacks run on the thread that drives the engine, with no lock held: the background thread, or one of the program's in a
- * call that blocks, halay_fini and those of halay_elastic.h among them. They may make every call that does not block, so
- * submit. What would wait for the engine gets HALAY_ERR_UNSUPPORTED there and a line in the log, as it would wait for its own
- * return: halay_wait for what has not ended, the blocking forms, changes of process sets, the calls of halay_elastic.h; and
- * halay_fini does nothing.
+ * Callbacks run on the thread that drives the engine, with no lock held: the background thread, or one of the program's
+ * in a call that blocks, halay_fini and those of halay_elastic.h among them. They may make every call that does not
+ * block, so submit. What would wait for the engine gets HALAY_ERR_UNSUPPORTED there and a line in the log, as it would
+ * wait for its own return: halay_wait for what has not ended, the blocking forms, changes of process sets, the calls of
+ * halay_elastic.h; and halay_fini does nothing.
  *
- * Fork. A child of fork has no context: calls on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_fini and
- * the halay_*_free do nothing, and the parent goes on undisturbed.
+ * Fork. A child of fork has no context: calls on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_fini
+ * and the halay_*_free do nothing, and the parent goes on undisturbed.
  */
 #ifndef HALAY_H
 #define HALAY_H
@@ -64,41 +67,42 @@ struct halay_options {
     /* Where log lines (without newline) go; NULL: standard error. Called from any thread, with no lock held. */
     void (*log)(void *arg, enum halay_log_level level, const char *line);
     void *log_arg; /* borrowed until halay_fini */
-    /* Process sets to be made by halay_init, the same on all ranks: they get the numbers 1, 2, ... (halay_process_set_find).
-     * Those that HALAY_PROCESS_SETS asks for follow. Copied. HALAY_ERR_ARGUMENT: a count above 0 with NULL, or more than 7999
-     * sets and ranks together. */
+    /* Process sets to be made by halay_init, the same on all ranks: they get the numbers 1, 2, ...
+     * (halay_process_set_find). Those that HALAY_PROCESS_SETS asks for follow. Copied. HALAY_ERR_ARGUMENT: a count
+     * above 0 with NULL, or more than 7999 sets and ranks together. */
     const struct halay_rank_list *process_sets;
     size_t process_set_count;
-    /* What averages divide by while ranks have joined (halay_join): "all" ranks, or those "present", which gave data. NULL:
-     * HALAY_JOIN_AVERAGE. Rank 0's counts. */
+    /* What averages divide by while ranks have joined (halay_join): "all" ranks, or those "present", which gave data.
+     * NULL: HALAY_JOIN_AVERAGE. Rank 0's counts. */
     const char *join_average;
 };
 
 /*
- * Join the job: started by halayrun or mpirun, it finds the other ranks; started alone, it is a job of one rank. One of several
- * that another launcher (torchrun, srun without an MPI plugin, ...) has started is refused with HALAY_ERR_UNSUPPORTED, unless
- * bootstrap is "self". Blocks until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is initialised by
- * this call if it was not, and stays up after halay_fini. May be called again after halay_fini.
- * Process sets that are asked for are made before it returns, which all ranks must ask for alike (HALAY_ERR_MISMATCH, also if
- * others ask for none; HALAY_ERR_ARGUMENT). All ranks ask for the same transport (HALAY_ERR_MISMATCH). A rank that cannot go on,
- * because of a setting or of options that it cannot read for example, ends the start of all with its error; the log of the
- * others says which rank it is. So it blocks with wrong options too.
- * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED, HALAY_ERR_SYSTEM,
- * HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER (a rank died meanwhile).
+ * Join the job: started by halayrun or mpirun, it finds the other ranks; started alone, it is a job of one rank. One of
+ * several that another launcher (torchrun, srun without an MPI plugin, ...) has started is refused with
+ * HALAY_ERR_UNSUPPORTED, unless bootstrap is "self". Blocks until all ranks have come, at most HALAY_START_TIMEOUT (30
+ * s). options may be NULL. Under mpirun MPI is initialised by this call if it was not, and stays up after halay_fini.
+ * May be called again after halay_fini.
+ * Process sets that are asked for are made before it returns, which all ranks must ask for alike (HALAY_ERR_MISMATCH,
+ * also if others ask for none; HALAY_ERR_ARGUMENT). All ranks ask for the same transport (HALAY_ERR_MISMATCH). A rank
+ * that cannot go on, because of a setting or of options that it cannot read for example, ends the start of all with its
+ * error; the log of the others says which rank it is. So it blocks with wrong options too.
+ * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED,
+ * HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER (a rank died meanwhile).
  */
 HALAY_API enum halay_status halay_init(const struct halay_options *options, struct halay_context **ctx);
 
 /*
- * The same with the ranks of an MPI communicator; halay_mpi.h has halay_init_mpi, which fills in the first two arguments and
- * says the rules. For languages that load the library: comm points to an MPI_Comm of the MPI of that abi.
+ * The same with the ranks of an MPI communicator; halay_mpi.h has halay_init_mpi, which fills in the first two
+ * arguments and says the rules. For languages that load the library: comm points to an MPI_Comm of the MPI of that abi.
  */
 HALAY_API enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi abi,
                                                     const struct halay_options *options, struct halay_context **ctx);
 
 /*
- * Leave the job: refuses new submissions, ends what is in flight (with HALAY_ERR_CLOSED if it cannot complete), stops the
- * thread, frees everything that belongs to the context, halay_alloc memory included. Waits at most 5 s for the other
- * ranks. Ranks that still wait for this one get HALAY_ERR_PEER ("has left"). NULL is allowed.
+ * Leave the job: refuses new submissions, ends what is in flight (with HALAY_ERR_CLOSED if it cannot complete), stops
+ * the thread, frees everything that belongs to the context, halay_alloc memory included. Waits at most 5 s for the
+ * other ranks. Ranks that still wait for this one get HALAY_ERR_PEER ("has left"). NULL is allowed.
  */
 HALAY_API void halay_fini(struct halay_context *ctx);
 
@@ -106,48 +110,51 @@ HALAY_API int halay_rank(const struct halay_context *ctx);
 HALAY_API int halay_size(const struct halay_context *ctx);
 HALAY_API int halay_local_rank(const struct halay_context *ctx); /* among the ranks of this host */
 HALAY_API int halay_local_size(const struct halay_context *ctx);
-HALAY_API int halay_cross_rank(const struct halay_context *ctx); /* this host's number among the hosts */
-HALAY_API int halay_cross_size(const struct halay_context *ctx); /* number of hosts */
+HALAY_API int halay_cross_rank(const struct halay_context *ctx);     /* this host's number among the hosts */
+HALAY_API int halay_cross_size(const struct halay_context *ctx);     /* number of hosts */
 HALAY_API int halay_is_homogeneous(const struct halay_context *ctx); /* every host has as many ranks */
 
-/* HALAY_OK while the engine works; after a failure the first cause's status. text (may be NULL): the cause, "" if none. */
+/* HALAY_OK while the engine works; after a failure the first cause's status. text (may be NULL): the cause, "" if none.
+ * */
 HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char *text, size_t size);
 
 /* ---- process sets ----------------------------------------------------------------------------------------------- */
 
 /*
- * A process set is some of the job's ranks, its members: tensors that are submitted in it are of its members alone. Nothing
- * in one set waits for anything in another, so several work at the same time, and the same name may be in flight in several.
- * Sets may overlap; two may have the same ranks. Number 0 is the set of all ranks, which is always there and is meant where
- * none is given. Others are made by halay_init (struct halay_options, HALAY_PROCESS_SETS) or by halay_process_set_create.
+ * A process set is some of the job's ranks, its members: tensors that are submitted in it are of its members alone.
+ * Nothing in one set waits for anything in another, so several work at the same time, and the same name may be in
+ * flight in several. Sets may overlap; two may have the same ranks. Number 0 is the set of all ranks, which is always
+ * there and is meant where none is given. Others are made by halay_init (struct halay_options, HALAY_PROCESS_SETS) or
+ * by halay_process_set_create.
  *
- * Within a set its members are numbered 0, 1, ... in ascending order of their ranks, whatever order they were given in. All
- * that goes by rank goes by these numbers (rows and splits, parts of a reduce-scatter, results), and averages divide by the
- * number of members; only the root of a broadcast is a rank of the job. Who submits a tensor in a set of which it is no
- * member gets HALAY_ERR_ARGUMENT. halay_join is of all ranks: who has joined takes part in its sets as well. Under
- * HALAY_DETERMINISTIC tensors are fused in the set of all ranks only.
+ * Within a set its members are numbered 0, 1, ... in ascending order of their ranks, whatever order they were given in.
+ * All that goes by rank goes by these numbers (rows and splits, parts of a reduce-scatter, results), and averages
+ * divide by the number of members; only the root of a broadcast is a rank of the job. Who submits a tensor in a set of
+ * which it is no member gets HALAY_ERR_ARGUMENT. halay_join is of all ranks: who has joined takes part in its sets as
+ * well. Under HALAY_DETERMINISTIC tensors are fused in the set of all ranks only.
  *
- * Rank 0 of the job coordinates all sets, also those of which it is no member. When a rank dies, or leaves while a set waits
- * for it, the job is over for all ranks.
+ * Rank 0 of the job coordinates all sets, also those of which it is no member. When a rank dies, or leaves while a set
+ * waits for it, the job is over for all ranks.
  */
 
 /*
- * Make a set of these ranks. All ranks of the job call it, members or not, with the same ranks, and in the same order as
- * other calls of this and of halay_process_set_remove, one at a time; it blocks until all have called. Not in a callback.
- * *set belongs to the context.
+ * Make a set of these ranks. All ranks of the job call it, members or not, with the same ranks, and in the same order
+ * as other calls of this and of halay_process_set_remove, one at a time; it blocks until all have called. Not in a
+ * callback. *set belongs to the context.
  * Errors, on every rank alike, with a line in the log that says which rank asks for what: HALAY_ERR_MISMATCH: the ranks
  * differ, or not all ranks make a set; HALAY_ERR_ARGUMENT: no ranks, one that is none of the job's, one twice;
  * HALAY_ERR_UNSUPPORTED: a rank would be in more than 26 sets, a rank has joined, there have been 65535 sets. On this
- * rank alone HALAY_ERR_ARGUMENT: ranks is NULL and count is not 0, or count is above 7998. Otherwise as halay_submit. Keeps
- * the name "process sets" for itself.
+ * rank alone HALAY_ERR_ARGUMENT: ranks is NULL and count is not 0, or count is above 7998. Otherwise as halay_submit.
+ * Keeps the name "process sets" for itself.
  */
 HALAY_API enum halay_status halay_process_set_create(struct halay_context *ctx, const int *ranks, size_t count,
                                                      struct halay_process_set **set);
 /*
- * Remove a set, all ranks together as above. Nothing may be in flight in it on any rank (otherwise HALAY_ERR_MISMATCH or
- * HALAY_ERR_ARGUMENT everywhere, and it stays). Afterwards it is good for nothing but questions and errors: submissions get
- * HALAY_ERR_ARGUMENT; tensors that are registered in it are unregistered as usual. Its number is not used again.
- * HALAY_ERR_ARGUMENT: it is that of all ranks, or has been removed. HALAY_ERR_UNSUPPORTED: a rank has joined.
+ * Remove a set, all ranks together as above. Nothing may be in flight in it on any rank (otherwise HALAY_ERR_MISMATCH
+ * or HALAY_ERR_ARGUMENT everywhere, and it stays). Afterwards it is good for nothing but questions and errors:
+ * submissions get HALAY_ERR_ARGUMENT; tensors that are registered in it are unregistered as usual. Its number is not
+ * used again. HALAY_ERR_ARGUMENT: it is that of all ranks, or has been removed. HALAY_ERR_UNSUPPORTED: a rank has
+ * joined.
  */
 HALAY_API enum halay_status halay_process_set_remove(struct halay_process_set *set);
 
@@ -208,17 +215,17 @@ struct halay_member {
  *     barrier         ignored, as is all but the name                              ends when all ranks have submitted it
  *
  * A row is what one index of the first dimension has. How many an all-gather or an all-to-all gives may differ between
- * ranks, and from one submission to the next; the other dimensions are equal everywhere. As long as every rank gives what it
- * gave the last time, nothing has to be negotiated.
+ * ranks, and from one submission to the next; the other dimensions are equal everywhere. As long as every rank gives
+ * what it gave the last time, nothing has to be negotiated.
  *
  * Results whose size is not known before all ranks have submitted (all-gather, all-to-all) go to out if they fit in
- * out_bytes; if they don't, the request of that rank alone ends with HALAY_ERR_ARGUMENT and a text that says how many bytes
- * there are. With out NULL (reduce-scatter too) they go into memory that belongs to the request and is freed with it.
- * halay_request_result says where the result lies and how large it is.
+ * out_bytes; if they don't, the request of that rank alone ends with HALAY_ERR_ARGUMENT and a text that says how many
+ * bytes there are. With out NULL (reduce-scatter too) they go into memory that belongs to the request and is freed with
+ * it. halay_request_result says where the result lies and how large it is.
  *
- * A reduce-scatter's rows are dealt out by splits, or else as halay_scatter_rows does it. in and out may be the same in an
- * all-reduce; in a reduce-scatter out may be where this rank's part begins in in; in an all-gather in may lie within out
- * (nothing of it is copied if it is where this rank's rows go); otherwise they don't overlap.
+ * A reduce-scatter's rows are dealt out by splits, or else as halay_scatter_rows does it. in and out may be the same in
+ * an all-reduce; in a reduce-scatter out may be where this rank's part begins in in; in an all-gather in may lie within
+ * out (nothing of it is copied if it is where this rank's rows go); otherwise they don't overlap.
  */
 struct halay_tensor_info {
     size_t struct_size;
@@ -232,19 +239,21 @@ struct halay_tensor_info {
     enum halay_op op; /* all-reduce and reduce-scatter; adasum: all-reduce only, of each tensor by itself */
     int root;         /* broadcast only: a rank of the job, in a process set too */
     /*
-     * All-reduce and reduce-scatter: each rank's elements are multiplied by prescale before the reduction, the result by
-     * postscale after it; 0 stands for 1. Any reduction, all types but bool: f16, bf16 and f32 in f32 (halves are rounded
-     * once each time), integers in f64, cut towards zero and kept within their type. Finite numbers, equal on all ranks.
+     * All-reduce and reduce-scatter: each rank's elements are multiplied by prescale before the reduction, the result
+     * by postscale after it; 0 stands for 1. Any reduction, all types but bool: f16, bf16 and f32 in f32 (halves are
+     * rounded once each time), integers in f64, cut towards zero and kept within their type. Finite numbers, equal on
+     * all ranks.
      */
     double prescale, postscale;
     size_t out_bytes; /* room at out; all-gather and all-to-all only */
-    /* All-to-all: rows for each rank, copied, their sum at most shape[0]; NULL: as many for each. Reduce-scatter: rows of
-     * each rank's part, equal on all ranks, copied, their sum shape[0]; NULL: as halay_scatter_rows has it. */
+    /* All-to-all: rows for each rank, copied, their sum at most shape[0]; NULL: as many for each. Reduce-scatter: rows
+     * of each rank's part, equal on all ranks, copied, their sum shape[0]; NULL: as halay_scatter_rows has it. */
     const size_t *splits;
     /*
-     * All-reduce: several tensors as one, a group. What is said of members replaces in, out, dtype, dimensions and shape;
-     * the rest is common to them. They start when all ranks have submitted the group, run together, those of one type in one
-     * collective, and end together: an error in one is an error of all. Copied. At most 8000, dimensions counted.
+     * All-reduce: several tensors as one, a group. What is said of members replaces in, out, dtype, dimensions and
+     * shape; the rest is common to them. They start when all ranks have submitted the group, run together, those of one
+     * type in one collective, and end together: an error in one is an error of all. Copied. At most 8000, dimensions
+     * counted.
      */
     const struct halay_member *members;
     size_t member_count;
@@ -257,16 +266,16 @@ struct halay_tensor_info {
     struct halay_process_set *set;
 };
 
-/* Rows of the part that a rank gets of a reduce-scatter: rows / size, the first rows % size ranks one more. *first (NULL: not
- * wanted): the row that its part begins with. 0 if rank is none of size. Pure; any thread. */
+/* Rows of the part that a rank gets of a reduce-scatter: rows / size, the first rows % size ranks one more. *first
+ * (NULL: not wanted): the row that its part begins with. 0 if rank is none of size. Pure; any thread. */
 HALAY_API size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first);
 
 /* Register a tensor; local, nothing is sent. The order of registration is the order of the buckets under
- * HALAY_DETERMINISTIC=run and ranks: register in the same order on every rank, neighbours in memory one after the other.
- * A bucket of which not all tensors were submitted runs when the ranks wait or test (any request); a callback alone is no
- * wait in these modes.
- * Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (type with reduction; adasum under HALAY_DETERMINISTIC=ranks, as its last
- * bits depend on what is fused), HALAY_ERR_DUPLICATE, HALAY_ERR_NO_MEMORY. */
+ * HALAY_DETERMINISTIC=run and ranks: register in the same order on every rank, neighbours in memory one after the
+ * other. A bucket of which not all tensors were submitted runs when the ranks wait or test (any request); a callback
+ * alone is no wait in these modes.
+ * Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (type with reduction; adasum under HALAY_DETERMINISTIC=ranks, as
+ * its last bits depend on what is fused), HALAY_ERR_DUPLICATE, HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_register(struct halay_context *ctx, const struct halay_tensor_info *info,
                                            struct halay_tensor **tensor);
 /* Forget it and free the handle; HALAY_ERR_ARGUMENT while it is in flight. NULL is allowed. */
@@ -278,29 +287,29 @@ HALAY_API enum halay_status halay_unregister(struct halay_tensor *tensor);
 typedef void (*halay_callback)(void *arg, enum halay_status status, const char *text);
 
 /*
- * Submit a registered tensor; returns at once. callback may be NULL. request may be NULL if a callback is given; otherwise
- * it is released with halay_request_free. One submission of a tensor may be in flight (HALAY_ERR_DUPLICATE).
+ * Submit a registered tensor; returns at once. callback may be NULL. request may be NULL if a callback is given;
+ * otherwise it is released with halay_request_free. One submission of a tensor may be in flight (HALAY_ERR_DUPLICATE).
  * Errors: also HALAY_ERR_CLOSED, the first cause's status after a failure, HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
                                          struct halay_request **request);
 
-/* Submit by name, without registering: the same, and the data pointers of info are used for this submission. A name that
- * is registered must be described as it was then (HALAY_ERR_ARGUMENT). */
+/* Submit by name, without registering: the same, and the data pointers of info are used for this submission. A name
+ * that is registered must be described as it was then (HALAY_ERR_ARGUMENT). */
 HALAY_API enum halay_status halay_submit_named(struct halay_context *ctx, const struct halay_tensor_info *info,
                                                halay_callback callback, void *arg, struct halay_request **request);
 
 /* The operations by name, for count elements in one dimension. in may equal out. */
-HALAY_API enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                                  size_t count, enum halay_dtype dtype, enum halay_op op,
+HALAY_API enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in,
+                                                  void *out, size_t count, enum halay_dtype dtype, enum halay_op op,
                                                   struct halay_request **request);
 HALAY_API enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
                                                   enum halay_dtype dtype, int root, struct halay_request **request);
 
 /*
- * Those that go by rows, of columns elements each. in and out do not overlap; out may be NULL (struct halay_tensor_info says
- * what happens then). out: room for out_rows rows; of a reduce-scatter it has this rank's part (halay_scatter_rows).
- * splits (size): rows for each rank, NULL: rows / size, which must come out even.
+ * Those that go by rows, of columns elements each. in and out do not overlap; out may be NULL (struct halay_tensor_info
+ * says what happens then). out: room for out_rows rows; of a reduce-scatter it has this rank's part
+ * (halay_scatter_rows). splits (size): rows for each rank, NULL: rows / size, which must come out even.
  */
 HALAY_API enum halay_status halay_reduce_scatter_async(struct halay_context *ctx, const char *name, const void *in,
                                                        void *out, size_t rows, size_t columns, enum halay_dtype dtype,
@@ -320,8 +329,8 @@ HALAY_API enum halay_status halay_barrier_async(struct halay_context *ctx, const
 /* Has it ended? HALAY_IN_PROGRESS, or its final status. Never blocks. */
 HALAY_API enum halay_status halay_test(struct halay_request *request);
 /* Block until it ends, at most timeout_ms (negative: for ever): its final status, or HALAY_ERR_TIMEOUT (still in
- * flight). The waiting thread drives the engine itself while nobody else does. Several threads may wait for one request; it is
- * freed when all of them have returned. */
+ * flight). The waiting thread drives the engine itself while nobody else does. Several threads may wait for one
+ * request; it is freed when all of them have returned. */
 HALAY_API enum halay_status halay_wait(struct halay_request *request, int timeout_ms);
 /* What went wrong, "" if nothing did; valid until the request is freed. Call it after the request has ended. */
 HALAY_API const char *halay_request_text(const struct halay_request *request);
@@ -336,8 +345,8 @@ struct halay_result {
     int last_joined;    /* join: the rank that joined last; else -1 */
 };
 
-/* The result of a request that has ended: its status. *result is written if that is HALAY_OK, and if out was too small: the
- * data are in the request's memory then. HALAY_IN_PROGRESS before it has ended. */
+/* The result of a request that has ended: its status. *result is written if that is HALAY_OK, and if out was too small:
+ * the data are in the request's memory then. HALAY_IN_PROGRESS before it has ended. */
 HALAY_API enum halay_status halay_request_result(const struct halay_request *request, struct halay_result *result);
 
 /* Release a request, ended or not (one in flight ends all the same, its callback is called). NULL is allowed. */
@@ -360,12 +369,13 @@ HALAY_API enum halay_status halay_alltoall(struct halay_context *ctx, const char
 HALAY_API enum halay_status halay_barrier(struct halay_context *ctx, const char *name);
 
 /*
- * This rank has no more data. Until all ranks have joined it takes part in what the others submit with elements that change
- * nothing: 0 in a sum, 1 in a product, infinity or the type's limits in min and max. Averages still divide by the number of
- * all ranks, or by that of the ranks that gave data if so wanted (join_average in struct halay_options). The others may run all-reduces (groups too) and barriers meanwhile; other operations end with
- * HALAY_ERR_UNSUPPORTED on every rank, if it is this rank's data that are missing. What this rank has submitted before runs as
- * always; until the join has ended it can submit nothing more (HALAY_ERR_ARGUMENT). Ends when all ranks have joined;
- * *last_joined (NULL: not wanted): who was last. Keeps the name "join" for itself.
+ * This rank has no more data. Until all ranks have joined it takes part in what the others submit with elements that
+ * change nothing: 0 in a sum, 1 in a product, infinity or the type's limits in min and max. Averages still divide by
+ * the number of all ranks, or by that of the ranks that gave data if so wanted (join_average in struct halay_options).
+ * The others may run all-reduces (groups too) and barriers meanwhile; other operations end with HALAY_ERR_UNSUPPORTED
+ * on every rank, if it is this rank's data that are missing. What this rank has submitted before runs as always; until
+ * the join has ended it can submit nothing more (HALAY_ERR_ARGUMENT). Ends when all ranks have joined; *last_joined
+ * (NULL: not wanted): who was last. Keeps the name "join" for itself.
  * HALAY_DETERMINISTIC holds: which rank joins after which of its submissions counts, not when. Errors: as halay_submit.
  */
 HALAY_API enum halay_status halay_join_async(struct halay_context *ctx, struct halay_request **request);
@@ -378,11 +388,11 @@ enum { HALAY_COUNTERS_STATUSES = 32 };
 /* What this rank's engine has done since halay_init. Zero-initialise and set struct_size to sizeof. */
 struct halay_counters {
     size_t struct_size;
-    uint64_t submissions;      /* that were accepted */
-    uint64_t completions;      /* that ended with HALAY_OK */
-    uint64_t errors;           /* that ended otherwise */
+    uint64_t submissions;                               /* that were accepted */
+    uint64_t completions;                               /* that ended with HALAY_OK */
+    uint64_t errors;                                    /* that ended otherwise */
     uint64_t errors_by_status[HALAY_COUNTERS_STATUSES]; /* [enum halay_status] */
-    uint64_t in_flight;        /* submitted and not ended */
+    uint64_t in_flight;                                 /* submitted and not ended */
     uint64_t negotiations;     /* submissions told by name: the tensor was new to the ranks, or not as it was before */
     uint64_t cache_hits;       /* submissions told by the number that the ranks had agreed on */
     uint64_t collectives;      /* buckets started, of one tensor or of several */
@@ -391,23 +401,23 @@ struct halay_counters {
     uint64_t communication_ns; /* time during which at least one collective was under way */
     uint64_t messages_sent;    /* control messages, data apart */
     uint64_t messages_received;
-    uint64_t steps;            /* times that a thread looked whether there is anything to do */
-    uint64_t sleeps;           /* times that it found nothing and went to sleep */
+    uint64_t steps;  /* times that a thread looked whether there is anything to do */
+    uint64_t sleeps; /* times that it found nothing and went to sleep */
 };
 
 /*
- * Read the counters. Never blocks, may be called at any time, also while the engine works: each value is exact, the values
- * among each other are of slightly different moments. counters->struct_size says how much is filled in, so that a program
- * built against a later version finds zeros in what this one does not have. HALAY_ERR_ARGUMENT: struct_size is too small,
- * or no size of a struct.
+ * Read the counters. Never blocks, may be called at any time, also while the engine works: each value is exact, the
+ * values among each other are of slightly different moments. counters->struct_size says how much is filled in, so that
+ * a program built against a later version finds zeros in what this one does not have. HALAY_ERR_ARGUMENT: struct_size
+ * is too small, or no size of a struct.
  */
 HALAY_API enum halay_status halay_counters_read(struct halay_context *ctx, struct halay_counters *counters);
 
 /*
- * The same as text in the format that Prometheus reads (version 0.0.4), each sample with the label rank: to be served, or
- * written to a file for the node exporter. text gets at most size bytes with the ending zero; *length (may be NULL) is the
- * length without it that the whole text has. text may be NULL with size 0. HALAY_ERR_ARGUMENT: size is too small; text
- * holds the beginning. Never blocks.
+ * The same as text in the format that Prometheus reads (version 0.0.4), each sample with the label rank: to be served,
+ * or written to a file for the node exporter. text gets at most size bytes with the ending zero; *length (may be NULL)
+ * is the length without it that the whole text has. text may be NULL with size 0. HALAY_ERR_ARGUMENT: size is too
+ * small; text holds the beginning. Never blocks.
  */
 HALAY_API enum halay_status halay_counters_write(struct halay_context *ctx, char *text, size_t size, size_t *length);
 
@@ -416,34 +426,37 @@ struct halay_straggler {
     size_t struct_size;
     uint64_t tensors;    /* that all ranks submitted, whoever came last */
     uint64_t times_last; /* of these, that this rank submitted last; those that came together count for none */
-    uint64_t late_ns;    /* by how much it was then later than the rank before it, added up; of several tensors in flight at
+    uint64_t
+        late_ns; /* by how much it was then later than the rank before it, added up; of several tensors in flight at
                             once each counts, so it is for the average over times_last */
-    uint64_t latest_ns;  /* the longest of them */
+    uint64_t latest_ns; /* the longest of them */
 };
 
 /*
  * The straggler statistics of one rank. Rank 0 alone sees the others come, HALAY_ERR_UNSUPPORTED on the others; there
- * halay_counters_write has them too, and halay_fini logs them at level info. What was only late enough to be seen in a look
- * of rank 0's engine of its own counts: a few microseconds mean nothing, and of tensors of 4 KB at most that come alone 5
- * milliseconds. Never blocks. HALAY_ERR_ARGUMENT: no such rank, or struct_size is too small (a larger one is as in
- * halay_counters_read).
+ * halay_counters_write has them too, and halay_fini logs them at level info. What was only late enough to be seen in a
+ * look of rank 0's engine of its own counts: a few microseconds mean nothing, and of tensors of 4 KB at most that come
+ * alone 5 milliseconds. Never blocks. HALAY_ERR_ARGUMENT: no such rank, or struct_size is too small (a larger one is as
+ * in halay_counters_read).
  */
-HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, struct halay_straggler *straggler);
+HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank,
+                                                  struct halay_straggler *straggler);
 
 /* ---- tuning ----------------------------------------------------------------------------------------------------- */
 
-/* Rank 0: try no more sizes of buckets and chunks (HALAY_AUTOTUNE), from the next submission on; the best so far stays. Elsewhere, and
- * if nothing is tried, it does nothing. Never blocks. */
+/* Rank 0: try no more sizes of buckets and chunks (HALAY_AUTOTUNE), from the next submission on; the best so far stays.
+ * Elsewhere, and if nothing is tried, it does nothing. Never blocks. */
 HALAY_API void halay_autotune_stop(struct halay_context *ctx);
 
 /* ---- timeline --------------------------------------------------------------------------------------------------- */
 
 /*
  * Record what this rank's engine does until halay_timeline_stop or halay_fini, and then write it to a file that
- * chrome://tracing and ui.perfetto.dev draw: submissions, collectives, what the program waited for, when the engine slept.
- * Bounded: the newest records are kept, in HALAY_TIMELINE_BYTES of memory. A local call; `halay-perf timeline-merge` makes
- * one file of those of several ranks. path: "%r" becomes the rank; without it the rank goes in front of the extension.
- * HALAY_TIMELINE starts one in halay_init. HALAY_ERR_DUPLICATE: one is on; HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM.
+ * chrome://tracing and ui.perfetto.dev draw: submissions, collectives, what the program waited for, when the engine
+ * slept. Bounded: the newest records are kept, in HALAY_TIMELINE_BYTES of memory. A local call; `halay-perf
+ * timeline-merge` makes one file of those of several ranks. path: "%r" becomes the rank; without it the rank goes in
+ * front of the extension. HALAY_TIMELINE starts one in halay_init. HALAY_ERR_DUPLICATE: one is on; HALAY_ERR_NO_MEMORY,
+ * HALAY_ERR_SYSTEM.
  */
 HALAY_API enum halay_status halay_timeline_start(struct halay_context *ctx, const char *path);
 /* End it and write the file, which appears when it is complete. Blocks for as long as that takes; the engine goes on

@@ -2,40 +2,43 @@
  *
  * halay: groups of ranks and their collectives, without the engine.
  *
- * A group is an ordered set of ranks that can move data between each other. A collective is an operation that every rank
- * of a group takes part in; all ranks call the same collectives of a group in the same order with matching arguments (the
- * engine in halay.h has no such rule: it agrees on the order by tensor name). Each collective comes in two forms: one that
- * blocks, and one that starts it and is then driven by halay_coll_progress.
+ * A group is an ordered set of ranks that can move data between each other. A collective is an operation that every
+ * rank of a group takes part in; all ranks call the same collectives of a group in the same order with matching
+ * arguments (the engine in halay.h has no such rule: it agrees on the order by tensor name). Each collective comes in
+ * two forms: one that blocks, and one that starts it and is then driven by halay_coll_progress.
  *
  * Counts are elements (size_t; zero is allowed), not bytes. Unless it says otherwise, in and out are either the same
  * pointer (in place) or do not overlap; both are borrowed until the collective has ended.
  *
- * Errors. See halay_types.h. After HALAY_ERR_PEER, HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT or a cancelled collective the group is
- * closed: the contents of buffers in flight are undefined and every later call returns the first cause's status.
- * HALAY_ERR_PEER comes when a rank of the group dies or leaves, and when it is stopped (a signal, a debugger) on this host
- * while nothing arrives for HALAY_PEER_TIMEOUT (30 s; 0: never). A rank that is only slow is waited for. Groups that the lost
- * rank is not in go on (over MPI as far as the MPI library does: most end all processes when one dies, unless told not to).
- * HALAY_ERR_ARGUMENT and HALAY_ERR_UNSUPPORTED are found before anything moved and leave the group as it was; make sure
- * that every rank gets them.
+ * Errors. See halay_types.h. After HALAY_ERR_PEER, HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT or a cancelled collective the
+ * group is closed: the contents of buffers in flight are undefined and every later call returns the first cause's
+ * status. HALAY_ERR_PEER comes when a rank of the group dies or leaves, and when it is stopped (a signal, a debugger)
+ * on this host while nothing arrives for HALAY_PEER_TIMEOUT (30 s; 0: never). A rank that is only slow is waited for.
+ * Groups that the lost rank is not in go on (over MPI as far as the MPI library does: most end all processes when one
+ * dies, unless told not to). HALAY_ERR_ARGUMENT and HALAY_ERR_UNSUPPORTED are found before anything moved and leave the
+ * group as it was; make sure that every rank gets them.
  *
- * Wrong arguments that can be seen are refused with a line in the log, or on standard error where the group itself is NULL.
- * A pointer to a group that is closed, or to a collective that is ended, is not valid any more: nothing can look at that.
+ * Wrong arguments that can be seen are refused with a line in the log, or on standard error where the group itself is
+ * NULL. A pointer to a group that is closed, or to a collective that is ended, is not valid any more: nothing can look
+ * at that.
  *
- * Checking. Ranks that call different collectives, or the same with different arguments, wait for ever or get wrong data;
- * nothing looks at that, as it would cost a message each way. Under HALAY_CHECK=1 (rank 0's holds for all) the ranks
- * compare first: which call it is, type, reduction, root, count, the lists of counts (in_counts of halay_group_alltoallv with
- * the others' out_counts), and what was set by halay_group_set_algorithm and halay_group_set_segment. A difference ends the
- * collective on every rank with HALAY_ERR_MISMATCH, from halay_coll_progress or the blocking call; halay_group_last_error
- * and the log name the ranks and both values ("collective 7, broadcast: rank 2 has root 1, rank 0 has root 0"). No data have
- * been touched then and the group goes on. A call that is refused on one rank alone is not compared. Collectives take longer by
- * two messages one after the other, four with lists of counts.
+ * Checking. Ranks that call different collectives, or the same with different arguments, wait for ever or get wrong
+ * data; nothing looks at that, as it would cost a message each way. Under HALAY_CHECK=1 (rank 0's holds for all) the
+ * ranks compare first: which call it is, type, reduction, root, count, the lists of counts (in_counts of
+ * halay_group_alltoallv with the others' out_counts), and what was set by halay_group_set_algorithm and
+ * halay_group_set_segment. A difference ends the collective on every rank with HALAY_ERR_MISMATCH, from
+ * halay_coll_progress or the blocking call; halay_group_last_error and the log name the ranks and both values
+ * ("collective 7, broadcast: rank 2 has root 1, rank 0 has root 0"). No data have been touched then and the group goes
+ * on. A call that is refused on one rank alone is not compared. Collectives take longer by two messages one after the
+ * other, four with lists of counts.
  *
- * Threads. A group that was opened, with all groups made of it, is used by one thread at a time; groups that were opened
- * separately are independent. halay_group_alloc, halay_group_free and the queries may be called from any thread.
+ * Threads. A group that was opened, with all groups made of it, is used by one thread at a time; groups that were
+ * opened separately are independent. halay_group_alloc, halay_group_free and the queries may be called from any thread.
  *
- * Fork. A child of fork has no groups: collectives, halay_coll_progress, halay_coll_wait, halay_group_subset and halay_group_alloc
- * on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_coll_end, halay_group_free and halay_group_close do
- * nothing, and the parent goes on undisturbed. Memory from halay_group_alloc is shared with the parent.
+ * Fork. A child of fork has no groups: collectives, halay_coll_progress, halay_coll_wait, halay_group_subset and
+ * halay_group_alloc on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_coll_end, halay_group_free and
+ * halay_group_close do nothing, and the parent goes on undisturbed. Memory from halay_group_alloc is shared with the
+ * parent.
  */
 #ifndef HALAY_COLL_H
 #define HALAY_COLL_H
@@ -47,7 +50,7 @@ extern "C" {
 #endif
 
 struct halay_group; /* the memory that one can take: docs/reference/algorithms.md, "Memory of a group" */
-struct halay_coll; /* one collective under way */
+struct halay_coll;  /* one collective under way */
 
 /* How to start; zero-initialise, set struct_size to sizeof, then what differs from the default. */
 struct halay_group_options {
@@ -57,31 +60,34 @@ struct halay_group_options {
 };
 
 /*
- * Find the other ranks of this job (started by halayrun or mpirun; alone otherwise, or refused as by halay_init) and open a group of
- * all of them.
+ * Find the other ranks of this job (started by halayrun or mpirun; alone otherwise, or refused as by halay_init) and
+ * open a group of all of them.
  * Blocks until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is
  * initialised by this call if it was not.
- * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED (transport not built
- * in, or not possible here), HALAY_ERR_MISMATCH (ranks ask for different transports), HALAY_ERR_ARGUMENT (options that cannot be
- * read), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY. One rank's error ends the start of all, so it blocks with wrong options too.
+ * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED (transport not
+ * built in, or not possible here), HALAY_ERR_MISMATCH (ranks ask for different transports), HALAY_ERR_ARGUMENT (options
+ * that cannot be read), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY. One rank's error ends the start of all, so it blocks
+ * with wrong options too.
  */
 HALAY_API enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group);
 
-/* The same with the ranks of an MPI communicator, to which comm points; halay_mpi.h has halay_group_open_mpi, and the rules. */
+/* The same with the ranks of an MPI communicator, to which comm points; halay_mpi.h has halay_group_open_mpi, and the
+ * rules. */
 HALAY_API enum halay_status halay_group_open_communicator(const void *comm, enum halay_mpi_abi abi,
                                                           const struct halay_group_options *options,
                                                           struct halay_group **group);
 
 /*
- * A group of some ranks of another one: ranks (count of them, all different) are the parent's numbers, and get the numbers
- * 0, 1, ... in the order of the list. A rank may be in any number of them up to 26 at a time; groups may overlap ({0,1},
- * {1,2}, {2,0}), and all of them may have collectives under way at once: whoever waits for one drives the others too.
+ * A group of some ranks of another one: ranks (count of them, all different) are the parent's numbers, and get the
+ * numbers 0, 1, ... in the order of the list. A rank may be in any number of them up to 26 at a time; groups may
+ * overlap ({0,1}, {1,2}, {2,0}), and all of them may have collectives under way at once: whoever waits for one drives
+ * the others too.
  *
  * The members call it, with the same list; nobody else needs to, and who is not in the list gets *group = NULL at once.
- * Blocks until all members have come. Members of several groups make them in the same order (or make {0,1}, {1,2}, {2,0} in
- * this order: no rank may wait for one that waits for it). The list is borrowed for the call. The group is closed with
- * halay_group_close, in any order with its parent, and then may be made again; one that failed counts for ever. It has its
- * own algorithms and failures, and starts with the parent's settings of HALAY_* variables, not of
+ * Blocks until all members have come. Members of several groups make them in the same order (or make {0,1}, {1,2},
+ * {2,0} in this order: no rank may wait for one that waits for it). The list is borrowed for the call. The group is
+ * closed with halay_group_close, in any order with its parent, and then may be made again; one that failed counts for
+ * ever. It has its own algorithms and failures, and starts with the parent's settings of HALAY_* variables, not of
  * halay_group_set_algorithm. Memory from halay_group_alloc of one group serves all that have the same origin.
  *
  * Errors: HALAY_ERR_ARGUMENT (no such list, or members gave different ones), HALAY_ERR_UNSUPPORTED (too many groups),
@@ -104,13 +110,13 @@ HALAY_API const char *halay_group_transport(const struct halay_group *group); /*
 HALAY_API void halay_group_last_error(struct halay_group *group, char *text, size_t size);
 
 /*
- * Memory that the ranks of this host reduce in place, without a copy (where the transport shares memory; ordinary memory
- * otherwise). 4096-aligned, contents undefined. Local: other ranks need not call it. Freed by halay_group_free or with the
- * group. Errors: HALAY_ERR_NO_MEMORY.
+ * Memory that the ranks of this host reduce in place, without a copy (where the transport shares memory; ordinary
+ * memory otherwise). 4096-aligned, contents undefined. Local: other ranks need not call it. Freed by halay_group_free
+ * or with the group. Errors: HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, void **ptr);
-/* Local; nothing in flight uses it. NULL is allowed. HALAY_ERR_ARGUMENT: not from this group's halay_group_alloc, or freed
- * before; nothing is done then. */
+/* Local; nothing in flight uses it. NULL is allowed. HALAY_ERR_ARGUMENT: not from this group's halay_group_alloc, or
+ * freed before; nothing is done then. */
 HALAY_API enum halay_status halay_group_free(struct halay_group *group, void *ptr);
 
 /* Reduce count elements over all ranks; every rank gets the result, the same bits. */
@@ -118,22 +124,23 @@ HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, con
                                                   enum halay_dtype dtype, enum halay_op op);
 
 /*
- * Adasum over all ranks: two vectors a and b are joined as (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b, pairs of ranks first,
+ * Adasum over all ranks: two vectors a and b are joined as (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b, pairs of ranks
+ * first,
  * then pairs of those, along the tree over ranks: 3: (0, 1), 2   5: ((0, 1), (2, 3)), 4; any number of ranks. Orthogonal
  * vectors are added, equal ones stay what they are, a zero changes nothing; the result does not grow with the number of
- * ranks as a sum does. That is done for each of `tensors` tensors by itself: counts[i] elements of in and of out, one behind
- * the other; counts is equal on all ranks and borrowed until the collective has ended. halay_group_allreduce with
- * HALAY_ADASUM takes its whole array for one tensor.
+ * ranks as a sum does. That is done for each of `tensors` tensors by itself: counts[i] elements of in and of out, one
+ * behind the other; counts is equal on all ranks and borrowed until the collective has ended. halay_group_allreduce
+ * with HALAY_ADASUM takes its whole array for one tensor.
  *
- * Floating types; dot products are summed in f64, f16 and bf16 are rounded once. A tensor with a NaN or an infinity, or one
- * of f64 whose square overflows (1e154), comes out as NaNs. Errors: HALAY_ERR_UNSUPPORTED also under
+ * Floating types; dot products are summed in f64, f16 and bf16 are rounded once. A tensor with a NaN or an infinity, or
+ * one of f64 whose square overflows (1e154), comes out as NaNs. Errors: HALAY_ERR_UNSUPPORTED also under
  * HALAY_DETERMINISTIC=ranks, as the last bits depend on the counts.
  */
 HALAY_API enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
                                                          const size_t *counts, size_t tensors, enum halay_dtype dtype);
 
-/* Copy count elements from the root's buf into everybody's. The root may be done before others have begun (so may the ranks of a
- * reduction but for its root): only a barrier is one. */
+/* Copy count elements from the root's buf into everybody's. The root may be done before others have begun (so may the
+ * ranks of a reduction but for its root): only a barrier is one. */
 HALAY_API enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count,
                                                   enum halay_dtype dtype, int root);
 
@@ -151,27 +158,28 @@ HALAY_API enum halay_status halay_group_allgatherv(struct halay_group *group, co
 HALAY_API enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
                                                enum halay_dtype dtype, enum halay_op op, int root);
 
-/* Reduce size * count elements over all ranks; rank r gets part r of the result: in (size * count), out (count). In place:
- * out is in + rank * count; the rest of in is only read. */
-HALAY_API enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out, size_t count,
-                                                       enum halay_dtype dtype, enum halay_op op);
+/* Reduce size * count elements over all ranks; rank r gets part r of the result: in (size * count), out (count). In
+ * place: out is in + rank * count; the rest of in is only read. */
+HALAY_API enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out,
+                                                       size_t count, enum halay_dtype dtype, enum halay_op op);
 
-/* The same with counts[r] elements for rank r, in order of rank without gaps: in (sum of counts), out (counts[rank]), in
- * place: out is where this rank's part begins in in. counts (size) is equal on all ranks and borrowed for the duration of the
- * call (of the start call only, in that form). */
+/* The same with counts[r] elements for rank r, in order of rank without gaps: in (sum of counts), out (counts[rank]),
+ * in place: out is where this rank's part begins in in. counts (size) is equal on all ranks and borrowed for the
+ * duration of the call (of the start call only, in that form). */
 HALAY_API enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
                                                         const size_t *counts, enum halay_dtype dtype, enum halay_op op);
 
-/* Every rank gives count elements to every rank: part r of in (size * count) goes to rank r, part r of out (size * count)
- * comes from rank r. In place (in == out) costs a second copy of the data. */
+/* Every rank gives count elements to every rank: part r of in (size * count) goes to rank r, part r of out (size *
+ * count) comes from rank r. In place (in == out) costs a second copy of the data. */
 HALAY_API enum halay_status halay_group_alltoall(struct halay_group *group, const void *in, void *out, size_t count,
                                                  enum halay_dtype dtype);
 
-/* The same with in_counts[r] elements for rank r and out_counts[r] from rank r, in in and out in order of rank without gaps.
- * A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r. Over shared memory a
- * difference is always found (HALAY_ERR_FORMAT on a rank that sees it: the group is closed), by messages only if two that
- * meet have different lengths: else a rank waits for ever. HALAY_CHECK finds it in any case. In place in_counts and out_counts
- * must be the same. Both arrays (size) are borrowed for the duration of the call (of the start call only, in that form). */
+/* The same with in_counts[r] elements for rank r and out_counts[r] from rank r, in in and out in order of rank without
+ * gaps. A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r. Over shared memory
+ * a difference is always found (HALAY_ERR_FORMAT on a rank that sees it: the group is closed), by messages only if two
+ * that meet have different lengths: else a rank waits for ever. HALAY_CHECK finds it in any case. In place in_counts
+ * and out_counts must be the same. Both arrays (size) are borrowed for the duration of the call (of the start call
+ * only, in that form). */
 HALAY_API enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts,
                                                   void *out, const size_t *out_counts, enum halay_dtype dtype);
 
@@ -179,20 +187,20 @@ HALAY_API enum halay_status halay_group_alltoallv(struct halay_group *group, con
 HALAY_API enum halay_status halay_group_barrier(struct halay_group *group);
 
 /*
- * The same, started only: nothing blocks, *coll is then driven by halay_coll_progress and ended with halay_coll_end. Up to
- * 8 collectives of a group may be under way (all ranks start them in the same order); one more gives
+ * The same, started only: nothing blocks, *coll is then driven by halay_coll_progress and ended with halay_coll_end. Up
+ * to 8 collectives of a group may be under way (all ranks start them in the same order); one more gives
  * HALAY_ERR_UNSUPPORTED.
  */
-HALAY_API enum halay_status halay_group_allreduce_start(struct halay_group *group, const void *in, void *out, size_t count,
-                                                        enum halay_dtype dtype, enum halay_op op,
+HALAY_API enum halay_status halay_group_allreduce_start(struct halay_group *group, const void *in, void *out,
+                                                        size_t count, enum halay_dtype dtype, enum halay_op op,
                                                         struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_allreduce_adasum_start(struct halay_group *group, const void *in, void *out,
                                                                const size_t *counts, size_t tensors,
                                                                enum halay_dtype dtype, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_broadcast_start(struct halay_group *group, void *buf, size_t count,
                                                         enum halay_dtype dtype, int root, struct halay_coll **coll);
-HALAY_API enum halay_status halay_group_allgather_start(struct halay_group *group, const void *in, void *out, size_t count,
-                                                        enum halay_dtype dtype, struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_allgather_start(struct halay_group *group, const void *in, void *out,
+                                                        size_t count, enum halay_dtype dtype, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_allgatherv_start(struct halay_group *group, const void *in, void *out,
                                                          const size_t *counts, enum halay_dtype dtype,
                                                          struct halay_coll **coll);
@@ -205,8 +213,8 @@ HALAY_API enum halay_status halay_group_reduce_scatter_start(struct halay_group 
 HALAY_API enum halay_status halay_group_reduce_scatterv_start(struct halay_group *group, const void *in, void *out,
                                                               const size_t *counts, enum halay_dtype dtype,
                                                               enum halay_op op, struct halay_coll **coll);
-HALAY_API enum halay_status halay_group_alltoall_start(struct halay_group *group, const void *in, void *out, size_t count,
-                                                       enum halay_dtype dtype, struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_alltoall_start(struct halay_group *group, const void *in, void *out,
+                                                       size_t count, enum halay_dtype dtype, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_alltoallv_start(struct halay_group *group, const void *in,
                                                         const size_t *in_counts, void *out, const size_t *out_counts,
                                                         enum halay_dtype dtype, struct halay_coll **coll);
@@ -221,40 +229,41 @@ HALAY_API enum halay_status halay_coll_progress(struct halay_coll *coll);
 HALAY_API enum halay_status halay_coll_wait(struct halay_coll *coll, int timeout_ms);
 
 /* End and free it. One that is still under way is given up: the group is closed with HALAY_ERR_CANCELED, and no rank is
- * left waiting: peers get HALAY_ERR_PEER, at once where the ranks share memory (one host, over any transport) and in a group
- * of halay_group_subset, else when this rank closes the group and all that were made of it. After return the buffers are the
- * caller's again. NULL is allowed. */
+ * left waiting: peers get HALAY_ERR_PEER, at once where the ranks share memory (one host, over any transport) and in a
+ * group of halay_group_subset, else when this rank closes the group and all that were made of it. After return the
+ * buffers are the caller's again. NULL is allowed. */
 HALAY_API void halay_coll_end(struct halay_coll *coll);
 
 /*
- * Force an algorithm by its name in docs/reference/algorithms.md, for one operation ("allreduce", "adasum", "reduce", "reduce-scatter",
- * "broadcast", "allgather", "alltoall", "barrier"); "auto" returns to the choice by table. All ranks must do the same.
- * HALAY_ERR_ARGUMENT: no such operation or algorithm (the log lists those there are); HALAY_ERR_UNSUPPORTED: not with this
- * group's transport.
+ * Force an algorithm by its name in docs/reference/algorithms.md, for one operation ("allreduce", "adasum", "reduce",
+ * "reduce-scatter", "broadcast", "allgather", "alltoall", "barrier"); "auto" returns to the choice by table. All ranks
+ * must do the same. HALAY_ERR_ARGUMENT: no such operation or algorithm (the log lists those there are);
+ * HALAY_ERR_UNSUPPORTED: not with this group's transport.
  */
 HALAY_API enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation,
                                                       const char *algorithm);
 
-/* The algorithms that this group may use for an operation, by number from 0 on: a name (static storage), NULL past the last
- * one or if there is no such operation. *is_tree (NULL: not wanted): nonzero if HALAY_DETERMINISTIC=ranks allows it. */
+/* The algorithms that this group may use for an operation, by number from 0 on: a name (static storage), NULL past the
+ * last one or if there is no such operation. *is_tree (NULL: not wanted): nonzero if HALAY_DETERMINISTIC=ranks allows
+ * it. */
 HALAY_API const char *halay_group_algorithm(const struct halay_group *group, const char *operation, size_t index,
                                             int *is_tree);
 
 /*
- * Bytes of one segment, the piece that is sent while another one is added, instead of HALAY_RING_SEGMENT's or the tuning
- * table's: for this group and all that have the same origin. All ranks must do the same, with no collective under way.
- * HALAY_ERR_ARGUMENT: zero.
+ * Bytes of one segment, the piece that is sent while another one is added, instead of HALAY_RING_SEGMENT's or the
+ * tuning table's: for this group and all that have the same origin. All ranks must do the same, with no collective
+ * under way. HALAY_ERR_ARGUMENT: zero.
  */
 HALAY_API enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes);
 
-/* Bytes of one slot, in which private data pass through shared memory, instead of HALAY_SLOT's or the tuning table's; 0: those
- * again. For this group and all that have the same origin. All ranks must do the same, with no collective under way. Whole
- * pages, at least one, and no more than there is room for. HALAY_ERR_ARGUMENT: no group. */
+/* Bytes of one slot, in which private data pass through shared memory, instead of HALAY_SLOT's or the tuning table's;
+ * 0: those again. For this group and all that have the same origin. All ranks must do the same, with no collective
+ * under way. Whole pages, at least one, and no more than there is room for. HALAY_ERR_ARGUMENT: no group. */
 HALAY_API enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes);
 
-/* What would be chosen for that operation and number of elements on buffers from halay_group_alloc (shared != 0) or of the
- * program's own, and why, as one line of text. count: of the longer of in and out (all-gather: of out, reduce-scatter: of in,
- * all-to-all: of either). Returns the algorithm's name; static storage. */
+/* What would be chosen for that operation and number of elements on buffers from halay_group_alloc (shared != 0) or of
+ * the program's own, and why, as one line of text. count: of the longer of in and out (all-gather: of out,
+ * reduce-scatter: of in, all-to-all: of either). Returns the algorithm's name; static storage. */
 HALAY_API const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count,
                                           enum halay_dtype dtype, int shared, char *text, size_t size);
 

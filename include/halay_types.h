@@ -2,15 +2,15 @@
  *
  * halay: what all its public headers share: statuses, element types, reductions.
  *
- * Errors. A function that can fail returns enum halay_status: zero is success, HALAY_IN_PROGRESS is "not yet" and not an
- * error, everything else is an error. Results that come through arguments are written only on success. Whoever finds the
- * cause of an error writes one line to the log (standard error unless the options say otherwise); callers pass the status
- * on. Nothing here prints to standard output, exits or aborts.
+ * Errors. A function that can fail returns enum halay_status: zero is success, HALAY_IN_PROGRESS is "not yet" and not
+ * an error, everything else is an error. Results that come through arguments are written only on success. Whoever finds
+ * the cause of an error writes one line to the log (standard error unless the options say otherwise); callers pass the
+ * status on. Nothing here prints to standard output, exits or aborts.
  *
  * Structs with struct_size. A program sets struct_size to sizeof, so that it goes on working with later versions of the
- * library, where the struct has more members: what it does not have is taken for zero. A struct that is longer than this
- * version knows is accepted while there are only zeros behind that, else HALAY_ERR_ARGUMENT, as is one that is shorter than it
- * ever was.
+ * library, where the struct has more members: what it does not have is taken for zero. A struct that is longer than
+ * this version knows is accepted while there are only zeros behind that, else HALAY_ERR_ARGUMENT, as is one that is
+ * shorter than it ever was.
  *
  * Threads. The functions in this header may be called from any thread at any time.
  */
@@ -31,21 +31,21 @@ extern "C" {
 
 enum halay_status {
     HALAY_OK = 0,
-    HALAY_IN_PROGRESS = 1,     /* not complete yet; ask again */
-    HALAY_ERR_ARGUMENT = 2,    /* an argument is out of range or contradicts another */
+    HALAY_IN_PROGRESS = 1,  /* not complete yet; ask again */
+    HALAY_ERR_ARGUMENT = 2, /* an argument is out of range or contradicts another */
     HALAY_ERR_NO_MEMORY = 3,
     HALAY_ERR_SYSTEM = 4,      /* a system call or a library failed; the log has its text */
     HALAY_ERR_UNSUPPORTED = 5, /* not built in, or not possible with these types, transports or hosts */
     HALAY_ERR_CONFIG = 6,      /* an environment variable or an option does not parse */
-    HALAY_ERR_MISMATCH = 7,    /* ranks disagree about a tensor or a collective; nobody's data were touched, all goes on */
-    HALAY_ERR_DUPLICATE = 8,   /* a tensor of that name is in flight already */
-    HALAY_ERR_PEER = 9,        /* a peer is dead, has left or does not answer; the group is closed */
+    HALAY_ERR_MISMATCH = 7, /* ranks disagree about a tensor or a collective; nobody's data were touched, all goes on */
+    HALAY_ERR_DUPLICATE = 8, /* a tensor of that name is in flight already */
+    HALAY_ERR_PEER = 9,      /* a peer is dead, has left or does not answer; the group is closed */
     HALAY_ERR_TIMEOUT = 10,
-    HALAY_ERR_CLOSED = 11,     /* called after the end, or after a failure whose status this is not */
+    HALAY_ERR_CLOSED = 11, /* called after the end, or after a failure whose status this is not */
     HALAY_ERR_CANCELED = 12,
-    HALAY_ERR_AUTH = 13,       /* the other side does not hold the job's secret */
-    HALAY_ERR_VERSION = 14,    /* the other side speaks another version of the protocol */
-    HALAY_ERR_FORMAT = 15,     /* a file or a message is malformed or truncated */
+    HALAY_ERR_AUTH = 13,    /* the other side does not hold the job's secret */
+    HALAY_ERR_VERSION = 14, /* the other side speaks another version of the protocol */
+    HALAY_ERR_FORMAT = 15,  /* a file or a message is malformed or truncated */
 };
 
 /* A short text in lower case, never NULL; static storage. An unknown value gives "unknown status". */
@@ -84,14 +84,14 @@ HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype
  *   bit-and, bit-or                   no                   yes             yes
  *   adasum                            yes                  no              no
  *
- * average is the sum divided by the number of ranks. Sums and products of integers wrap around, signed ones too. For bool
- * sum, max and bit-or are "or", product, min and bit-and are "and"; the result is 0 or 1. f16 and bf16 are combined in f32;
- * the algorithms marked "wide" in docs/reference/algorithms.md round once, a ring rounds at each hop. Rounding is to nearest even;
- * subnormal numbers are kept; what is too large becomes infinity. min and max: a NaN in any rank's element gives a NaN; of
- * -0 and +0 min takes -0 and max takes +0. A NaN that comes out of a reduction is the type's positive quiet one without
- * payload. adasum joins the ranks' vectors pair by pair: what they have in common is averaged, what they have not is added
- * (halay_group_allreduce_adasum in halay_coll.h); for all-reduce only. Every rank gets the same bits. A rank that is alone
- * gets its own bytes back as they are, as in a broadcast.
+ * average is the sum divided by the number of ranks. Sums and products of integers wrap around, signed ones too. For
+ * bool sum, max and bit-or are "or", product, min and bit-and are "and"; the result is 0 or 1. f16 and bf16 are
+ * combined in f32; the algorithms marked "wide" in docs/reference/algorithms.md round once, a ring rounds at each hop.
+ * Rounding is to nearest even; subnormal numbers are kept; what is too large becomes infinity. min and max: a NaN in
+ * any rank's element gives a NaN; of -0 and +0 min takes -0 and max takes +0. A NaN that comes out of a reduction is
+ * the type's positive quiet one without payload. adasum joins the ranks' vectors pair by pair: what they have in common
+ * is averaged, what they have not is added (halay_group_allreduce_adasum in halay_coll.h); for all-reduce only. Every
+ * rank gets the same bits. A rank that is alone gets its own bytes back as they are, as in a broadcast.
  */
 enum halay_op {
     HALAY_SUM = 0,
@@ -105,8 +105,8 @@ enum halay_op {
     HALAY_OP_COUNT
 };
 
-/* "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum"; "?" for a value that is no reduction. Static
- * storage. */
+/* "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum"; "?" for a value that is no reduction.
+ * Static storage. */
 HALAY_API const char *halay_op_name(enum halay_op op);
 /* The reduction of that name; HALAY_ERR_ARGUMENT if there is none. */
 HALAY_API enum halay_status halay_op_parse(const char *name, enum halay_op *op);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The allocator's functions are defined here, for the whole process, and pass on to the C library's. While counting is on, a
- * call counts if its return address lies in this program or in one of halay's modules. mmap and munmap are replaced at link
- * time (--wrap), so for what is linked into this program only: UCX patches the C library's for itself.
+ * The allocator's functions are defined here, for the whole process, and pass on to the C library's. While counting is
+ * on, a call counts if its return address lies in this program or in one of halay's modules. mmap and munmap are
+ * replaced at link time (--wrap), so for what is linked into this program only: UCX patches the C library's for itself.
  */
 #include "tests/counting.h"
 #include <link.h>

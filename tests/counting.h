@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts what halay itself asks of the allocator: calls from this program, which the library is linked into, and from its
- * modules. What MPI, UCX and the C library ask for on their own is not counted.
+ * Counts what halay itself asks of the allocator: calls from this program, which the library is linked into, and from
+ * its modules. What MPI, UCX and the C library ask for on their own is not counted.
  */
 #ifndef HALAY_TEST_COUNTING_H
 #define HALAY_TEST_COUNTING_H

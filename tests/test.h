@@ -15,8 +15,8 @@ static int test_passed, test_failed;
 /* Counts one check; on failure says where and, by the format, with what. */
 #define CHECK(condition, ...) test_check(!!(condition), __FILE__, __LINE__, #condition, " " __VA_ARGS__)
 
-__attribute__((format(printf, 5, 6), unused)) static int test_check(int ok, const char *file, int line, const char *text,
-                                                                    const char *format, ...)
+__attribute__((format(printf, 5, 6), unused)) static int test_check(int ok, const char *file, int line,
+                                                                    const char *text, const char *format, ...)
 {
     va_list args;
 
@@ -37,12 +37,12 @@ __attribute__((unused)) static int test_end(void)
 }
 
 /* The harness itself is broken (no memory, no thread): exit 99. */
-#define REQUIRE(condition)                                                            \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition);   \
-            exit(99);                                                                 \
-        }                                                                             \
+#define REQUIRE(condition)                                                          \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition); \
+            exit(99);                                                               \
+        }                                                                           \
     } while (0)
 
 #endif

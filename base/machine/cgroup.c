@@ -7,8 +7,8 @@
  *
  *   group /a/b, mounted with ROOT /a at MOUNTPOINT /sys/fs/cgroup  ->  /sys/fs/cgroup/b, then /sys/fs/cgroup
  *
- * In a container without a cgroup namespace the group's path may not lie below the mount's root; the mount point itself is
- * then all there is to see.
+ * In a container without a cgroup namespace the group's path may not lie below the mount's root; the mount point itself
+ * is then all there is to see.
  *
  * References: cgroups(7), proc_pid_mountinfo(5); Linux Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
  */

@@ -12,8 +12,8 @@ struct halay_cgroup_limits {
     size_t memory_bytes; /* SIZE_MAX if unlimited */
 };
 
-/* The least limits of this process's groups and all above them that can be seen. root is put in front of every path ("" on
- * a real machine; tests give a folder of their own). What cannot be read does not limit. */
+/* The least limits of this process's groups and all above them that can be seen. root is put in front of every path (""
+ * on a real machine; tests give a folder of their own). What cannot be read does not limit. */
 void halay_cgroup_read(const char *root, struct halay_cgroup_limits *limits);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which MPI this process is of. The symbols of a library that was loaded for a module of ours are not seen here: modules
- * are opened for themselves alone.
+ * Which MPI this process is of. The symbols of a library that was loaded for a module of ours are not seen here:
+ * modules are opened for themselves alone.
  */
 #include "base/machine/mpi_variant.h"
 #include <dlfcn.h>

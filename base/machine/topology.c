@@ -2,8 +2,8 @@
  *
  * Topology: hwloc's tree of the machine cut down to this process's processors, then the control groups' limits.
  *
- * With HWLOC_SYNTHETIC or HWLOC_XMLFILE in the environment (hwloc reads them itself) the tree is another machine's; it is
- * then neither cut nor limited, so that placement can be tried for machines that are not there.
+ * With HWLOC_SYNTHETIC or HWLOC_XMLFILE in the environment (hwloc reads them itself) the tree is another machine's; it
+ * is then neither cut nor limited, so that placement can be tried for machines that are not there.
  */
 #include "base/machine/topology.h"
 #include "base/machine/cgroup.h"

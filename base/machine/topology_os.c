@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Topology from the operating system: the affinity mask, sysconf, and the files under /sys/devices/system that say which
- * hardware threads make a core and which nodes there are. What a container hides is answered by the next best guess: every
- * thread a core, one node, caches unknown.
+ * Topology from the operating system: the affinity mask, sysconf, and the files under /sys/devices/system that say
+ * which hardware threads make a core and which nodes there are. What a container hides is answered by the next best
+ * guess: every thread a core, one node, caches unknown.
  */
 #include "base/machine/topology_os.h"
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the operating system itself says of the machine: all of the topology where hwloc is absent, and what hwloc leaves
- * open (the processor's name) where it is there.
+ * What the operating system itself says of the machine: all of the topology where hwloc is absent, and what hwloc
+ * leaves open (the processor's name) where it is there.
  */
 #ifndef HALAY_BASE_TOPOLOGY_OS_H
 #define HALAY_BASE_TOPOLOGY_OS_H

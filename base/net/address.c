@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Addresses by which other hosts may reach this one. All are offered: which of them can be reached, the others find out by
- * trying, so that nobody has to name an interface.
+ * Addresses by which other hosts may reach this one. All are offered: which of them can be reached, the others find out
+ * by trying, so that nobody has to name an interface.
  */
 #include "base/net/address.h"
 #include <arpa/inet.h>

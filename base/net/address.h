@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Addresses of this host, by which others may reach it. All are offered; which of them can be reached, the others find out by
- * trying.
+ * Addresses of this host, by which others may reach it. All are offered; which of them can be reached, the others find
+ * out by trying.
  */
 #ifndef HALAY_BASE_ADDRESS_H
 #define HALAY_BASE_ADDRESS_H
@@ -21,8 +21,8 @@ struct halay_address {
     unsigned char bytes[16];
 };
 
-/* This host's addresses, at most HALAY_ADDRESSES_MAX, loopback last; those that need to be told which interface they are on
- * are left out. interface: only of the one of this name; NULL: of all. *count: how many. */
+/* This host's addresses, at most HALAY_ADDRESSES_MAX, loopback last; those that need to be told which interface they
+ * are on are left out. interface: only of the one of this name; NULL: of all. *count: how many. */
 enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
                                       struct halay_address *addresses, int *count);
 /* Is it one of the list's, whatever the ports? */

@@ -3,10 +3,10 @@
  * Handshake: the two ends of a connection prove to each other that they hold the same secret, before either believes a
  * word of the other, and agree on keys for what follows (channel.h).
  *
- * The messages are those of the store (base/store/store_protocol.h): hello, with the purpose in the rank's place, challenge,
- * proof; then a welcome, 32 bytes that only who holds the secret can have made. Their key is derived from the secret
- * for this alone, so that no store takes what was meant for a launcher. A hello of this protocol with another secret is
- * answered by a challenge without a proof of its own (zeros); anything else by closing.
+ * The messages are those of the store (base/store/store_protocol.h): hello, with the purpose in the rank's place,
+ * challenge, proof; then a welcome, 32 bytes that only who holds the secret can have made. Their key is derived from
+ * the secret for this alone, so that no store takes what was meant for a launcher. A hello of this protocol with
+ * another secret is answered by a challenge without a proof of its own (zeros); anything else by closing.
  */
 #ifndef HALAY_BASE_HANDSHAKE_H
 #define HALAY_BASE_HANDSHAKE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Listen: bound to one address of the interface, if one is named, so that no other network reaches the port; else to all of
- * both families. Ports are tried in order.
+ * Listen: bound to one address of the interface, if one is named, so that no other network reaches the port; else to
+ * all of both families. Ports are tried in order.
  */
 #include "base/net/listen.h"
 #include <errno.h>

@@ -12,9 +12,9 @@ struct halay_network {
     int ports[2];          /* first and last; 0: the system's choice */
 };
 
-/* Listen there: *fd (closed on exec, not blocking) is the caller's; addresses, *count of HALAY_ADDRESSES_MAX, are those by
- * which others may reach it, each with its port. network may be NULL. HALAY_ERR_CONFIG, logged with what there is: no such
- * interface, or no port of these is free; HALAY_ERR_SYSTEM, logged. */
+/* Listen there: *fd (closed on exec, not blocking) is the caller's; addresses, *count of HALAY_ADDRESSES_MAX, are those
+ * by which others may reach it, each with its port. network may be NULL. HALAY_ERR_CONFIG, logged with what there is:
+ * no such interface, or no port of these is free; HALAY_ERR_SYSTEM, logged. */
 enum halay_status halay_listen(struct halay_log *log, const struct halay_network *network, int *fd,
                                struct halay_address *addresses, int *count);
 

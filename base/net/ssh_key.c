@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ssh key: the bytes of OpenSSH's PROTOCOL.key, unencrypted; numbers are big-endian, a string is its length and its bytes:
+ * Ssh key: the bytes of OpenSSH's PROTOCOL.key, unencrypted; numbers are big-endian, a string is its length and its
+ * bytes:
  *
  *     "openssh-key-v1\0"; strings "none", "none", ""; 1; string: the public key; string: the private part
  *     public key    strings "ssh-ed25519", 32 bytes

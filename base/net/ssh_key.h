@@ -9,8 +9,8 @@
 
 enum { HALAY_SSH_PRIVATE_BYTES = 1024, HALAY_SSH_PUBLIC_BYTES = 128 };
 
-/* Ed25519, in OpenSSH's format. label: what for; each has a key of its own. private_text ends with a newline; public_text is
- * "ssh-ed25519 AAAA...". Wiping private_text is the caller's. HALAY_ERR_SYSTEM: no libsodium. */
+/* Ed25519, in OpenSSH's format. label: what for; each has a key of its own. private_text ends with a newline;
+ * public_text is "ssh-ed25519 AAAA...". Wiping private_text is the caller's. HALAY_ERR_SYSTEM: no libsodium. */
 enum halay_status halay_ssh_key(const unsigned char secret[HALAY_SECRET_BYTES], const char label[8],
                                 char private_text[HALAY_SSH_PRIVATE_BYTES], char public_text[HALAY_SSH_PUBLIC_BYTES]);
 

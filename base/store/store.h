@@ -2,10 +2,10 @@
  *
  * Store: the small authenticated key-value server by which ranks that the launcher started find each other.
  *
- * TCP. The client proves that it holds the job's secret and the server proves the same (a challenge each way, keyed hash
- * of libsodium), both with the protocol's version and the client's rank in the hash; a stranger learns nothing and can
- * store nothing. The secret reaches the ranks by an inherited descriptor, never by a command line or the environment.
- * The wire format is drawn in store_protocol.h.
+ * TCP. The client proves that it holds the job's secret and the server proves the same (a challenge each way, keyed
+ * hash of libsodium), both with the protocol's version and the client's rank in the hash; a stranger learns nothing and
+ * can store nothing. The secret reaches the ranks by an inherited descriptor, never by a command line or the
+ * environment. The wire format is drawn in store_protocol.h.
  */
 #ifndef HALAY_BASE_STORE_H
 #define HALAY_BASE_STORE_H
@@ -37,17 +37,17 @@ enum halay_status halay_store_server_set(struct halay_store_server *server, cons
                                          size_t bytes);
 /* Forget all keys that begin with prefix, which nobody is going to ask for any more. */
 void halay_store_server_remove(struct halay_store_server *server, const char *prefix);
-/* Tell the owner, from within progress, of each key that a client sets and that begins with prefix. key ends with a zero;
- * key and value are borrowed for the call, which may set keys itself. prefix is borrowed until destroy. */
+/* Tell the owner, from within progress, of each key that a client sets and that begins with prefix. key ends with a
+ * zero; key and value are borrowed for the call, which may set keys itself. prefix is borrowed until destroy. */
 void halay_store_server_watch(struct halay_store_server *server, const char *prefix,
                               void (*was_set)(void *arg, const char *key, const void *value, size_t bytes), void *arg);
 void halay_store_server_destroy(struct halay_store_server *server);
 
 /* Client: one thread at a time. */
 struct halay_store_client;
-/* Connect and authenticate. generation: how often this rank has connected to this store before (0 the first time), so that
- * the n-th context of each rank meets the n-th of the others. HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_TIMEOUT,
- * HALAY_ERR_SYSTEM. */
+/* Connect and authenticate. generation: how often this rank has connected to this store before (0 the first time), so
+ * that the n-th context of each rank meets the n-th of the others. HALAY_ERR_AUTH, HALAY_ERR_VERSION,
+ * HALAY_ERR_TIMEOUT, HALAY_ERR_SYSTEM. */
 enum halay_status halay_store_client_open(struct halay_log *log, const char *address,
                                           const unsigned char secret[HALAY_SECRET_BYTES], int rank, int timeout_ms,
                                           struct halay_store_client **out, unsigned *generation);
@@ -56,8 +56,8 @@ enum halay_status halay_store_set(struct halay_store_client *client, const char 
 /* Wait for a key and copy its value, which must have exactly `bytes` bytes (HALAY_ERR_FORMAT otherwise). */
 enum halay_status halay_store_get(struct halay_store_client *client, const char *key, void *value, size_t bytes,
                                   int timeout_ms);
-/* The same in two halves: ask does not wait; answer does, at most timeout_ms, and after HALAY_ERR_TIMEOUT may be called again,
- * unless anything else was asked or set meanwhile. */
+/* The same in two halves: ask does not wait; answer does, at most timeout_ms, and after HALAY_ERR_TIMEOUT may be called
+ * again, unless anything else was asked or set meanwhile. */
 enum halay_status halay_store_ask(struct halay_store_client *client, const char *key);
 enum halay_status halay_store_answer(struct halay_store_client *client, const char *key, void *value, size_t bytes,
                                      int timeout_ms);

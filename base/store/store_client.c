@@ -2,10 +2,10 @@
  *
  * Store client: blocking calls over a non-blocking socket, every wait with a deadline.
  *
- * A get that times out leaves the client usable: what has arrived of an answer stays in the buffer and is read on by the
- * next call, which knows by the number that the answer is not its own. Anything else that goes wrong (the server gone, a
- * message that does not check) breaks the client: later calls return the first status. Cleanup: close accepts any
- * half-built state.
+ * A get that times out leaves the client usable: what has arrived of an answer stays in the buffer and is read on by
+ * the next call, which knows by the number that the answer is not its own. Anything else that goes wrong (the server
+ * gone, a message that does not check) breaks the client: later calls return the first status. Cleanup: close accepts
+ * any half-built state.
  */
 #include "base/clock.h"
 #include "base/net/socket.h"
@@ -29,7 +29,7 @@ struct halay_store_client {
     int timeout_ms; /* of a set, and of sending a get */
     enum halay_status broken;
     struct store_channel in, out;
-    uint32_t number;  /* of the newest request */
+    uint32_t number;       /* of the newest request */
     unsigned char *buffer; /* owned: the answer that is arriving, STORE_MESSAGE_MAX bytes at most */
     size_t room, have;
     char address[96];
@@ -71,7 +71,8 @@ static enum halay_status receive_message(struct halay_store_client *client, int6
 {
     size_t body;
 
-    enum halay_status status = halay_socket_receive(client->fd, client->buffer, STORE_HEAD_BYTES, &client->have, deadline_us);
+    enum halay_status status =
+        halay_socket_receive(client->fd, client->buffer, STORE_HEAD_BYTES, &client->have, deadline_us);
     if (status != HALAY_OK)
         return status == HALAY_ERR_TIMEOUT ? status : explain(client, status);
     if (store_body_bytes(client->buffer, &body) != HALAY_OK)
@@ -97,8 +98,8 @@ static enum halay_status send_request(struct halay_store_client *client, enum ha
     if (client->broken != HALAY_OK)
         return client->broken;
     if (key_bytes == 0 || key_bytes >= HALAY_STORE_KEY_MAX || bytes > HALAY_STORE_VALUE_MAX) {
-        halay_error(client->log, "store: key '%.40s' has %zu bytes and its value %zu; at most %d and %zu are possible", key,
-                    key_bytes, bytes, HALAY_STORE_KEY_MAX - 1, HALAY_STORE_VALUE_MAX);
+        halay_error(client->log, "store: key '%.40s' has %zu bytes and its value %zu; at most %d and %zu are possible",
+                    key, key_bytes, bytes, HALAY_STORE_KEY_MAX - 1, HALAY_STORE_VALUE_MAX);
         return HALAY_ERR_ARGUMENT;
     }
     struct store_message message = { .kind = kind,
@@ -143,14 +144,16 @@ enum halay_status halay_store_set(struct halay_store_client *client, const char 
         return status;
     status = receive_answer(client, client->timeout_ms, &answer);
     if (status == HALAY_ERR_TIMEOUT)
-        halay_error(client->log, "store: '%s' has not set key '%s' for %d ms", client->address, key, client->timeout_ms);
+        halay_error(client->log, "store: '%s' has not set key '%s' for %d ms", client->address, key,
+                    client->timeout_ms);
     if (status != HALAY_OK)
         return status;
     if (answer.kind == STORE_FULL) {
         halay_error(client->log, "store: '%s' has no room for key '%s' of %zu bytes", client->address, key, bytes);
         return HALAY_ERR_NO_MEMORY;
     }
-    return answer.kind == STORE_DONE ? HALAY_OK : breaks(client, HALAY_ERR_FORMAT, "gave an answer to another question");
+    return answer.kind == STORE_DONE ? HALAY_OK
+                                     : breaks(client, HALAY_ERR_FORMAT, "gave an answer to another question");
 }
 
 enum halay_status halay_store_ask(struct halay_store_client *client, const char *key)
@@ -171,8 +174,8 @@ enum halay_status halay_store_answer(struct halay_store_client *client, const ch
     if (answer.kind != STORE_VALUE)
         return breaks(client, HALAY_ERR_FORMAT, "gave an answer to another question");
     if (answer.value_bytes != bytes) {
-        halay_error(client->log, "store: key '%s' has %zu bytes, %zu were expected; do all ranks run the same program?", key,
-                    answer.value_bytes, bytes);
+        halay_error(client->log, "store: key '%s' has %zu bytes, %zu were expected; do all ranks run the same program?",
+                    key, answer.value_bytes, bytes);
         return HALAY_ERR_FORMAT;
     }
     if (bytes)
@@ -231,13 +234,15 @@ static enum halay_status shake_hands(struct halay_store_client *client, struct s
     if (status != HALAY_OK)
         return status;
     if (!store_is_challenge(h, secret)) {
-        halay_error(client->log, "store: '%s' does not hold this job's secret: it is no store of this job", client->address);
+        halay_error(client->log, "store: '%s' does not hold this job's secret: it is no store of this job",
+                    client->address);
         return HALAY_ERR_AUTH;
     }
     if (store_version(h->challenge) != STORE_VERSION) {
-        halay_error(client->log, "store: '%s' speaks version %u of the store's protocol, this is version %d; launcher and "
-                                 "library must be of one installation", client->address, store_version(h->challenge),
-                    STORE_VERSION);
+        halay_error(client->log,
+                    "store: '%s' speaks version %u of the store's protocol, this is version %d; launcher and "
+                    "library must be of one installation",
+                    client->address, store_version(h->challenge), STORE_VERSION);
         return HALAY_ERR_VERSION;
     }
     store_make_proof(h, secret);
@@ -271,8 +276,8 @@ static void pause_ms(int ms)
 }
 
 /* HALAY_ERR_PEER: the server closed the connection before it had proved itself. */
-static enum halay_status try_open(struct halay_store_client *client, const struct addrinfo *to, const unsigned char *secret,
-                                  int64_t deadline_us)
+static enum halay_status try_open(struct halay_store_client *client, const struct addrinfo *to,
+                                  const unsigned char *secret, int64_t deadline_us)
 {
     struct store_handshake h;
 
@@ -301,7 +306,8 @@ static enum halay_status open_client(struct halay_store_client *client, const st
         status = try_open(client, to, secret, deadline_us);
     }
     if (status == HALAY_ERR_PEER) {
-        halay_error(client->log, "store: '%s' refuses this process: it does not hold that job's secret", client->address);
+        halay_error(client->log, "store: '%s' refuses this process: it does not hold that job's secret",
+                    client->address);
         return HALAY_ERR_AUTH;
     }
     return status == HALAY_OK ? take_welcome(client, deadline_us, generation) : status;

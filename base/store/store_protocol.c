@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The store's wire format: messages to bytes and back, and their keyed hashes (BLAKE2b, libsodium's crypto_generichash).
- * Pure but for the nonces. Nothing here trusts a length that it has not compared with a bound.
+ * The store's wire format: messages to bytes and back, and their keyed hashes (BLAKE2b, libsodium's
+ * crypto_generichash). Pure but for the nonces. Nothing here trusts a length that it has not compared with a bound.
  */
 #include "base/store/store_protocol.h"
 #include <sodium.h>
@@ -194,8 +194,9 @@ enum halay_status store_unseal(struct store_channel *channel, const unsigned cha
     size_t key_bytes = (size_t)wire[KEY_BYTES_AT] | (size_t)wire[KEY_BYTES_AT + 1] << 8;
     unsigned kind = wire[KIND_AT];
     int is_request = kind == STORE_SET || kind == STORE_GET;
-    if (kind < STORE_SET || kind > STORE_FULL || key_bytes > body - STORE_BODY_MIN || key_bytes >= HALAY_STORE_KEY_MAX ||
-        is_request != (key_bytes > 0) || body - STORE_BODY_MIN - key_bytes > HALAY_STORE_VALUE_MAX)
+    if (kind < STORE_SET || kind > STORE_FULL || key_bytes > body - STORE_BODY_MIN ||
+        key_bytes >= HALAY_STORE_KEY_MAX || is_request != (key_bytes > 0) ||
+        body - STORE_BODY_MIN - key_bytes > HALAY_STORE_VALUE_MAX)
         return HALAY_ERR_FORMAT;
     *message = (struct store_message){ .kind = (enum halay_store_kind)kind,
                                        .number = store_read_u32(wire + NUMBER_AT),

@@ -11,10 +11,10 @@
  *     16  nonce     32              16  nonce     32
  *     48  mac       32              48  mac       32
  *
- * Each mac is a hash keyed with the job's secret over a label (its role), all that was said before, and the message itself.
- * A hello without a right mac is answered by closing: a stranger learns nothing. A hello can be sent again by whoever
- * recorded one, a proof cannot, since it covers the server's nonce; the challenge covers the client's, and so proves the
- * server. After a challenge of another version than one's own, both close.
+ * Each mac is a hash keyed with the job's secret over a label (its role), all that was said before, and the message
+ * itself. A hello without a right mac is answered by closing: a stranger learns nothing. A hello can be sent again by
+ * whoever recorded one, a proof cannot, since it covers the server's nonce; the challenge covers the client's, and so
+ * proves the server. After a challenge of another version than one's own, both close.
  *
  * Messages, after the handshake. The server's first is a welcome; then the client asks and the server answers.
  *
@@ -35,9 +35,9 @@
  *   value       server   no   the key's value
  *   full        server   no   none: the key is not set, the store holds too much already
  *
- * A client has one request outstanding; a newer one takes the place of a get that is still unanswered. Sessions' keys come
- * from the secret and the whole handshake, so a message can neither be made up, changed, repeated, dropped nor moved to
- * another session. Nothing is encrypted: values are addresses, not secrets.
+ * A client has one request outstanding; a newer one takes the place of a get that is still unanswered. Sessions' keys
+ * come from the secret and the whole handshake, so a message can neither be made up, changed, repeated, dropped nor
+ * moved to another session. Nothing is encrypted: values are addresses, not secrets.
  */
 #ifndef HALAY_BASE_STORE_PROTOCOL_H
 #define HALAY_BASE_STORE_PROTOCOL_H
@@ -70,7 +70,8 @@ struct store_handshake {
 void store_make_hello(struct store_handshake *h, const unsigned char *secret, uint32_t version, uint32_t rank);
 void store_make_challenge(struct store_handshake *h, const unsigned char *secret, uint32_t version);
 void store_make_proof(struct store_handshake *h, const unsigned char *secret);
-/* A challenge that nobody takes for one, for a caller who speaks this protocol and has another secret; 0: he does not speak it. */
+/* A challenge that nobody takes for one, for a caller who speaks this protocol and has another secret; 0: he does not
+ * speak it. */
 int store_make_refusal(struct store_handshake *h);
 
 /* Nonzero if its sender holds the secret (and, but for the hello, answered this very handshake). In constant time. */
@@ -106,8 +107,8 @@ size_t store_message_bytes(const struct store_message *message);
 void store_seal(struct store_channel *channel, const struct store_message *message, unsigned char *wire);
 /* The length of the body that a head announces; HALAY_ERR_FORMAT if none can be so long or so short. */
 enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes);
-/* Check (HALAY_ERR_AUTH) and take apart (HALAY_ERR_FORMAT) a whole message whose head has been checked. Writes nothing but
- * the count unless it is good. */
+/* Check (HALAY_ERR_AUTH) and take apart (HALAY_ERR_FORMAT) a whole message whose head has been checked. Writes nothing
+ * but the count unless it is good. */
 enum halay_status store_unseal(struct store_channel *channel, const unsigned char *wire, struct store_message *message);
 
 /* ---- the same protection for connections between ranks (collectives/transport/tcp/tcp.h) ---- */
@@ -119,7 +120,8 @@ void store_draw(unsigned char *bytes, size_t count);
 /* From a secret a key of its own, for one purpose (the label) and one occasion (the salt). */
 void store_derive(const unsigned char *secret, const char label[8], const unsigned char *salt, size_t salt_bytes,
                   unsigned char key[HALAY_SECRET_BYTES]);
-/* The mac that follows a message of `bytes` bytes on the wire; both count it. The second is nonzero if it is that one. */
+/* The mac that follows a message of `bytes` bytes on the wire; both count it. The second is nonzero if it is that one.
+ * */
 void store_sign(struct store_channel *channel, const unsigned char *wire, size_t bytes,
                 unsigned char mac[STORE_MAC_BYTES]);
 int store_is_signed(struct store_channel *channel, const unsigned char *wire, size_t bytes, const unsigned char *mac);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The job's secret: drawn once by the launcher, kept in a sealed memory file that the ranks inherit. It has no name in any
- * file system and is in no command line and no environment.
+ * The job's secret: drawn once by the launcher, kept in a sealed memory file that the ranks inherit. It has no name in
+ * any file system and is in no command line and no environment.
  */
 #include "base/store/store.h"
 #include <errno.h>
@@ -54,8 +54,8 @@ enum halay_status halay_store_read_secret(struct halay_log *log, int fd, unsigne
         n = pread(fd, bytes, sizeof bytes, 0);
     while (n < 0 && errno == EINTR);
     if (n < 0) {
-        halay_error(log, "cannot read the job's secret from descriptor %d: %s; was it closed on the way from halayrun?", fd,
-                    strerror(errno));
+        halay_error(log, "cannot read the job's secret from descriptor %d: %s; was it closed on the way from halayrun?",
+                    fd, strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
     if (n != HALAY_SECRET_BYTES) {

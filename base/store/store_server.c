@@ -7,14 +7,14 @@
  *
  *     HELLO (80) -> challenge -> PROOF (32) -> welcome -> HEAD (4) -> BODY (announced, bounded) -> answer -> HEAD ...
  *
- * Strangers: until the proof is right a connection owns no memory but its own struct, has PROOF_MS to get there (the timer
- * is set for the oldest, since all have the same time), and there are at most STRANGERS of them: when one more comes the
- * oldest goes that has not said a right hello, and if all have, the oldest. Members: nothing is read of a request while an
- * answer is unsent, so that what a connection can make the server hold is one message each way. A get whose key is absent
- * parks the connection: it costs nothing until a set names its key.
+ * Strangers: until the proof is right a connection owns no memory but its own struct, has PROOF_MS to get there (the
+ * timer is set for the oldest, since all have the same time), and there are at most STRANGERS of them: when one more
+ * comes the oldest goes that has not said a right hello, and if all have, the oldest. Members: nothing is read of a
+ * request while an answer is unsent, so that what a connection can make the server hold is one message each way. A get
+ * whose key is absent parks the connection: it costs nothing until a set names its key.
  *
- * Freeing is put off to the end of progress (a later event of the same batch may still point to the connection). Cleanup:
- * destroy accepts any half-built state.
+ * Freeing is put off to the end of progress (a later event of the same batch may still point to the connection).
+ * Cleanup: destroy accepts any half-built state.
  */
 #include "base/clock.h"
 #include "base/memory.h"

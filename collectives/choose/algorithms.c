@@ -5,33 +5,39 @@
 #include "collectives/schedule/coll.h"
 #include <string.h>
 
-#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)                                 \
+#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost) \
     extern const struct halay_algorithm_ops halay_##file;
 #include "collectives/choose/algorithms.def"
 #undef HALAY_ALGORITHM
 
 /* A function for each formula, whose variables are called there as in algorithms.def. */
 #define TERM(name) const double name __attribute__((unused)) = t->name;
-#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)                                 \
-    static double cost_##file(const struct halay_cost_terms *t)                                                        \
-    {                                                                                                                  \
-        TERM(N)                                                                                                        \
-        TERM(S) TERM(H) TERM(K) TERM(P) TERM(W) TERM(L) TERM(Q) TERM(T) TERM(D) TERM(a) TERM(o) TERM(b) TERM(g)        \
-            TERM(x) TERM(m) TERM(I) return cost;                                                                       \
+#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)                  \
+    static double cost_##file(const struct halay_cost_terms *t)                                         \
+    {                                                                                                   \
+        TERM(N)                                                                                         \
+        TERM(S)                                                                                         \
+        TERM(H)                                                                                         \
+        TERM(K)                                                                                         \
+        TERM(P) TERM(W) TERM(L) TERM(Q) TERM(T) TERM(D) TERM(a) TERM(o) TERM(b) TERM(g) TERM(x) TERM(m) \
+            TERM(I) return cost;                                                                        \
     }
 #include "collectives/choose/algorithms.def"
 #undef HALAY_ALGORITHM
 
 const struct halay_algorithm halay_algorithms[] = {
-#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)                                 \
-    { HALAY_##operation,                                                                                               \
-      name,                                                                                                            \
-      #file,                                                                                                           \
-      &halay_##file,                                                                                                   \
-      (shared == 1 ? HALAY_ALGORITHM_SHARED : shared == 2 ? HALAY_ALGORITHM_NODES : 0u) | (tree ? HALAY_ALGORITHM_TREE : 0u) |                                    \
-          (wide ? HALAY_ALGORITHM_WIDE : 0u) | (pieces ? HALAY_ALGORITHM_PIECES : 0u),                                 \
-      what,                                                                                                            \
-      #cost,                                                                                                           \
+#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost) \
+    { HALAY_##operation,                                                               \
+      name,                                                                            \
+      #file,                                                                           \
+      &halay_##file,                                                                   \
+      (shared == 1   ? HALAY_ALGORITHM_SHARED                                          \
+       : shared == 2 ? HALAY_ALGORITHM_NODES                                           \
+                     : 0u) |                                                           \
+          (tree ? HALAY_ALGORITHM_TREE : 0u) | (wide ? HALAY_ALGORITHM_WIDE : 0u) |    \
+          (pieces ? HALAY_ALGORITHM_PIECES : 0u),                                      \
+      what,                                                                            \
+      #cost,                                                                           \
       cost_##file },
 #include "collectives/choose/algorithms.def"
 #undef HALAY_ALGORITHM
@@ -40,14 +46,10 @@ const struct halay_algorithm halay_algorithms[] = {
 const size_t halay_algorithm_count = sizeof halay_algorithms / sizeof *halay_algorithms;
 
 static const char *const operation_names[HALAY_OPERATION_COUNT] = {
-    [HALAY_ALLREDUCE] = "allreduce",
-    [HALAY_ALLREDUCE_ADASUM] = "adasum",
-    [HALAY_REDUCE] = "reduce",
-    [HALAY_REDUCE_SCATTER] = "reduce-scatter",
-    [HALAY_BROADCAST] = "broadcast",
-    [HALAY_ALLGATHER] = "allgather",
-    [HALAY_ALLTOALL] = "alltoall",
-    [HALAY_BARRIER] = "barrier",
+    [HALAY_ALLREDUCE] = "allreduce", [HALAY_ALLREDUCE_ADASUM] = "adasum",
+    [HALAY_REDUCE] = "reduce",       [HALAY_REDUCE_SCATTER] = "reduce-scatter",
+    [HALAY_BROADCAST] = "broadcast", [HALAY_ALLGATHER] = "allgather",
+    [HALAY_ALLTOALL] = "alltoall",   [HALAY_BARRIER] = "barrier",
 };
 
 const char *halay_operation_name(enum halay_operation operation)

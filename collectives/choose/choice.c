@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A group's choices. Looking through tables and formulas takes about as long as a small all-reduce over shared memory, so
- * what was chosen is kept in a small table, by operation, size and type; sizes that fall on the same place take turns.
+ * A group's choices. Looking through tables and formulas takes about as long as a small all-reduce over shared memory,
+ * so what was chosen is kept in a small table, by operation, size and type; sizes that fall on the same place take
+ * turns.
  */
 #include "collectives/choose/choice.h"
 #include "collectives/group/channel.h"
@@ -27,7 +28,8 @@ struct halay_select_query halay_choice_query(const struct halay_group *group, en
     };
 }
 
-static struct halay_choice *place_of(struct halay_group *group, enum halay_operation operation, size_t bytes, int is_half)
+static struct halay_choice *place_of(struct halay_group *group, enum halay_operation operation, size_t bytes,
+                                     int is_half)
 {
     size_t hash = (bytes ^ bytes >> 17) * 0x9e3779b97f4a7c15u + (size_t)operation * 7 + (size_t)is_half;
 

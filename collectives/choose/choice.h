@@ -12,13 +12,13 @@ enum { HALAY_CHOICES = 64 };
 /* One that was made. */
 struct halay_choice {
     const struct halay_algorithm *algorithm; /* NULL: none yet */
-    size_t slot; /* bytes: halay_select_slot */
+    size_t slot;                             /* bytes: halay_select_slot */
     size_t bytes;
     int is_half;
 };
 
-/* For that much: algorithm is not NULL; valid until the next call. At log level debug a line says why, the first time and now
- * and then again. */
+/* For that much: algorithm is not NULL; valid until the next call. At log level debug a line says why, the first time
+ * and now and then again. */
 const struct halay_choice *halay_choice_make(struct halay_group *group, enum halay_operation operation, size_t bytes,
                                              enum halay_dtype dtype);
 /* What the choice goes by. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Choice of an algorithm. Nothing is decided here: tables say what to use or what things cost, algorithms.def says what an
- * algorithm costs then, and this file looks it up:
+ * Choice of an algorithm. Nothing is decided here: tables say what to use or what things cost, algorithms.def says what
+ * an algorithm costs then, and this file looks it up:
  *
  *     what was asked for by name
  *     for each table, the file's before the built-in one:
@@ -13,9 +13,9 @@
  * What goes in must be known to all ranks alike: never where a buffer of this rank lies.
  */
 #include "collectives/choose/select.h"
+#include "collectives/choose/tuning.h"
 #include "collectives/group/nodes.h"
 #include "collectives/schedule/tree.h"
-#include "collectives/choose/tuning.h"
 #include <float.h>
 #include <stdint.h>
 #include <string.h>

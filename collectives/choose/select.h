@@ -15,15 +15,15 @@ struct halay_select_query {
     size_t bytes; /* of the longer of in and out; all-to-all with splits: SIZE_MAX, no rank knows everybody's */
     int is_half;  /* f16 or bf16 */
     int size;
-    int is_local; /* all ranks are on one host */
+    int is_local;          /* all ranks are on one host */
     const char *transport; /* its name */
     unsigned caps;         /* of the transport, and HALAY_TRANSPORT_NODES */
     int hosts;             /* that the ranks are on; 0: each on one of its own */
     /* Of this kind at the same time: 0 stands for 1. */
-    int flows;             /* over each host's link, by other ranks: a byte takes as many times as long */
-    int overlap;           /* one after the other: they hide each other's latency */
-    size_t segment;        /* bytes */
-    size_t slot;           /* bytes; 0: by table */
+    int flows;      /* over each host's link, by other ranks: a byte takes as many times as long */
+    int overlap;    /* one after the other: they hide each other's latency */
+    size_t segment; /* bytes */
+    size_t slot;    /* bytes; 0: by table */
     enum halay_deterministic deterministic;
     const struct halay_algorithm *forced; /* by configuration or call; NULL: by table */
     const struct halay_tuning *tuning;    /* its last table has costs for everything */
@@ -32,15 +32,15 @@ struct halay_select_query {
 /* The algorithm, never NULL; why: a phrase that goes after "because: ", cut to size; NULL if it is not wanted. */
 const struct halay_algorithm *halay_select(const struct halay_select_query *query, char *why, size_t size);
 
-/* Bytes that an algorithm over shared memory passes through a slot at a time, if there is room for as much: by the first row
- * that fits. */
+/* Bytes that an algorithm over shared memory passes through a slot at a time, if there is room for as much: by the
+ * first row that fits. */
 size_t halay_select_slot(const struct halay_select_query *query);
 
 /* Seconds that it takes by its formula and the costs of the first table that has some for this transport and place. */
 double halay_select_seconds(const struct halay_select_query *query, const struct halay_algorithm *algorithm);
 
-/* The all-reduces between the hosts that the hierarchical one consists of, each of one rank a host, for a chunk of that many
- * bytes: query is the whole's. The same on all ranks. */
+/* The all-reduces between the hosts that the hierarchical one consists of, each of one rank a host, for a chunk of that
+ * many bytes: query is the whole's. The same on all ranks. */
 struct halay_select_query halay_select_between(const struct halay_select_query *query, size_t chunk);
 
 /* May this group use that algorithm? HALAY_OK or HALAY_ERR_UNSUPPORTED with *why. */

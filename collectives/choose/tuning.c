@@ -8,9 +8,9 @@
  *     segment TRANSPORT PLACE SIZE
  *     slot    TRANSPORT PLACE OPERATION RANKS UPTO SIZE
  *
- * TRANSPORT is a name or *, PLACE is local (all ranks on one host), remote or *, OPERATION of a slot may be *, RANKS is 4,
- * 3-8, 9- or *, UPTO is a size or *. The first line gives the version of the format. Everything is checked: a table is
- * taken as a whole or not at all.
+ * TRANSPORT is a name or *, PLACE is local (all ranks on one host), remote or *, OPERATION of a slot may be *, RANKS is
+ * 4, 3-8, 9- or *, UPTO is a size or *. The first line gives the version of the format. Everything is checked: a table
+ * is taken as a whole or not at all.
  */
 #include "collectives/choose/tuning.h"
 #include "base/config.h"
@@ -24,8 +24,8 @@
 
 enum { WORDS_MAX = 16, LINE_MAX_BYTES = 1024, FILE_MAX_BYTES = 1 << 20 };
 
-/* Rules and local costs are of the order measured on one host of two cores (docs/perf.md); remote costs assume a network of
- * 10 Gbit/s. halay-perf tune measures those of a machine. */
+/* Rules and local costs are of the order measured on one host of two cores (docs/perf.md); remote costs assume a
+ * network of 10 Gbit/s. halay-perf tune measures those of a machine. */
 const char halay_tuning_builtin[] =
     "halay-tuning 1\n"
     "use     shm local  allreduce 2    1K  one-shot\n"
@@ -182,8 +182,8 @@ static enum halay_status read_cost(struct reader *r)
     const struct {
         const char *name;
         double *place;
-    } terms[] = { { "latency", &cost->a }, { "message", &cost->o }, { "byte", &cost->b },
-                  { "add", &cost->g }, { "exchange", &cost->x }, { "memory", &cost->m } };
+    } terms[] = { { "latency", &cost->a }, { "message", &cost->o },  { "byte", &cost->b },
+                  { "add", &cost->g },     { "exchange", &cost->x }, { "memory", &cost->m } };
     enum { TERMS = sizeof terms / sizeof *terms };
     unsigned seen = 0;
 
@@ -198,7 +198,8 @@ static enum halay_status read_cost(struct reader *r)
         while (k < TERMS && strcmp(r->words[i], terms[k].name))
             k++;
         if (k == TERMS)
-            return complain(r, "unknown cost '%s': there are latency, message, byte, add, exchange, memory", r->words[i]);
+            return complain(r, "unknown cost '%s': there are latency, message, byte, add, exchange, memory",
+                            r->words[i]);
         if (seen >> k & 1)
             return complain(r, "cost '%s' is given twice", r->words[i]);
         seen |= 1u << k;
@@ -305,7 +306,8 @@ static enum halay_status read_version(struct reader *r)
     if (strcmp(r->words[0], "halay-tuning"))
         return complain(r, "not a tuning table: the first line is 'halay-tuning 1'");
     if (r->count != 2 || strcmp(r->words[1], "1"))
-        return complain(r, "a tuning table of version '%s': this halay reads version 1", r->count > 1 ? r->words[1] : "");
+        return complain(r, "a tuning table of version '%s': this halay reads version 1",
+                        r->count > 1 ? r->words[1] : "");
     return HALAY_OK;
 }
 

@@ -3,8 +3,8 @@
  * Tuning table: what the choice of an algorithm goes by. Text that people can read, write and get measured (halay-perf
  * tune); docs/reference/tuning.md describes it.
  *
- * A table is plain data: rank 0 reads it and every rank is given a copy (tuning_share.c), so that all choose alike. Tables are
- * looked at one after the other: the file's, then the built-in one, which has an answer for everything.
+ * A table is plain data: rank 0 reads it and every rank is given a copy (tuning_share.c), so that all choose alike.
+ * Tables are looked at one after the other: the file's, then the built-in one, which has an answer for everything.
  */
 #ifndef HALAY_TUNING_H
 #define HALAY_TUNING_H
@@ -65,7 +65,8 @@ struct halay_tuning {
     struct halay_tuning_slot slots[HALAY_TUNING_SLOTS];
 };
 
-/* Parse a whole text into *table. HALAY_ERR_CONFIG: why says what is wrong, as "name:line: ..."; *table is undefined. */
+/* Parse a whole text into *table. HALAY_ERR_CONFIG: why says what is wrong, as "name:line: ..."; *table is undefined.
+ * */
 enum halay_status halay_tuning_parse(const char *text, const char *name, struct halay_tuning *table, char *why,
                                      size_t size);
 /* The same from a file. HALAY_ERR_CONFIG also if it cannot be read. */

@@ -4,13 +4,13 @@
  *
  *     rank 0 looks for a file, parses it -> everybody is told how it went and how much there is -> and gets the rows
  *
- * So no two ranks can choose differently, whatever lies on their disks or in their environments; and a table that is wrong
- * ends the start of all of them. What the environment of rank 0 says about segments, slots and checking holds for all ranks
- * too.
+ * So no two ranks can choose differently, whatever lies on their disks or in their environments; and a table that is
+ * wrong ends the start of all of them. What the environment of rank 0 says about segments, slots and checking holds for
+ * all ranks too.
  */
 #include "collectives/choose/tuning_share.h"
-#include "collectives/choose/tuning.h"
 #include "base/memory.h"
+#include "collectives/choose/tuning.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

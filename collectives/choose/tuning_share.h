@@ -7,8 +7,8 @@
 
 #include "collectives/group/world.h"
 
-/* Fill world->tuning, with the bootstrap; every rank calls it. Rank 0's errors are everybody's; it logs them. Also makes
- * rank 0's HALAY_RING_SEGMENT and HALAY_CHECK everybody's. */
+/* Fill world->tuning, with the bootstrap; every rank calls it. Rank 0's errors are everybody's; it logs them. Also
+ * makes rank 0's HALAY_RING_SEGMENT and HALAY_CHECK everybody's. */
 enum halay_status halay_tuning_share(struct halay_world *world);
 
 /* The transport is known: settle what the table says about it (the size of a segment). */

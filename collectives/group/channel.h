@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct halay_area; /* shared.h */
+struct halay_area;  /* shared.h */
 struct halay_nodes; /* nodes.h */
 
 /* How far a channel has counted; equal on all ranks between two collectives, but for all_read. */
@@ -26,7 +26,7 @@ struct halay_channel {
     int index;
     int is_taken; /* from start to end of its collective */
     struct halay_coll coll;
-    unsigned char *state; /* owned; NULL until the channel is first used */
+    unsigned char *state;   /* owned; NULL until the channel is first used */
     unsigned char *scratch; /* owned: the transport's hold gave it, where it has one */
     size_t scratch_bytes;
     size_t *starts; /* owned: 2 (size + 1): coll.h's starts, then in_starts */
@@ -34,7 +34,7 @@ struct halay_channel {
     /* Owned, [rank]: this channel's area of each that shares memory with this rank, NULL for the others; all NULL if
      * nothing is shared. */
     struct halay_area **areas;
-    _Atomic uint32_t **closed;  /* borrowed from the group, [rank]: has it given up; NULL if nothing is shared */
+    _Atomic uint32_t **closed; /* borrowed from the group, [rank]: has it given up; NULL if nothing is shared */
 };
 
 /* One block that halay_group_alloc gave. */
@@ -57,32 +57,34 @@ struct halay_group {
     int id;
     int *members;              /* owned, [rank]: its number in the world; NULL: all ranks in order */
     struct halay_transport *t; /* world->data, or an owned view of it, or of world->node */
-    /* Memory that is shared with members, flags about the group's end in it: halay_world_shared; NULL if there is none. Its
-     * numbers are halay_world_shared_rank's. */
+    /* Memory that is shared with members, flags about the group's end in it: halay_world_shared; NULL if there is none.
+     * Its numbers are halay_world_shared_rank's. */
     struct halay_transport *shared;
     struct halay_nodes *nodes; /* owned; NULL: not several nodes, or none that shares memory */
     unsigned caps;             /* of t, and HALAY_TRANSPORT_NODES if there are nodes */
-    _Atomic uint32_t **closed; /* owned, [rank]: each rank's flag there; NULL for who shares none, and without `shared` */
-    struct halay_group_end *end; /* owned: who else has to close it before its id is used again; NULL: all ranks' group */
+    _Atomic uint32_t *
+        *closed; /* owned, [rank]: each rank's flag there; NULL for who shares none, and without `shared` */
+    struct halay_group_end
+        *end; /* owned: who else has to close it before its id is used again; NULL: all ranks' group */
     const struct halay_reducer *reducer;
     enum halay_deterministic deterministic;
-    int absent; /* ranks that an average is not divided by */
-    int chunk_shift; /* halay_group_set_chunks */
-    int is_checked;            /* ranks compare what they call first (check.h) */
+    int absent;                                                  /* ranks that an average is not divided by */
+    int chunk_shift;                                             /* halay_group_set_chunks */
+    int is_checked;                                              /* ranks compare what they call first (check.h) */
     const struct halay_algorithm *forced[HALAY_OPERATION_COUNT]; /* NULL: choose by table */
     int hosts;                                                   /* that the ranks are on */
     struct halay_choice choices[HALAY_CHOICES];                  /* those made lately */
 
     const unsigned char *is_parent; /* borrowed: the world's; base/fork.h */
-    enum halay_status status; /* the first cause */
-    int failed_rank;          /* whom it names, or -1 */
-    uint64_t started;         /* collectives so far; the next one's number */
-    unsigned under_way;       /* bit i: channel i has a collective that is not complete */
-    unsigned long work;       /* grows when a collective gets further */
-    unsigned idle_polls;      /* since something happened; every so often the peers are looked at */
+    enum halay_status status;       /* the first cause */
+    int failed_rank;                /* whom it names, or -1 */
+    uint64_t started;               /* collectives so far; the next one's number */
+    unsigned under_way;             /* bit i: channel i has a collective that is not complete */
+    unsigned long work;             /* grows when a collective gets further */
+    unsigned idle_polls;            /* since something happened; every so often the peers are looked at */
     struct halay_stall stall;
-    long spin_us;             /* how long a wait may spin before it sleeps */
-    int may_hog;              /* there is a processor for every local rank: spinning takes it from nobody */
+    long spin_us; /* how long a wait may spin before it sleeps */
+    int may_hog;  /* there is a processor for every local rank: spinning takes it from nobody */
     struct halay_channel channels[HALAY_CHANNELS];
 
     pthread_mutex_t lock;       /* guards blocks */
@@ -93,8 +95,8 @@ struct halay_group {
 int halay_group_world_rank(const struct halay_group *group, int rank);
 int halay_group_rank_of(const struct halay_group *group, int world_rank);
 
-/* group.c: of these ranks (NULL: of all), over t, without an id; not yet on the world's list. t is owned by the group, unless
- * it is the world's. */
+/* group.c: of these ranks (NULL: of all), over t, without an id; not yet on the world's list. t is owned by the group,
+ * unless it is the world's. */
 enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_transport *t,
                                    struct halay_group **out);
 /* The group has its id: it can be used from now on. */
@@ -108,8 +110,8 @@ static inline enum halay_status halay_group_check_process(const struct halay_gro
     return halay_is_forked(group->is_parent) ? halay_group_refuse_child() : HALAY_OK;
 }
 
-/* stalled.c: the rank that is stopped while this one has waited in vain for HALAY_PEER_TIMEOUT, -1: none. A line is logged.
- * Called while nothing gets further; cheap. */
+/* stalled.c: the rank that is stopped while this one has waited in vain for HALAY_PEER_TIMEOUT, -1: none. A line is
+ * logged. Called while nothing gets further; cheap. */
 int halay_group_find_stopped(struct halay_group *group);
 
 /* coll.c */
@@ -130,7 +132,8 @@ enum halay_status halay_coll_begin(struct halay_coll *c);
 void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t);
 /* Wait for it, end it, return its status. */
 enum halay_status halay_coll_finish(struct halay_coll *c);
-/* halay_group_check for one who waits for the others outside of collectives: closes the group if anybody has given up. */
+/* halay_group_check for one who waits for the others outside of collectives: closes the group if anybody has given up.
+ * */
 void halay_group_check_everybody(struct halay_group *group);
 /* The end of a group: gives up what is under way, tells the others. */
 void halay_group_leave(struct halay_group *group);

@@ -5,8 +5,8 @@
  * Cleanup: zero-initialised; halay_group_free_all accepts a half-built group.
  */
 #include "base/memory.h"
-#include "collectives/group/nodes.h"
 #include "collectives/choose/select.h"
+#include "collectives/group/nodes.h"
 #include "collectives/shared/shared.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -241,8 +241,8 @@ enum halay_status halay_group_create(struct halay_world *world, struct halay_gro
     return HALAY_OK;
 }
 
-/* What has to be known before the id of an ended group is used again. After a failure its messages may still be on their
- * way, and peers may still write where they did. */
+/* What has to be known before the id of an ended group is used again. After a failure its messages may still be on
+ * their way, and peers may still write where they did. */
 static void keep_end(struct halay_group *group)
 {
     struct halay_world *world = group->world;
@@ -544,7 +544,7 @@ const char *halay_group_explain(struct halay_group *group, const char *operation
         snprintf(data, sizeof data, "; data in place");
     else if (has_place)
         snprintf(data, sizeof data, "; private data go through shared slots of %zu bytes", halay_select_slot(&query));
-    snprintf(text, size, "%s for %zu bytes over %s, %d ranks, because: %s%s", algorithm->name, bytes,
-             query.transport, query.size, why, data);
+    snprintf(text, size, "%s for %zu bytes over %s, %d ranks, because: %s%s", algorithm->name, bytes, query.transport,
+             query.size, why, data);
     return algorithm->name;
 }

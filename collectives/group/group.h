@@ -2,9 +2,9 @@
  *
  * Group, inside view: what the engine and the algorithms use beyond include/halay_coll.h.
  *
- * A group has HALAY_CHANNELS channels. A collective under way holds one, its number (0, 1, 2, ... in the order of start,
- * the same on every rank) modulo HALAY_CHANNELS; tags, the shared area, scratch memory and the storage of the schedule
- * are the channel's. Nothing is allocated once a channel has seen its largest operation.
+ * A group has HALAY_CHANNELS channels. A collective under way holds one, its number (0, 1, 2, ... in the order of
+ * start, the same on every rank) modulo HALAY_CHANNELS; tags, the shared area, scratch memory and the storage of the
+ * schedule are the channel's. Nothing is allocated once a channel has seen its largest operation.
  */
 #ifndef HALAY_GROUP_H
 #define HALAY_GROUP_H
@@ -12,20 +12,21 @@
 #include "collectives/group/world.h"
 #include "halay_coll.h"
 
-/* A part of a rank's data: an all-reduce may run over a list of them as if they lay side by side. The ranks' lists have as many
- * elements in all, but each may be cut in its own way (adasum: alike, each piece is a tensor). Gaps between pieces are never
- * touched. */
+/* A part of a rank's data: an all-reduce may run over a list of them as if they lay side by side. The ranks' lists have
+ * as many elements in all, but each may be cut in its own way (adasum: alike, each piece is a tensor). Gaps between
+ * pieces are never touched. */
 struct halay_piece {
     void *data;
     size_t count;
     double factor; /* of halay_lists; otherwise, and there 0: 1 */
 };
 
-/* What an all-reduce reads and what it writes, as lists of their own: where they lie apart, are multiplied on the way, or are
- * of another type than what is reduced. All of that happens where the data are packed and unpacked anyway, so it costs no
- * pass over memory. */
+/* What an all-reduce reads and what it writes, as lists of their own: where they lie apart, are multiplied on the way,
+ * or are of another type than what is reduced. All of that happens where the data are packed and unpacked anyway, so it
+ * costs no pass over memory. */
 struct halay_lists {
-    const struct halay_piece *in, *out; /* borrowed until the end; the same: in place. Not overlapping otherwise, but for pieces
+    const struct halay_piece *in,
+        *out; /* borrowed until the end; the same: in place. Not overlapping otherwise, but for pieces
                                            that are in place */
     size_t in_count, out_count;
     enum halay_dtype dtype; /* in memory: that of the reduction; or f32, and f16 or bf16 is reduced */
@@ -38,19 +39,19 @@ void halay_group_destroy(struct halay_group *group);
 
 struct halay_world *halay_group_world(const struct halay_group *group);
 
-/* Do the algorithms that this group may choose sum along the tree over ranks (HALAY_DETERMINISTIC=ranks)? Set before the
- * first collective, equal on all ranks. */
+/* Do the algorithms that this group may choose sum along the tree over ranks (HALAY_DETERMINISTIC=ranks)? Set before
+ * the first collective, equal on all ranks. */
 void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode);
 /* Averages that are started from now on are divided by that many ranks less than there are. All ranks do the same. */
 void halay_group_set_absent(struct halay_group *group, int ranks);
 
-/* Private data of collectives that are started from now on go through shared memory, and lists are packed, 2^shift times as much
- * at a time as otherwise. All ranks do the same. */
+/* Private data of collectives that are started from now on go through shared memory, and lists are packed, 2^shift
+ * times as much at a time as otherwise. All ranks do the same. */
 enum { HALAY_CHUNK_SHIFT_MOST = 3 }; /* and least: -3 */
 void halay_group_set_chunks(struct halay_group *group, int shift);
 
-/* In-place all-reduce of a list of pieces. pieces is borrowed until the end. Without copies where every rank's pieces are
- * in shared memory; through the group's scratch otherwise. */
+/* In-place all-reduce of a list of pieces. pieces is borrowed until the end. Without copies where every rank's pieces
+ * are in shared memory; through the group's scratch otherwise. */
 enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
                                                      size_t piece_count, enum halay_dtype dtype, enum halay_op op,
                                                      struct halay_coll **coll);
@@ -68,15 +69,16 @@ int halay_group_can_start(const struct halay_group *group);
  * before and after its last look. */
 unsigned long halay_group_work(const struct halay_group *group);
 
-/* Close the group with this status: collectives under way end with it. Peers get HALAY_ERR_PEER in those, and in what they
- * start later; what this rank has completed, they complete. culprit: the rank of the group that they are to blame, -1: this
- * one. */
+/* Close the group with this status: collectives under way end with it. Peers get HALAY_ERR_PEER in those, and in what
+ * they start later; what this rank has completed, they complete. culprit: the rank of the group that they are to blame,
+ * -1: this one. */
 void halay_group_fail(struct halay_group *group, enum halay_status status, int culprit);
 
 /* The same with HALAY_ERR_PEER: that rank of the group is lost, unless somebody's word names another one. */
 void halay_group_lost(struct halay_group *group, int rank);
 
-/* Look at the peers: closes the group if one is dead, or if one that has given up or left is missed by what is under way. */
+/* Look at the peers: closes the group if one is dead, or if one that has given up or left is missed by what is under
+ * way. */
 void halay_group_check(struct halay_group *group);
 
 /* The first cause's status, HALAY_OK while the group lives; *rank: the peer it names, or -1. */

@@ -2,20 +2,21 @@
  *
  * Ids of groups: which a rank has in use, and when one may be used again.
  *
- * An id names tags and areas. Groups of all ranks have ids of their own, in the order in which they are made. The others
- * are agreed on by their members (group_subset.c) among the ids that are free at each of them, so two groups may have the
- * same id as long as no rank is in both. An id is free again at a rank
+ * An id names tags and areas. Groups of all ranks have ids of their own, in the order in which they are made. The
+ * others are agreed on by their members (group_subset.c) among the ids that are free at each of them, so two groups may
+ * have the same id as long as no rank is in both. An id is free again at a rank
  *
  *     when it has closed the group after collectives that were all complete (so none of its messages is under way), and
  *     when all other members have closed it too: those that share memory with it then look at its areas no more.
  *
- * After a failure the first can't be known: such an id stays taken. The second is seen in the areas themselves: a peer's
- * `closed` is set, or its `generation`, which counts how often the peer has given the id up, is another one than it was.
- * A rank clears its areas when it gives an id up, and stores the next generation: they are clean before the id is
- * proposed again. What a peer sees in between (both zero) says "not closed yet" or "closed", both of which are right.
+ * After a failure the first can't be known: such an id stays taken. The second is seen in the areas themselves: a
+ * peer's `closed` is set, or its `generation`, which counts how often the peer has given the id up, is another one than
+ * it was. A rank clears its areas when it gives an id up, and stores the next generation: they are clean before the id
+ * is proposed again. What a peer sees in between (both zero) says "not closed yet" or "closed", both of which are
+ * right.
  *
- * Members that share no memory say farewell in a message, the last one of the group between these two. It also tells who
- * still waits there that the peer has given up. Receives are posted when somebody has reason to look.
+ * Members that share no memory say farewell in a message, the last one of the group between these two. It also tells
+ * who still waits there that the peer has given up. Receives are posted when somebody has reason to look.
  *
  * Driver only. Zero-initialised storage.
  */
@@ -35,7 +36,7 @@ struct halay_group_witness {
 /* How a member's group ended: a status, HALAY_ERR_CLOSED: in peace. */
 struct halay_last_words {
     uint32_t status;
-    int32_t culprit;  /* the member that is to blame, or -1 */
+    int32_t culprit;   /* the member that is to blame, or -1 */
     uint64_t finished; /* it has done its part of the collectives with lower numbers: they need it no more */
 };
 
@@ -84,7 +85,8 @@ int halay_group_end_heard(struct halay_group_end *end, int rank, struct halay_la
 /* The group with end->id is closed here. Keeps end. */
 void halay_group_ids_close(struct halay_group_ids *ids, struct halay_group_end *end);
 
-/* Give up the ids that may be used again. data: the world's; shared: where this rank's areas are, NULL if it has none. */
+/* Give up the ids that may be used again. data: the world's; shared: where this rank's areas are, NULL if it has none.
+ * */
 void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *data, struct halay_transport *shared);
 
 /* data: NULL if no group has ever been closed. */

@@ -3,8 +3,8 @@
  * Nodes: where the ranks of a group are, as far as an algorithm over several nodes needs it; set once with the group.
  *
  * Each node cuts a row of data into as many slices as it has ranks, and each of its ranks owns one. Nodes may have
- * different numbers of ranks, so their cuts differ; all cuts together make the *segments*. Every segment lies in one slice
- * of each node, so it has one owner on each: those add it up between them.
+ * different numbers of ranks, so their cuts differ; all cuts together make the *segments*. Every segment lies in one
+ * slice of each node, so it has one owner on each: those add it up between them.
  *
  *     node A, 2 ranks    |        0        |        1        |
  *     node B, 3 ranks    |     0     |     1     |     2     |
@@ -57,8 +57,8 @@ struct halay_nodes {
     struct halay_segment *segment; /* owned */
 };
 
-/* For a group with its transport and members. *out is NULL where there is nothing to gain: one node, one rank on each, no
- * shared memory, or more than HALAY_SEGMENTS_MAX segments; the same on all ranks. HALAY_ERR_NO_MEMORY. */
+/* For a group with its transport and members. *out is NULL where there is nothing to gain: one node, one rank on each,
+ * no shared memory, or more than HALAY_SEGMENTS_MAX segments; the same on all ranks. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_nodes_create(const struct halay_group *group, struct halay_nodes **out);
 void halay_nodes_destroy(struct halay_nodes *nodes); /* NULL is allowed */
 

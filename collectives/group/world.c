@@ -9,21 +9,22 @@
  * transport. Steps that only the bootstrap can have broken (somebody is missing) are not followed by such an exchange.
  *
  * The engine's messages need a transport that sleeps; that is shared memory, also where data go over another one. With
- * several hosts it is tcp, opened when an engine wants it; there the shared memory of each host is for collectives only.
+ * several hosts it is tcp, opened when an engine wants it; there the shared memory of each host is for collectives
+ * only.
  *
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "collectives/group/world.h"
 #include "base/fork.h"
-#include "base/memory.h"
 #include "base/machine/mpi_variant.h"
+#include "base/memory.h"
+#include "collectives/choose/tuning_share.h"
 #include "collectives/transport/meet/member.h"
-#include "collectives/transport/module.h"
 #include "collectives/transport/meet/peers.h"
+#include "collectives/transport/module.h"
 #include "collectives/transport/shm/shm.h"
 #include "collectives/transport/shm/shm_memory.h"
 #include "collectives/transport/tcp/tcp.h"
-#include "collectives/choose/tuning_share.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +153,7 @@ static enum halay_status host_create(struct halay_world *world)
     world->host = malloc(sizeof *world->host);
     if (!world->host)
         return HALAY_ERR_NO_MEMORY;
-    *world->host = (struct halay_host) {
+    *world->host = (struct halay_host){
         .abi = HALAY_MODULE_ABI,
         .log = world->log,
         .config = &world->config,
@@ -249,12 +250,13 @@ static enum halay_status boot_elastic(struct halay_world *world, const struct ha
 /* Nothing would fail if each of them went on alone: only their sums would be wrong. */
 static enum halay_status refuse_to_be_alone(const struct halay_world *world)
 {
-    halay_error(world->log,
-                "%s has started this process as one of %d (%s), and there is no way to meet the others: each would compute "
-                "alone, and its sums would be wrong without a word; start the program by halayrun, or by mpirun with "
-                "halay's MPI module (in SLURM srun --mpi=pmix, or pmi2), or give HALAY_BOOTSTRAP=self if each process is "
-                "meant to be a job of its own",
-                world->config.other_job.launcher, world->config.other_job.size, world->config.other_job.variables);
+    halay_error(
+        world->log,
+        "%s has started this process as one of %d (%s), and there is no way to meet the others: each would compute "
+        "alone, and its sums would be wrong without a word; start the program by halayrun, or by mpirun with "
+        "halay's MPI module (in SLURM srun --mpi=pmix, or pmi2), or give HALAY_BOOTSTRAP=self if each process is "
+        "meant to be a job of its own",
+        world->config.other_job.launcher, world->config.other_job.size, world->config.other_job.variables);
     return HALAY_ERR_UNSUPPORTED;
 }
 
@@ -404,8 +406,8 @@ enum halay_status halay_world_place(struct halay_world *world)
 
 static enum halay_status find_peers(struct halay_world *world)
 {
-    enum halay_status status = halay_peers_create(world->log, world->boot, world->config.node,
-                                                  world->config.start_timeout_ms, &world->peers);
+    enum halay_status status =
+        halay_peers_create(world->log, world->boot, world->config.node, world->config.start_timeout_ms, &world->peers);
     if (is_broken_boot(status))
         return status;
     status = agree(world, status);
@@ -442,8 +444,8 @@ static size_t segment_bytes(const struct halay_world *world)
     return world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT;
 }
 
-/* An elastic job's process has its segment whether its first epoch shares memory or not: a later one may. Laid out for as many
- * ranks as the job can have, so that it fits all epochs. */
+/* An elastic job's process has its segment whether its first epoch shares memory or not: a later one may. Laid out for
+ * as many ranks as the job can have, so that it fits all epochs. */
 static enum halay_status keep_memory(struct halay_world *world)
 {
     struct halay_shm_memory *memory = world->heritage->memory;

@@ -13,9 +13,9 @@
 #include "collectives/transport/transport.h"
 
 struct halay_group;
-struct halay_host;     /* transport/module.h */
+struct halay_host; /* transport/module.h */
 struct halay_tuning;
-struct halay_peers;    /* where each rank runs, and whether it still does: transport/peers.h */
+struct halay_peers; /* where each rank runs, and whether it still does: transport/peers.h */
 
 /* What an elastic job's process takes from one world to the next; filled by the first. Begun with zeros. */
 struct halay_heritage {
@@ -26,21 +26,22 @@ struct halay_heritage {
 void halay_heritage_fini(struct halay_heritage *heritage);
 
 struct halay_world {
-    struct halay_log *log;       /* owned */
-    struct halay_config config;  /* owned */
+    struct halay_log *log;      /* owned */
+    struct halay_config config; /* owned */
     struct halay_topology topology;
-    struct halay_boot *boot;     /* owned */
-    struct halay_tuning *tuning; /* owned: what algorithms are chosen by, the same on all ranks: collectives/choose/tuning.h */
-    struct halay_peers *peers;   /* owned; NULL if `dead` is in its place */
+    struct halay_boot *boot; /* owned */
+    struct halay_tuning
+        *tuning; /* owned: what algorithms are chosen by, the same on all ranks: collectives/choose/tuning.h */
+    struct halay_peers *peers; /* owned; NULL if `dead` is in its place */
     int rank, size;
-    int local_rank, local_size;  /* among the ranks of this host, in order of rank */
-    int cross_rank, cross_size;  /* this host among hosts (in order of their lowest rank); number of hosts */
-    int is_homogeneous;          /* every host has the same number of ranks */
-    int *node_of;                /* owned, [rank]: the number of its host, in order of their lowest rank */
-    int *node_rank;              /* owned, [rank]: its rank among the ranks of its host */
-    struct halay_transport *data;    /* owned: what collectives move data over */
-    /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each has
-     * one rank, or where the ranks of some host can't share. All ranks have it or none. */
+    int local_rank, local_size;   /* among the ranks of this host, in order of rank */
+    int cross_rank, cross_size;   /* this host among hosts (in order of their lowest rank); number of hosts */
+    int is_homogeneous;           /* every host has the same number of ranks */
+    int *node_of;                 /* owned, [rank]: the number of its host, in order of their lowest rank */
+    int *node_rank;               /* owned, [rank]: its rank among the ranks of its host */
+    struct halay_transport *data; /* owned: what collectives move data over */
+    /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each
+     * has one rank, or where the ranks of some host can't share. All ranks have it or none. */
     struct halay_transport *node;
     /* What the engine's messages go over: SLEEPS. Owned unless it is `data`. On several hosts NULL until
      * halay_world_open_control. */
@@ -55,7 +56,8 @@ struct halay_world {
     void *module[2];             /* owned: handles of loaded modules */
     struct halay_heritage
         *heritage; /* borrowed: what this world only uses; NULL: it owns its log, and is of no elastic job */
-    /* In place of peers where ranks are no processes of their own: the one that has died, -1: none. NULL: none ever does. */
+    /* In place of peers where ranks are no processes of their own: the one that has died, -1: none. NULL: none ever
+     * does. */
     int (*dead)(void *arg);
     void *dead_arg; /* borrowed */
 };
@@ -73,27 +75,27 @@ struct halay_world_options {
     struct halay_heritage *heritage;
     int lost;      /* with a heritage that is in use: by whose loss the epoch before ended, -1: nobody's */
     int has_state; /* with one: whether this process can give the job's state to others */
-    /* What the caller has found wrong with what it was given, and logged; HALAY_OK: nothing. The others are met all the same,
-     * and told. */
+    /* What the caller has found wrong with what it was given, and logged; HALAY_OK: nothing. The others are met all the
+     * same, and told. */
     enum halay_status status;
 };
 
-/* Blocks until all ranks have come; in an elastic job first until halayrun gives this process a place, for as long as that takes
- * (HALAY_ERR_CLOSED: there is none for it), and HALAY_ERR_PEER and HALAY_ERR_TIMEOUT mean that it is worth to try again. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is
- * an error. */
+/* Blocks until all ranks have come; in an elastic job first until halayrun gives this process a place, for as long as
+ * that takes (HALAY_ERR_CLOSED: there is none for it), and HALAY_ERR_PEER and HALAY_ERR_TIMEOUT mean that it is worth
+ * to try again. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is an error. */
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
 
-/* See to it that there is a control transport among all ranks; every rank calls it, it may block until all have. With one rank
- * there is nothing to do. */
+/* See to it that there is a control transport among all ranks; every rank calls it, it may block until all have. With
+ * one rank there is nothing to do. */
 enum halay_status halay_world_open_control(struct halay_world *world);
 
-/* Every rank says how it went (mine), and whether it wants something; then each knows whether any does (*wanted). Returns mine if it
- * is an error, else the first error of another rank, whose number is logged. Over the bootstrap: may block until all have
- * come, at most HALAY_START_TIMEOUT. */
+/* Every rank says how it went (mine), and whether it wants something; then each knows whether any does (*wanted).
+ * Returns mine if it is an error, else the first error of another rank, whose number is logged. Over the bootstrap: may
+ * block until all have come, at most HALAY_START_TIMEOUT. */
 enum halay_status halay_world_agree(struct halay_world *world, enum halay_status mine, int *wanted);
 
-/* HALAY_OK, or HALAY_ERR_PEER with *rank set once a peer is known to be dead. Cheap: looks at the operating system at most
- * every millisecond of `now_us` (base/clock.h). */
+/* HALAY_OK, or HALAY_ERR_PEER with *rank set once a peer is known to be dead. Cheap: looks at the operating system at
+ * most every millisecond of `now_us` (base/clock.h). */
 enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);
 /* Is that rank one of those known to be dead, once check_peers has said that there are some? */
 int halay_world_is_dead(const struct halay_world *world, int rank);
@@ -115,8 +117,8 @@ int halay_world_shared_rank(const struct halay_world *world, int rank);
 /* Set what follows from node_of: node_rank, local, cross. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_place(struct halay_world *world);
 
-/* The first half of close: from here on this rank has left, and nothing is mapped any more that others write to. What remains answers
- * questions about ranks. */
+/* The first half of close: from here on this rank has left, and nothing is mapped any more that others write to. What
+ * remains answers questions about ranks. */
 void halay_world_leave(struct halay_world *world);
 void halay_world_close(struct halay_world *world); /* NULL is allowed */
 

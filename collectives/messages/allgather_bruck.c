@@ -11,12 +11,12 @@
  *     D    D             D E      A B   D E      A B C D E
  *     E    E       A       E      A B C   E      A B C D E
  *
- * After step k a rank has the parts of itself and the 2^(k+1) - 1 ranks behind it. They lie side by side in the output, but
- * for where the ranks begin again: there a message is cut in two, so that everything is sent from and lands in its place.
- * All receives are posted at the start.
+ * After step k a rank has the parts of itself and the 2^(k+1) - 1 ranks behind it. They lie side by side in the output,
+ * but for where the ranks begin again: there a message is cut in two, so that everything is sent from and lands in its
+ * place. All receives are posted at the start.
  *
- * Cost: ceil(log2 N) steps, S (N - 1) / N bytes sent and received by each rank; no memory but the output. Nothing is cut
- * in segments: for small data. Any number of ranks, any counts, zero included; in and out of place.
+ * Cost: ceil(log2 N) steps, S (N - 1) / N bytes sent and received by each rank; no memory but the output. Nothing is
+ * cut in segments: for small data. Any number of ranks, any counts, zero included; in and out of place.
  *
  * Source: Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", IEEE TPDS 8 (1997), without its rotation.

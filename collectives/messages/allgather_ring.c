@@ -8,13 +8,13 @@
  *     B    B ----> C      A ----> C        in the pictures: what each sends and to whom
  *     C    C ----> A      B ----> A
  *
- * Each part goes in segments, and the segments of all parts form one stream: the segments of part r, then of part r - 1, and
- * so on. What a rank sends in its stream is what it received one part before, so that a segment may go on as soon as it is
- * here. WINDOW segments are under way in each direction, with tags of their own: when some are taken back, what was sent
- * behind them does not meet the wrong receive.
+ * Each part goes in segments, and the segments of all parts form one stream: the segments of part r, then of part r -
+ * 1, and so on. What a rank sends in its stream is what it received one part before, so that a segment may go on as
+ * soon as it is here. WINDOW segments are under way in each direction, with tags of their own: when some are taken
+ * back, what was sent behind them does not meet the wrong receive.
  *
- * Cost: N - 1 steps, S (N - 1) / N bytes sent and received by each rank; no memory but the output. Any number of ranks, any
- * counts, zero included; in and out of place.
+ * Cost: N - 1 steps, S (N - 1) / N bytes sent and received by each rank; no memory but the output. Any number of ranks,
+ * any counts, zero included; in and out of place.
  */
 #include "collectives/group/channel.h"
 #include <string.h>
@@ -29,7 +29,7 @@ struct place {
 };
 
 struct state {
-    size_t segment_length; /* elements */
+    size_t segment_length;           /* elements */
     struct place sending, receiving; /* next to be posted */
     size_t sent, received;           /* segments that are complete */
     size_t ahead;                    /* segments of this rank's own part: so many may be sent before any is received */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adasum all-reduce: pairs of vectors are joined along the tree over ranks, each by as much as it does not repeat the other.
+ * Adasum all-reduce: pairs of vectors are joined along the tree over ranks, each by as much as it does not repeat the
+ * other.
  *
  *     a (+) b = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b       for each tensor of the vector by itself
  *
- * Orthogonal vectors are added, equal ones averaged. The tree is the one of the sums (reduce.h), for any number of ranks:
+ * Orthogonal vectors are added, equal ones averaged. The tree is the one of the sums (reduce.h), for any number of
+ * ranks:
  *     3: (0 (+) 1) (+) 2     5: ((0 (+) 1) (+) (2 (+) 3)) (+) 4
  *
- * Each block of the data has an owner, who holds it of all ranks. What an owner cannot know alone is the dot products; so
- * each level of the tree is: own part of them, a small all-reduce, join.
+ * Each block of the data has an owner, who holds it of all ranks. What an owner cannot know alone is the dot products;
+ * so each level of the tree is: own part of them, a small all-reduce, join.
  *
  *     four ranks, blocks 0 1 2 3
  *
@@ -18,17 +20,17 @@
  *     level 2            the same for what is now A, C; then 0A = 0A (+) 0C
  *     to all             the owner's block, rounded
  *
- * Dot products are summed in f64. f32, f16 and bf16 vectors are joined in f64 and kept as f32 from level to level; f16 and
- * bf16 are rounded once, at the end. Each block is computed once, so everybody gets the same bits. Where the blocks and
- * tensors begin changes how a dot product is summed, and so its last bits: this is not a tree algorithm in the sense of
- * HALAY_DETERMINISTIC=ranks.
+ * Dot products are summed in f64. f32, f16 and bf16 vectors are joined in f64 and kept as f32 from level to level; f16
+ * and bf16 are rounded once, at the end. Each block is computed once, so everybody gets the same bits. Where the blocks
+ * and tensors begin changes how a dot product is summed, and so its last bits: this is not a tree algorithm in the
+ * sense of HALAY_DETERMINISTIC=ranks.
  *
  * Work goes in steps of STEP elements, a step a call of progress. A list of pieces is packed into one array first; each
  * piece is a tensor.
  *
- * Cost: 2 S (N - 1) / N bytes sent and received by each rank, all pairs at once, and for each of the ceil(log2(N)) levels
- * an all-reduce of 24 bytes a tensor and pair. S bytes of memory and that table; f16 and bf16 3 S; a list of pieces S more.
- * Any number of ranks, any count, in and out of place.
+ * Cost: 2 S (N - 1) / N bytes sent and received by each rank, all pairs at once, and for each of the ceil(log2(N))
+ * levels an all-reduce of 24 bytes a tensor and pair. S bytes of memory and that table; f16 and bf16 3 S; a list of
+ * pieces S more. Any number of ranks, any count, in and out of place.
  *
  * Source: Maleki et al., "Scaling distributed training with adaptive summation", MLSys 2021.
  */

@@ -6,12 +6,12 @@
  *                         A ---> B ---> C ---> D    A <--- B <--- C <--- D
  *                         ^------------------<-|    |->------------------^
  *
- * Each half is what allreduce_ring.c does with the whole; the second one goes to the previous rank and comes from the next.
- * Every rank so uses two connections in both directions where the simple ring uses one in each.
+ * Each half is what allreduce_ring.c does with the whole; the second one goes to the previous rank and comes from the
+ * next. Every rank so uses two connections in both directions where the simple ring uses one in each.
  *
- * Cost: 2 (N - 1) steps; 2 S (N - 1) / N bytes sent and received by each rank, half of them with each neighbour; 16 segments
- * of memory. It pays where two links lead to two neighbours, or where one connection cannot fill the link that both share.
- * Any number of ranks, any count, in and out of place; bits as with the simple ring, but other ones.
+ * Cost: 2 (N - 1) steps; 2 S (N - 1) / N bytes sent and received by each rank, half of them with each neighbour; 16
+ * segments of memory. It pays where two links lead to two neighbours, or where one connection cannot fill the link that
+ * both share. Any number of ranks, any count, in and out of place; bits as with the simple ring, but other ones.
  *
  * Source: the ring of allreduce_ring.c twice; as on rings and tori with links in both directions in Jain and Sabharwal,
  * "Optimal bucket algorithms for large MPI collectives on torus interconnects", ICS 2010.

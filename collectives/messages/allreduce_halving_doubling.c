@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Halving-doubling all-reduce: partners at distance 1, 2, 4, ... halve what they are responsible for while they add, then
- * double what they know on the way back. The fewest steps among those that send the fewest bytes.
+ * Halving-doubling all-reduce: partners at distance 1, 2, 4, ... halve what they are responsible for while they add,
+ * then double what they know on the way back. The fewest steps among those that send the fewest bytes.
  *
  *     four ranks, blocks 0 1 2 3: which of them a rank holds, and how many ranks' data are summed in them
  *
@@ -12,10 +12,11 @@
  *     D    0123         23                3           |    23           0123
  *              halving, adding: send the other half        doubling: send all that is complete
  *
- * The nearest partner comes first, so what is added in step k are the sums of two neighbouring aligned groups of 2^k ranks:
- * the binary tree over ranks. Any other number of ranks is cut into groups of falling powers of two (tree.h), each of which
- * halves by itself. Then every block of a group is handed once to the group on its left, smallest first, and comes back
- * summed; what a place of a group holds is held by the places of the larger group with the same low bits, in parts:
+ * The nearest partner comes first, so what is added in step k are the sums of two neighbouring aligned groups of 2^k
+ * ranks: the binary tree over ranks. Any other number of ranks is cut into groups of falling powers of two (tree.h),
+ * each of which halves by itself. Then every block of a group is handed once to the group on its left, smallest first,
+ * and comes back summed; what a place of a group holds is held by the places of the larger group with the same low
+ * bits, in parts:
  *
  *     seven ranks      halved             fold to the left            and back
  *     A B C D          A..D: a quarter    A C <- E   B D <- F         A C -> E   B D -> F     quarters
@@ -24,19 +25,20 @@
  *
  * so that no rank sends or receives more than about 2 S bytes, whatever N, and nobody waits idle meanwhile.
  *
- * The data go in chunks; LANES chunks are under way, each a schedule of its own: while one is added another travels. All
- * receives of a chunk are posted before anything of it is sent, but those that land where something is still being sent
- * from: these follow when it is gone. Lower ranks are the first operand.
+ * The data go in chunks; LANES chunks are under way, each a schedule of its own: while one is added another travels.
+ * All receives of a chunk are posted before anything of it is sent, but those that land where something is still being
+ * sent from: these follow when it is gone. Lower ranks are the first operand.
  *
- * Wide: f16 and bf16 are given once as they are (step 0), then as f32 partial sums of a quarter and less, and rounded once:
- * their bits are those of the other tree algorithms, for 1.25 times the bytes.
+ * Wide: f16 and bf16 are given once as they are (step 0), then as f32 partial sums of a quarter and less, and rounded
+ * once: their bits are those of the other tree algorithms, for 1.25 times the bytes.
  *
- * Cost: 2 log2(N) steps, for other N two more for each one bit of N beyond the first; 2 S (N - 1) / N bytes sent and received
- * by each rank, up to 2 S for other N. LANES chunks of memory. Any number of ranks, any count, in and out of place.
+ * Cost: 2 log2(N) steps, for other N two more for each one bit of N beyond the first; 2 S (N - 1) / N bytes sent and
+ * received by each rank, up to 2 S for other N. LANES chunks of memory. Any number of ranks, any count, in and out of
+ * place.
  *
- * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19 (2005);
- * groups of falling powers of two: Rabenseifner and Traeff, "More efficient reduction algorithms for non-power-of-two number
- * of processors in message-passing parallel systems", EuroPVM/MPI 2004.
+ * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19
+ * (2005); groups of falling powers of two: Rabenseifner and Traeff, "More efficient reduction algorithms for
+ * non-power-of-two number of processors in message-passing parallel systems", EuroPVM/MPI 2004.
  */
 #include "base/memory.h"
 #include "collectives/group/channel.h"
@@ -61,12 +63,12 @@ struct lane {
     int started;
     enum phase phase;
     int round, sent;
-    struct halay_span held;          /* what this rank alone is responsible for in the end */
-    unsigned char *sum;              /* f16 and bf16: f32 sums of the first kept half; in scratch */
-    struct exchange *exchange;       /* [rounds] */
+    struct halay_span held;    /* what this rank alone is responsible for in the end */
+    unsigned char *sum;        /* f16 and bf16: f32 sums of the first kept half; in scratch */
+    struct exchange *exchange; /* [rounds] */
     struct halay_transfer from_right, to_right;
-    unsigned char *landing;          /* of from_right */
-    struct halay_transfer *left;     /* [lefts]: what is held goes there, and then comes from there */
+    unsigned char *landing;      /* of from_right */
+    struct halay_transfer *left; /* [lefts]: what is held goes there, and then comes from there */
     int lefts, lefts_returning;
 };
 
@@ -113,8 +115,8 @@ static size_t chunk_length(const struct halay_coll *c)
     return length < c->out.count ? length : c->out.count;
 }
 
-/* A lane's landing places: halves of the chunk, each rounded up, and what is held, all together no more than the chunk and
- * an element and a cache line for each; and the f32 sums of half of it. */
+/* A lane's landing places: halves of the chunk, each rounded up, and what is held, all together no more than the chunk
+ * and an element and a cache line for each; and the f32 sums of half of it. */
 static size_t lane_scratch(const struct halay_coll *c, size_t length)
 {
     size_t places = (size_t)rounds_most(c->t->size) + 2;

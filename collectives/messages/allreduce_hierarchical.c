@@ -14,8 +14,8 @@
  * Nodes may have different numbers of ranks: nodes.h says who owns what then. Between the owners of a segment runs an
  * all-reduce by messages, the one that the table would choose for so many nodes and bytes.
  *
- * The data go in chunks, and the three stages overlap: while one chunk is on the wire, the next is summed and the one before
- * is spread. DEPTH chunks are under way.
+ * The data go in chunks, and the three stages overlap: while one chunk is on the wire, the next is summed and the one
+ * before is spread. DEPTH chunks are under way.
  *
  *     chunk     0         1         2         3
  *     inside    t0        t1        t2        t3
@@ -28,18 +28,18 @@
  *   done     the result is complete; chunks in order
  *   take     when all have done the chunk: out of everybody's result slot into this rank's output; taken
  *
- * A slot is used again when those who read it have counted past it: inputs by done, results by taken (shared.h; chunks are
- * numbered through all collectives of the channel). Nobody writes into another's memory. An owner that reads the input of
- * one who has given up may read anything: it looks afterwards, and does not send it on (as in shared_copy.c).
+ * A slot is used again when those who read it have counted past it: inputs by done, results by taken (shared.h; chunks
+ * are numbered through all collectives of the channel). Nobody writes into another's memory. An owner that reads the
+ * input of one who has given up may read anything: it looks afterwards, and does not send it on (as in shared_copy.c).
  *
- * Cost between nodes: what the inner all-reduce takes for 1/L of the data, L ranks a node. Memory: DEPTH chunks in slots,
- * and scratch for DEPTH inner collectives for each segment. Any count, in and out of place, lists of pieces. The sum of a
- * node is rounded before it travels; all ranks get the same bits, since each segment has one sum.
+ * Cost between nodes: what the inner all-reduce takes for 1/L of the data, L ranks a node. Memory: DEPTH chunks in
+ * slots, and scratch for DEPTH inner collectives for each segment. Any count, in and out of place, lists of pieces. The
+ * sum of a node is rounded before it travels; all ranks get the same bits, since each segment has one sum.
  */
 #include "base/fence.h"
 #include "base/memory.h"
-#include "collectives/group/nodes.h"
 #include "collectives/choose/choice.h"
+#include "collectives/group/nodes.h"
 #include "collectives/shared/shared.h"
 #include <string.h>
 
@@ -275,8 +275,8 @@ static void start_inner(struct halay_coll *c, size_t k, int index)
         return;
     make_inner(c, index, span.length, &x->coll);
     x->coll.out_piece.data = result_slot(c, nodes_of(c)->local, k) + (span.start - mine.start) * c->element;
-    x->coll.tag |= (uint32_t)(k % DEPTH * HALAY_SEGMENTS_MAX + (size_t)nodes_of(c)->segment[index].index)
-                   * HALAY_COLL_INNER_TAGS;
+    x->coll.tag |=
+        (uint32_t)(k % DEPTH * HALAY_SEGMENTS_MAX + (size_t)nodes_of(c)->segment[index].index) * HALAY_COLL_INNER_TAGS;
     x->coll.state = (unsigned char *)x + inner_header();
     x->coll.scratch = (unsigned char *)x->coll.state + inner_state(c);
     memset(x->coll.state, 0, x->coll.ops->state_bytes(x->coll.t->size));

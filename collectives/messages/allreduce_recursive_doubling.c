@@ -8,9 +8,10 @@
  *     C   c              C <-> D   c+d                  ...
  *     D   d                        c+d
  *
- * After round k a rank holds the sum of its aligned 2^(k+1) neighbours: a subtree of the binary tree over ranks. Any other
- * number of ranks is cut into groups of falling powers of two, one for each one bit: 7 = 4 + 2 + 1. Each group doubles by
- * itself; then what is to the right of a group is handed to it, smallest first, and the total is handed back:
+ * After round k a rank holds the sum of its aligned 2^(k+1) neighbours: a subtree of the binary tree over ranks. Any
+ * other number of ranks is cut into groups of falling powers of two, one for each one bit: 7 = 4 + 2 + 1. Each group
+ * doubles by itself; then what is to the right of a group is handed to it, smallest first, and the total is handed
+ * back:
  *
  *     seven ranks        groups doubled       fold to the left               total back
  *     A B C D            abcd = (a+b)+(c+d)   abcd + efg    <- from E F      E F G <- from A B C
@@ -20,13 +21,14 @@
  * That is the same tree as everywhere (cut at the largest power of two below n): ((a+b)+(c+d))+((e+f)+g).
  * In the fold, rank j of a group sends to the ranks of the next larger group whose place is j modulo its group's size.
  *
- * Wide: f16 and bf16 travel as f32 partial sums and are rounded once, at the end, so that the bits are those of the other
- * tree algorithms. Lower ranks are the first operand. Large counts go in chunks, one after the other.
+ * Wide: f16 and bf16 travel as f32 partial sums and are rounded once, at the end, so that the bits are those of the
+ * other tree algorithms. Lower ranks are the first operand. Large counts go in chunks, one after the other.
  *
- * Cost: log2(N) (a + S b); for other N one step more for each one bit of N, and one. log2(N) + 2 chunks of memory. Any number
- * of ranks, any count, in and out of place.
+ * Cost: log2(N) (a + S b); for other N one step more for each one bit of N, and one. log2(N) + 2 chunks of memory. Any
+ * number of ranks, any count, in and out of place.
  *
- * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19 (2005).
+ * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19
+ * (2005).
  */
 #include "base/memory.h"
 #include "collectives/schedule/coll.h"
@@ -41,11 +43,11 @@ struct state {
     struct halay_tree_place place;
     enum phase phase;
     int round;
-    size_t at, count;  /* elements done; of this chunk */
+    size_t at, count; /* elements done; of this chunk */
     enum halay_dtype wide;
     size_t wide_element;
-    size_t slot;       /* bytes of one partial sum in scratch */
-    unsigned char *sum; /* this rank's partial sum */
+    size_t slot;                                /* bytes of one partial sum in scratch */
+    unsigned char *sum;                         /* this rank's partial sum */
     struct halay_transfer exchange[ROUNDS_MAX]; /* sends of the doubling */
     struct halay_transfer recv[ROUNDS_MAX + 2]; /* by round; FOLD, TOTAL */
     struct halay_transfer give[];               /* size of them: to the left group, or the total to the right */

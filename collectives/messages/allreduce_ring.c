@@ -10,12 +10,13 @@
  *     B   1 ----> 2+     2 ----> 0+     0 ----> 1     1 ----> 2
  *     C   2 ----> 0+     0 ----> 1+     1 ----> 2     2 ----> 0
  *
- * In step s rank r sends block r - s and receives block r - s - 1 (modulo N). The blocks go in segments, several of which
- * are under way: ring.c.
+ * In step s rank r sends block r - s and receives block r - s - 1 (modulo N). The blocks go in segments, several of
+ * which are under way: ring.c.
  *
  * Cost: 2 (N - 1) steps; 2 S (N - 1) / N bytes sent and received by each rank, whatever N; 8 segments of memory.
- * Any number of ranks, any count, in and out of place. A block is summed in ring order from its own rank on: the same bits
- * everywhere, but other bits when the count or the number of ranks changes, and f16 and bf16 are rounded at every hop.
+ * Any number of ranks, any count, in and out of place. A block is summed in ring order from its own rank on: the same
+ * bits everywhere, but other bits when the count or the number of ranks changes, and f16 and bf16 are rounded at every
+ * hop.
  *
  * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69 (2009).
  */

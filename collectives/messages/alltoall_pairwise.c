@@ -11,15 +11,15 @@
  *     D       C     .     E     A     B
  *     E       B     C     D     .     A
  *
- * A part goes in segments. The exchanges of a rank form one stream of items: the segments of step 0, then of step 1, and so
- * on; an item sends a segment and receives one. WINDOW items are under way. Both partners count the same items for their
- * step (as many as the longer of the two parts has segments), in the same order. Those under way have tags of their own: when
- * some are taken back, what was sent behind them does not meet the wrong receive.
+ * A part goes in segments. The exchanges of a rank form one stream of items: the segments of step 0, then of step 1,
+ * and so on; an item sends a segment and receives one. WINDOW items are under way. Both partners count the same items
+ * for their step (as many as the longer of the two parts has segments), in the same order. Those under way have tags of
+ * their own: when some are taken back, what was sent behind them does not meet the wrong receive.
  *
  * In place what comes is kept in scratch memory until what was sent from the same place is gone.
  *
- * Cost: N - 1 steps, S (N - 1) / N bytes sent and received by each rank; in place WINDOW segments of memory and one more
- * copy. Any number of ranks, any counts, zero included.
+ * Cost: N - 1 steps, S (N - 1) / N bytes sent and received by each rank; in place WINDOW segments of memory and one
+ * more copy. Any number of ranks, any counts, zero included.
  */
 #include "base/memory.h"
 #include "collectives/group/channel.h"

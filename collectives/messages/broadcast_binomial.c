@@ -10,7 +10,8 @@
  *
  * Large data go in chunks: relay.c.
  *
- * Cost: ceil(log2 N) steps for one chunk; the root sends at most log2(N) S bytes. No memory. Any number of ranks, any count.
+ * Cost: ceil(log2 N) steps for one chunk; the root sends at most log2(N) S bytes. No memory. Any number of ranks, any
+ * count.
  */
 #include "collectives/messages/relay.h"
 

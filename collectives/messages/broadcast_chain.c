@@ -11,11 +11,11 @@
  *
  * A rank sends a chunk on while it receives the next one (relay.c), so that all links are busy at once.
  *
- * Cost: N - 2 + K steps for K chunks; each rank sends and receives S bytes once, whatever N: the least for large data. No
- * memory. Any number of ranks, any count.
+ * Cost: N - 2 + K steps for K chunks; each rank sends and receives S bytes once, whatever N: the least for large data.
+ * No memory. Any number of ranks, any count.
  *
- * Source: van de Geijn and Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997, section on pipelined
- * broadcast around a ring.
+ * Source: van de Geijn and Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997, section on
+ * pipelined broadcast around a ring.
  */
 #include "collectives/messages/relay.h"
 

@@ -8,9 +8,9 @@
  *
  * The owner adds all N parts at once along the tree over ranks, in f32 for f16 and bf16, and rounds once.
  *
- * Large blocks go in chunks; two chunks are under way (lanes), so that one is added while the other travels. Blocks may differ
- * in length: who has no more to receive goes on sending. A receive of a sum is posted when the part that was sent from the
- * same place is gone: in place nothing overwrites what is being sent.
+ * Large blocks go in chunks; two chunks are under way (lanes), so that one is added while the other travels. Blocks may
+ * differ in length: who has no more to receive goes on sending. A receive of a sum is posted when the part that was
+ * sent from the same place is gone: in place nothing overwrites what is being sent.
  */
 #include "collectives/messages/direct.h"
 #include "base/memory.h"

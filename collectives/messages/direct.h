@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts to their owners by messages: what the direct all-reduce and the direct reduce-scatter have in common. Each rank owns a
- * block; it gets everybody's part of it, adds, and sends the sum to all if it is an all-reduce.
+ * Parts to their owners by messages: what the direct all-reduce and the direct reduce-scatter have in common. Each rank
+ * owns a block; it gets everybody's part of it, adds, and sends the sum to all if it is an all-reduce.
  */
 #ifndef HALAY_DIRECT_H
 #define HALAY_DIRECT_H

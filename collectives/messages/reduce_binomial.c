@@ -9,9 +9,9 @@
  *     A <-- C    ab + cd                     C <-- A    ab + cd: what comes from the left is the first operand
  *     A <-- E    (ab + cd) + e               C <-- E    (ab + cd) + e
  *
- * In round k a rank holds the sum of its aligned 2^k neighbours. The sum of a block is held by its lowest rank, but by the
- * root where the root is one of them. So the sums are those of the binary tree over ranks (cut at the largest power of two
- * below N), whoever the root is.
+ * In round k a rank holds the sum of its aligned 2^k neighbours. The sum of a block is held by its lowest rank, but by
+ * the root where the root is one of them. So the sums are those of the binary tree over ranks (cut at the largest power
+ * of two below N), whoever the root is.
  *
  * Wide: f16 and bf16 travel as f32 partial sums and are rounded once, by the root.
  *

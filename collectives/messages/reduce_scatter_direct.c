@@ -9,9 +9,9 @@
  *     B     0 -> A,  2 -> C            1 = 1A + 1B + 1C
  *     C     0 -> A,  1 -> B            2 = 2A + 2B + 2C
  *
- * Cost: 1 step, S (N - 1) / N bytes sent and received by each rank, all pairs at once (needs a network that can do that);
- * 2 (N - 1) chunks of memory. Any number of ranks, any counts, zero included; in place (out is this rank's part of in, which
- * nobody is sent) and out of place. direct.c does the work.
+ * Cost: 1 step, S (N - 1) / N bytes sent and received by each rank, all pairs at once (needs a network that can do
+ * that); 2 (N - 1) chunks of memory. Any number of ranks, any counts, zero included; in place (out is this rank's part
+ * of in, which nobody is sent) and out of place. direct.c does the work.
  */
 #include "collectives/messages/direct.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Relay: a rank sends a chunk on as soon as it has it, so that the levels of the tree overlap. WINDOW receives are posted
- * ahead, and WINDOW chunks are on their way to the children, with tags of their own: when some are taken back, what was sent
- * behind them does not meet the wrong receive.
+ * Relay: a rank sends a chunk on as soon as it has it, so that the levels of the tree overlap. WINDOW receives are
+ * posted ahead, and WINDOW chunks are on their way to the children, with tags of their own: when some are taken back,
+ * what was sent behind them does not meet the wrong receive.
  */
 #include "collectives/messages/relay.h"
 #include "collectives/group/channel.h"

@@ -2,14 +2,15 @@
  *
  * The walk around a ring, in lanes: see allreduce_ring.c for the picture and the cost.
  *
- * In step s rank r sends block r - d s and receives block r - d (s + 1), modulo N, where d is the direction. If the sums are
- * to stay where they are made (reduce-scatter), all of it begins one block further back, so that rank r ends with block r.
+ * In step s rank r sends block r - d s and receives block r - d (s + 1), modulo N, where d is the direction. If the
+ * sums are to stay where they are made (reduce-scatter), all of it begins one block further back, so that rank r ends
+ * with block r.
  *
  * The same segment of every block forms a lane. Lanes walk independently of each other: while one waits for the wire,
  * another adds. Each takes the next segment when it has been around twice. The receive of a lane's next step is posted
  * before the step is finished, so that what a quick neighbour sends meets it: while blocks are summed the two landing
- * places of a lane take turns. A reduce-scatter has no place for other ranks' sums in out: they are made where the block
- * landed and sent from there, so there are three places: one is sent from, two are received into.
+ * places of a lane take turns. A reduce-scatter has no place for other ranks' sums in out: they are made where the
+ * block landed and sent from there, so there are three places: one is sent from, two are received into.
  */
 #include "collectives/messages/ring.h"
 #include "base/memory.h"
@@ -142,8 +143,8 @@ static void lane_receive(struct halay_coll *c, struct halay_ring *ring, struct h
 }
 
 /* Both neighbours compute the same length for the same segment, so an empty one is skipped on both sides. Between two
- * ranks the block received in step 1 is the one sent in step 0: it is not received into before it is gone. Step 0's block
- * comes from the user's input, later ones from where they were summed or received. */
+ * ranks the block received in step 1 is the one sent in step 0: it is not received into before it is gone. Step 0's
+ * block comes from the user's input, later ones from where they were summed or received. */
 static void lane_post(struct halay_coll *c, struct halay_ring *ring, struct halay_ring_lane *lane)
 {
     struct halay_span out = span_sent(c, ring, lane, lane->step);

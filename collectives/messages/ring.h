@@ -35,8 +35,8 @@ struct halay_ring {
 size_t halay_ring_scratch(const struct halay_coll *c, size_t count);
 /* The same for a reduce-scatter. */
 size_t halay_ring_scatter_scratch(const struct halay_coll *c);
-/* part or scatters, direction and tag are set, all else is zero; scratch as large as halay_ring_scratch says. Nothing is
- * posted yet. */
+/* part or scatters, direction and tag are set, all else is zero; scratch as large as halay_ring_scratch says. Nothing
+ * is posted yet. */
 void halay_ring_start(const struct halay_coll *c, struct halay_ring *ring, unsigned char *scratch);
 /* Do what can be done: nonzero while something is left. */
 int halay_ring_progress(struct halay_coll *c, struct halay_ring *ring);

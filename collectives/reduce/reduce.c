@@ -3,8 +3,8 @@
  * Reduction in plain C: the specification of what reduce.h promises.
  *
  * The tree over the sources is walked like a binary counter: after leaf number r has been pushed, as many neighbouring
- * subtrees of equal size are combined as r has trailing one bits; what is left at the end (one subtree for each one bit of
- * the number of sources, sizes falling) is combined from the right.
+ * subtrees of equal size are combined as r has trailing one bits; what is left at the end (one subtree for each one bit
+ * of the number of sources, sizes falling) is combined from the right.
  *
  *     leaves   0   1     2     3         4         5            6
  *     stack   [0] [01] [01 2] [0123] [0123 4] [0123 45] [0123 45 6] -> 45+6 -> 0123+456
@@ -20,54 +20,54 @@
 enum { BLOCK = 64 };
 
 /* min and max: not a number wins, then the smaller (larger) value, then the zero of the wanted sign. */
-#define DEFINE_FLOAT(T, TYPE)                                                                                          \
-    static TYPE T##_sum(TYPE a, TYPE b)                                                                                \
-    {                                                                                                                  \
-        return a + b;                                                                                                  \
-    }                                                                                                                  \
-    static TYPE T##_product(TYPE a, TYPE b)                                                                            \
-    {                                                                                                                  \
-        return a * b;                                                                                                  \
-    }                                                                                                                  \
-    static TYPE T##_min(TYPE a, TYPE b)                                                                                \
-    {                                                                                                                  \
-        if (a != a || b != b)                                                                                          \
-            return (TYPE)NAN;                                                                                          \
-        return a < b || (a == b && signbit(a)) ? a : b;                                                                \
-    }                                                                                                                  \
-    static TYPE T##_max(TYPE a, TYPE b)                                                                                \
-    {                                                                                                                  \
-        if (a != a || b != b)                                                                                          \
-            return (TYPE)NAN;                                                                                          \
-        return a > b || (a == b && !signbit(a)) ? a : b;                                                               \
-    }                                                                                                                  \
-    static TYPE T##_finish(TYPE a, int divisor)                                                                        \
-    {                                                                                                                  \
-        if (divisor > 1)                                                                                               \
-            a /= (TYPE)divisor;                                                                                        \
-        return a == a ? a : (TYPE)NAN;                                                                                 \
+#define DEFINE_FLOAT(T, TYPE)                            \
+    static TYPE T##_sum(TYPE a, TYPE b)                  \
+    {                                                    \
+        return a + b;                                    \
+    }                                                    \
+    static TYPE T##_product(TYPE a, TYPE b)              \
+    {                                                    \
+        return a * b;                                    \
+    }                                                    \
+    static TYPE T##_min(TYPE a, TYPE b)                  \
+    {                                                    \
+        if (a != a || b != b)                            \
+            return (TYPE)NAN;                            \
+        return a < b || (a == b && signbit(a)) ? a : b;  \
+    }                                                    \
+    static TYPE T##_max(TYPE a, TYPE b)                  \
+    {                                                    \
+        if (a != a || b != b)                            \
+            return (TYPE)NAN;                            \
+        return a > b || (a == b && !signbit(a)) ? a : b; \
+    }                                                    \
+    static TYPE T##_finish(TYPE a, int divisor)          \
+    {                                                    \
+        if (divisor > 1)                                 \
+            a /= (TYPE)divisor;                          \
+        return a == a ? a : (TYPE)NAN;                   \
     }
 
 DEFINE_FLOAT(f32, float)
 DEFINE_FLOAT(f64, double)
 
 /* In an unsigned type of 64 bits nothing is promoted to a signed one, so that everything wraps around. */
-#define DEFINE_INTEGER(U, TYPE)                                                                                        \
-    static TYPE U##_sum(TYPE a, TYPE b)                                                                                \
-    {                                                                                                                  \
-        return (TYPE)((uint64_t)a + b);                                                                                \
-    }                                                                                                                  \
-    static TYPE U##_product(TYPE a, TYPE b)                                                                            \
-    {                                                                                                                  \
-        return (TYPE)((uint64_t)a * b);                                                                                \
-    }                                                                                                                  \
-    static TYPE U##_and(TYPE a, TYPE b)                                                                                \
-    {                                                                                                                  \
-        return a & b;                                                                                                  \
-    }                                                                                                                  \
-    static TYPE U##_or(TYPE a, TYPE b)                                                                                 \
-    {                                                                                                                  \
-        return a | b;                                                                                                  \
+#define DEFINE_INTEGER(U, TYPE)             \
+    static TYPE U##_sum(TYPE a, TYPE b)     \
+    {                                       \
+        return (TYPE)((uint64_t)a + b);     \
+    }                                       \
+    static TYPE U##_product(TYPE a, TYPE b) \
+    {                                       \
+        return (TYPE)((uint64_t)a * b);     \
+    }                                       \
+    static TYPE U##_and(TYPE a, TYPE b)     \
+    {                                       \
+        return a & b;                       \
+    }                                       \
+    static TYPE U##_or(TYPE a, TYPE b)      \
+    {                                       \
+        return a | b;                       \
     }
 
 HALAY_MODULAR_TYPES(DEFINE_INTEGER)
@@ -80,39 +80,39 @@ HALAY_MODULAR_TYPES(DEFINE_INTEGER)
 #define IS_TRUE(x) ((x) != 0)
 
 /* ELEMENT: what lies in the arrays; ACCUMULATOR: what is combined; LOAD and STORE go from one to the other. */
-#define DEFINE_REDUCE(NAME, ELEMENT, ACCUMULATOR, LOAD, STORE, COMBINE, FINISH)                                        \
-    static void NAME(void *const *dst, int destinations, const void *const *src, int sources, size_t count,            \
-                     int divisor)                                                                                      \
-    {                                                                                                                  \
-        ACCUMULATOR stack[HALAY_REDUCE_DEPTH][BLOCK];                                                                  \
-                                                                                                                       \
-        if (sources == 2 && destinations == 1) {                                                                       \
-            const ELEMENT *a = src[0], *b = src[1];                                                                    \
-            ELEMENT *c = dst[0];                                                                                       \
-            for (size_t i = 0; i < count; i++)                                                                         \
-                c[i] = STORE(FINISH(COMBINE(LOAD(a[i]), LOAD(b[i])), divisor));                                        \
-            return;                                                                                                    \
-        }                                                                                                              \
-        for (size_t start = 0; start < count; start += BLOCK) {                                                        \
-            size_t n = count - start < BLOCK ? count - start : BLOCK;                                                  \
-            int depth = 0;                                                                                             \
-            for (int r = 0; r < sources; r++) {                                                                        \
-                const ELEMENT *a = (const ELEMENT *)src[r] + start;                                                    \
-                for (size_t i = 0; i < n; i++)                                                                         \
-                    stack[depth][i] = LOAD(a[i]);                                                                      \
-                depth++;                                                                                               \
-                for (int bits = r; depth > 1 && (bits & 1 || r == sources - 1); bits >>= 1, depth--)                   \
-                    for (size_t i = 0; i < n; i++)                                                                     \
-                        stack[depth - 2][i] = COMBINE(stack[depth - 2][i], stack[depth - 1][i]);                       \
-            }                                                                                                          \
-            for (size_t i = 0; i < n; i++)                                                                             \
-                stack[0][i] = FINISH(stack[0][i], divisor);                                                            \
-            for (int d = 0; d < destinations; d++) {                                                                   \
-                ELEMENT *c = (ELEMENT *)dst[d] + start;                                                                \
-                for (size_t i = 0; i < n; i++)                                                                         \
-                    c[i] = STORE(stack[0][i]);                                                                         \
-            }                                                                                                          \
-        }                                                                                                              \
+#define DEFINE_REDUCE(NAME, ELEMENT, ACCUMULATOR, LOAD, STORE, COMBINE, FINISH)                             \
+    static void NAME(void *const *dst, int destinations, const void *const *src, int sources, size_t count, \
+                     int divisor)                                                                           \
+    {                                                                                                       \
+        ACCUMULATOR stack[HALAY_REDUCE_DEPTH][BLOCK];                                                       \
+                                                                                                            \
+        if (sources == 2 && destinations == 1) {                                                            \
+            const ELEMENT *a = src[0], *b = src[1];                                                         \
+            ELEMENT *c = dst[0];                                                                            \
+            for (size_t i = 0; i < count; i++)                                                              \
+                c[i] = STORE(FINISH(COMBINE(LOAD(a[i]), LOAD(b[i])), divisor));                             \
+            return;                                                                                         \
+        }                                                                                                   \
+        for (size_t start = 0; start < count; start += BLOCK) {                                             \
+            size_t n = count - start < BLOCK ? count - start : BLOCK;                                       \
+            int depth = 0;                                                                                  \
+            for (int r = 0; r < sources; r++) {                                                             \
+                const ELEMENT *a = (const ELEMENT *)src[r] + start;                                         \
+                for (size_t i = 0; i < n; i++)                                                              \
+                    stack[depth][i] = LOAD(a[i]);                                                           \
+                depth++;                                                                                    \
+                for (int bits = r; depth > 1 && (bits & 1 || r == sources - 1); bits >>= 1, depth--)        \
+                    for (size_t i = 0; i < n; i++)                                                          \
+                        stack[depth - 2][i] = COMBINE(stack[depth - 2][i], stack[depth - 1][i]);            \
+            }                                                                                               \
+            for (size_t i = 0; i < n; i++)                                                                  \
+                stack[0][i] = FINISH(stack[0][i], divisor);                                                 \
+            for (int d = 0; d < destinations; d++) {                                                        \
+                ELEMENT *c = (ELEMENT *)dst[d] + start;                                                     \
+                for (size_t i = 0; i < n; i++)                                                              \
+                    c[i] = STORE(stack[0][i]);                                                              \
+            }                                                                                               \
+        }                                                                                                   \
     }
 
 /* What floating types are combined in, how they get there and back, and by which operations. */
@@ -137,23 +137,23 @@ typedef double f64_wide;
 #define bf16_max f32_max
 #define bf16_finish f32_finish
 
-#define DEFINE_FLOAT_REDUCE(T, ELEMENT, OP)                                                                            \
+#define DEFINE_FLOAT_REDUCE(T, ELEMENT, OP) \
     DEFINE_REDUCE(T##_reduce_##OP, ELEMENT, T##_wide, T##_load, T##_store, T##_##OP, T##_finish)
-#define DEFINE_FLOAT_TYPE(T, ELEMENT)                                                                                  \
-    DEFINE_FLOAT_REDUCE(T, ELEMENT, sum)                                                                               \
-    DEFINE_FLOAT_REDUCE(T, ELEMENT, product)                                                                           \
-    DEFINE_FLOAT_REDUCE(T, ELEMENT, min)                                                                               \
+#define DEFINE_FLOAT_TYPE(T, ELEMENT)        \
+    DEFINE_FLOAT_REDUCE(T, ELEMENT, sum)     \
+    DEFINE_FLOAT_REDUCE(T, ELEMENT, product) \
+    DEFINE_FLOAT_REDUCE(T, ELEMENT, min)     \
     DEFINE_FLOAT_REDUCE(T, ELEMENT, max)
 HALAY_FLOAT_TYPES(DEFINE_FLOAT_TYPE)
 
-#define DEFINE_MODULAR(U, TYPE)                                                                                        \
-    DEFINE_REDUCE(U##_reduce_sum, TYPE, TYPE, SAME, SAME, U##_sum, INTEGER_FINISH)                                     \
-    DEFINE_REDUCE(U##_reduce_product, TYPE, TYPE, SAME, SAME, U##_product, INTEGER_FINISH)                             \
-    DEFINE_REDUCE(U##_reduce_and, TYPE, TYPE, SAME, SAME, U##_and, INTEGER_FINISH)                                     \
+#define DEFINE_MODULAR(U, TYPE)                                                            \
+    DEFINE_REDUCE(U##_reduce_sum, TYPE, TYPE, SAME, SAME, U##_sum, INTEGER_FINISH)         \
+    DEFINE_REDUCE(U##_reduce_product, TYPE, TYPE, SAME, SAME, U##_product, INTEGER_FINISH) \
+    DEFINE_REDUCE(U##_reduce_and, TYPE, TYPE, SAME, SAME, U##_and, INTEGER_FINISH)         \
     DEFINE_REDUCE(U##_reduce_or, TYPE, TYPE, SAME, SAME, U##_or, INTEGER_FINISH)
 
-#define DEFINE_ORDERED(T, TYPE)                                                                                        \
-    DEFINE_REDUCE(T##_reduce_min, TYPE, TYPE, SAME, SAME, INTEGER_MIN, INTEGER_FINISH)                                 \
+#define DEFINE_ORDERED(T, TYPE)                                                        \
+    DEFINE_REDUCE(T##_reduce_min, TYPE, TYPE, SAME, SAME, INTEGER_MIN, INTEGER_FINISH) \
     DEFINE_REDUCE(T##_reduce_max, TYPE, TYPE, SAME, SAME, INTEGER_MAX, INTEGER_FINISH)
 
 HALAY_MODULAR_TYPES(DEFINE_MODULAR)
@@ -161,18 +161,18 @@ HALAY_ORDERED_TYPES(DEFINE_ORDERED)
 DEFINE_REDUCE(bool_reduce_and, uint8_t, uint8_t, IS_TRUE, SAME, u8_and, INTEGER_FINISH)
 DEFINE_REDUCE(bool_reduce_or, uint8_t, uint8_t, IS_TRUE, SAME, u8_or, INTEGER_FINISH)
 
-#define DEFINE_CONVERSIONS(T)                                                                                          \
-    static void T##_widen(float *dst, const void *src, size_t count)                                                   \
-    {                                                                                                                  \
-        const uint16_t *a = src;                                                                                       \
-        for (size_t i = 0; i < count; i++)                                                                             \
-            dst[i] = halay_##T##_to_f32(a[i]);                                                                         \
-    }                                                                                                                  \
-    static void T##_narrow(void *dst, const float *src, size_t count)                                                  \
-    {                                                                                                                  \
-        uint16_t *c = dst;                                                                                             \
-        for (size_t i = 0; i < count; i++)                                                                             \
-            c[i] = halay_f32_to_##T(f32_finish(src[i], 1));                                                            \
+#define DEFINE_CONVERSIONS(T)                                         \
+    static void T##_widen(float *dst, const void *src, size_t count)  \
+    {                                                                 \
+        const uint16_t *a = src;                                      \
+        for (size_t i = 0; i < count; i++)                            \
+            dst[i] = halay_##T##_to_f32(a[i]);                        \
+    }                                                                 \
+    static void T##_narrow(void *dst, const float *src, size_t count) \
+    {                                                                 \
+        uint16_t *c = dst;                                            \
+        for (size_t i = 0; i < count; i++)                            \
+            c[i] = halay_f32_to_##T(f32_finish(src[i], 1));           \
     }
 
 HALAY_HALF_TYPES(DEFINE_CONVERSIONS)

@@ -40,8 +40,8 @@ INLINE int any_nan(floats a, floats b)
 {
     return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0;
 }
-/* Up from the half on; from just the half, where nothing is left in the lower bits, back to the even one. A canonical NaN
- * survives it. */
+/* Up from the half on; from just the half, where nothing is left in the lower bits, back to the even one. A canonical
+ * NaN survives it. */
 INLINE integers bf16_round(floats v)
 {
     integers up = _mm512_add_epi32((integers)v, _mm512_set1_epi32(0x8000));
@@ -53,8 +53,9 @@ INLINE half_integers pack_words(integers v)
 {
     return _mm512_cvtepi32_epi16(v);
 }
-/* Put together first, what is kept and what is cut off, and then rounded both at once: up if more than half is cut off, or just
- * half of an odd one. The processor's own conversion of two vectors is no faster, and takes denormals for zeros. */
+/* Put together first, what is kept and what is cut off, and then rounded both at once: up if more than half is cut off,
+ * or just half of an odd one. The processor's own conversion of two vectors is no faster, and takes denormals for
+ * zeros. */
 INLINE integers bf16_join(floats even, floats odd)
 {
     const __mmask32 odds = 0xaaaaaaaau;

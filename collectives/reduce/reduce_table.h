@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The table of a reducer, for reduce.c and reduce_vector.h, which define REDUCER_NAME and the functions that it names:
- * T_reduce_OP for each type and reduction, T_widen and T_narrow for f16 and bf16; reduce_adasum.h has the rest. What does not
- * depend on the sign of an integer is there once, for the unsigned type; bits depend on the size of an element only.
+ * T_reduce_OP for each type and reduction, T_widen and T_narrow for f16 and bf16; reduce_adasum.h has the rest. What
+ * does not depend on the sign of an integer is there once, for the unsigned type; bits depend on the size of an element
+ * only.
  */
 #include "collectives/reduce/reduce.h"
 
-#define FLOAT_ROW(T)                                                                                                   \
-    {                                                                                                                  \
-        [HALAY_SUM] = T##_reduce_sum, [HALAY_AVERAGE] = T##_reduce_sum, [HALAY_PRODUCT] = T##_reduce_product,          \
-        [HALAY_MIN] = T##_reduce_min, [HALAY_MAX] = T##_reduce_max                                                     \
+#define FLOAT_ROW(T)                                                                                          \
+    {                                                                                                         \
+        [HALAY_SUM] = T##_reduce_sum, [HALAY_AVERAGE] = T##_reduce_sum, [HALAY_PRODUCT] = T##_reduce_product, \
+        [HALAY_MIN] = T##_reduce_min, [HALAY_MAX] = T##_reduce_max                                            \
     }
-#define INTEGER_ROW(T, U)                                                                                              \
-    {                                                                                                                  \
-        [HALAY_SUM] = U##_reduce_sum, [HALAY_PRODUCT] = U##_reduce_product, [HALAY_MIN] = T##_reduce_min,              \
-        [HALAY_MAX] = T##_reduce_max, [HALAY_BIT_AND] = U##_reduce_and, [HALAY_BIT_OR] = U##_reduce_or                 \
+#define INTEGER_ROW(T, U)                                                                                 \
+    {                                                                                                     \
+        [HALAY_SUM] = U##_reduce_sum, [HALAY_PRODUCT] = U##_reduce_product, [HALAY_MIN] = T##_reduce_min, \
+        [HALAY_MAX] = T##_reduce_max, [HALAY_BIT_AND] = U##_reduce_and, [HALAY_BIT_OR] = U##_reduce_or    \
     }
-#define BOOL_ROW                                                                                                       \
-    {                                                                                                                  \
-        [HALAY_SUM] = bool_reduce_or, [HALAY_PRODUCT] = bool_reduce_and, [HALAY_MIN] = bool_reduce_and,                \
-        [HALAY_MAX] = bool_reduce_or, [HALAY_BIT_AND] = bool_reduce_and, [HALAY_BIT_OR] = bool_reduce_or               \
+#define BOOL_ROW                                                                                         \
+    {                                                                                                    \
+        [HALAY_SUM] = bool_reduce_or, [HALAY_PRODUCT] = bool_reduce_and, [HALAY_MIN] = bool_reduce_and,  \
+        [HALAY_MAX] = bool_reduce_or, [HALAY_BIT_AND] = bool_reduce_and, [HALAY_BIT_OR] = bool_reduce_or \
     }
 
 static const struct halay_reducer reducer = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The types that a reducer has functions for, as lists: X(name, what lies in an array). reduce.c and reduce_vector.h each say
- * once how a function is made, and go through the lists.
+ * The types that a reducer has functions for, as lists: X(name, what lies in an array). reduce.c and reduce_vector.h
+ * each say once how a function is made, and go through the lists.
  */
 #ifndef HALAY_REDUCE_TYPES_H
 #define HALAY_REDUCE_TYPES_H
@@ -13,7 +13,7 @@
 /* Sums, products and bits do not depend on the sign. */
 #define HALAY_MODULAR_TYPES(X) X(u8, uint8_t) X(u16, uint16_t) X(u32, uint32_t) X(u64, uint64_t)
 /* min and max do. There is no unsigned type of 32 or 64 bits. */
-#define HALAY_ORDERED_TYPES(X)                                                                                         \
+#define HALAY_ORDERED_TYPES(X) \
     X(u8, uint8_t) X(i8, int8_t) X(u16, uint16_t) X(i16, int16_t) X(i32, int32_t) X(i64, int64_t)
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reduction with vectors: the operations and the loops, written once and included by reduce_avx2.c and reduce_avx512.c. The
- * meaning is reduce.c's, bit for bit (tests/coll/test_reduce.c).
+ * Reduction with vectors: the operations and the loops, written once and included by reduce_avx2.c and reduce_avx512.c.
+ * The meaning is reduce.c's, bit for bit (tests/coll/test_reduce.c).
  *
  * The includer defines
  *     TARGET, INLINE             the attribute that lets a function use the instructions; with static inline
@@ -16,25 +16,25 @@
  *     pack_words(v)              the lower 16 bits of each 32
  *     u64_product, i64_min, i64_max(a, b)
  *
- * min and max of floating types: the instructions give their second operand when both are zero or one is a NaN. Taken both
- * ways round, the two results are equal but in those cases; then "or" makes -0 of -0 and +0 (min) and "and" makes +0
- * (max), and a comparison finds the NaNs.
+ * min and max of floating types: the instructions give their second operand when both are zero or one is a NaN. Taken
+ * both ways round, the two results are equal but in those cases; then "or" makes -0 of -0 and +0 (min) and "and" makes
+ * +0 (max), and a comparison finds the NaNs.
  *
- * bf16 is not spread out and packed again, which would go through the one port for shuffles, but taken apart in place: of
- * each 32 bits the lower half shifted up is an even element as f32, the upper half alone an odd one.
+ * bf16 is not spread out and packed again, which would go through the one port for shuffles, but taken apart in place:
+ * of each 32 bits the lower half shifted up is an even element as f32, the upper half alone an odd one.
  *
  * What makes it fast between two cores: a line of the peer's buffer is dirty in the peer's cache. Reading it and then
- * writing it takes two trips (fetch it shared, then make it ours); a prefetch for writing AHEAD bytes before takes one, and
- * keeps all line-fill buffers busy. The prefetch stops at the end of the array: the line behind it belongs to another
- * rank's part, which is being reduced at this moment.
+ * writing it takes two trips (fetch it shared, then make it ours); a prefetch for writing AHEAD bytes before takes one,
+ * and keeps all line-fill buffers busy. The prefetch stops at the end of the array: the line behind it belongs to
+ * another rank's part, which is being reduced at this moment.
  */
 #include "collectives/reduce/reduce_types.h"
 #include <string.h>
 
 enum { UNROLL = 2, AHEAD = 1024, LINE = 64 };
 
-#define PREFETCH_LINES(p, bytes)                                                                                       \
-    for (size_t line_ = 0; line_ < (bytes); line_ += LINE)                                                             \
+#define PREFETCH_LINES(p, bytes)                           \
+    for (size_t line_ = 0; line_ < (bytes); line_ += LINE) \
     __builtin_prefetch((const char *)(p) + AHEAD + line_, 1, 3)
 
 /* What the loops below do not reach: the first AHEAD bytes of the peers' arrays. */
@@ -58,37 +58,37 @@ enum {
 typedef floats f32_vector;
 typedef doubles f64_vector;
 
-#define DEFINE_FLOAT(T, VECTOR, ELEMENT, P)                                                                            \
-    INLINE VECTOR T##_load(const ELEMENT *p)                                                                           \
-    {                                                                                                                  \
-        return MM(loadu_##P)(p);                                                                                       \
-    }                                                                                                                  \
-    INLINE void T##_store(ELEMENT *p, VECTOR v)                                                                        \
-    {                                                                                                                  \
-        MM(storeu_##P)(p, v);                                                                                          \
-    }                                                                                                                  \
-    INLINE VECTOR T##_sum(VECTOR a, VECTOR b)                                                                          \
-    {                                                                                                                  \
-        return MM(add_##P)(a, b);                                                                                      \
-    }                                                                                                                  \
-    INLINE VECTOR T##_product(VECTOR a, VECTOR b)                                                                      \
-    {                                                                                                                  \
-        return MM(mul_##P)(a, b);                                                                                      \
-    }                                                                                                                  \
-    INLINE VECTOR T##_min(VECTOR a, VECTOR b)                                                                          \
-    {                                                                                                                  \
-        return nan_where_##P(MM(or_##P)(MM(min_##P)(a, b), MM(min_##P)(b, a)), a, b);                                  \
-    }                                                                                                                  \
-    INLINE VECTOR T##_max(VECTOR a, VECTOR b)                                                                          \
-    {                                                                                                                  \
-        return nan_where_##P(MM(and_##P)(MM(max_##P)(a, b), MM(max_##P)(b, a)), a, b);                                 \
-    }                                                                                                                  \
-    /* The end of a reduction: divides, if that is wanted, and makes a NaN canonical. */                               \
-    INLINE VECTOR T##_finish(VECTOR v, int divisor)                                                                    \
-    {                                                                                                                  \
-        if (divisor > 1)                                                                                               \
-            v = MM(div_##P)(v, MM(set1_##P)((ELEMENT)divisor));                                                        \
-        return nan_where_##P(v, v, v);                                                                                 \
+#define DEFINE_FLOAT(T, VECTOR, ELEMENT, P)                                              \
+    INLINE VECTOR T##_load(const ELEMENT *p)                                             \
+    {                                                                                    \
+        return MM(loadu_##P)(p);                                                         \
+    }                                                                                    \
+    INLINE void T##_store(ELEMENT *p, VECTOR v)                                          \
+    {                                                                                    \
+        MM(storeu_##P)(p, v);                                                            \
+    }                                                                                    \
+    INLINE VECTOR T##_sum(VECTOR a, VECTOR b)                                            \
+    {                                                                                    \
+        return MM(add_##P)(a, b);                                                        \
+    }                                                                                    \
+    INLINE VECTOR T##_product(VECTOR a, VECTOR b)                                        \
+    {                                                                                    \
+        return MM(mul_##P)(a, b);                                                        \
+    }                                                                                    \
+    INLINE VECTOR T##_min(VECTOR a, VECTOR b)                                            \
+    {                                                                                    \
+        return nan_where_##P(MM(or_##P)(MM(min_##P)(a, b), MM(min_##P)(b, a)), a, b);    \
+    }                                                                                    \
+    INLINE VECTOR T##_max(VECTOR a, VECTOR b)                                            \
+    {                                                                                    \
+        return nan_where_##P(MM(and_##P)(MM(max_##P)(a, b), MM(max_##P)(b, a)), a, b);   \
+    }                                                                                    \
+    /* The end of a reduction: divides, if that is wanted, and makes a NaN canonical. */ \
+    INLINE VECTOR T##_finish(VECTOR v, int divisor)                                      \
+    {                                                                                    \
+        if (divisor > 1)                                                                 \
+            v = MM(div_##P)(v, MM(set1_##P)((ELEMENT)divisor));                          \
+        return nan_where_##P(v, v, v);                                                   \
     }
 
 DEFINE_FLOAT(f32, floats, float, ps)
@@ -129,10 +129,10 @@ INLINE void bf16_store(uint16_t *p, bf16_vector v)
 {
     MM_BITS(storeu)((void *)p, bf16_join(v.even, v.odd));
 }
-#define DEFINE_PAIR(OP)                                                                                                \
-    INLINE bf16_vector bf16_##OP(bf16_vector a, bf16_vector b)                                                         \
-    {                                                                                                                  \
-        return (bf16_vector){ .even = f32_##OP(a.even, b.even), .odd = f32_##OP(a.odd, b.odd) };                       \
+#define DEFINE_PAIR(OP)                                                                          \
+    INLINE bf16_vector bf16_##OP(bf16_vector a, bf16_vector b)                                   \
+    {                                                                                            \
+        return (bf16_vector){ .even = f32_##OP(a.even, b.even), .odd = f32_##OP(a.odd, b.odd) }; \
     }
 DEFINE_PAIR(sum)
 DEFINE_PAIR(product)
@@ -274,25 +274,25 @@ INLINE integers bool_load(const void *p)
         }                                                                                                              \
     }
 
-#define DEFINE_FLOAT_REDUCE(T, ELEMENT, OP)                                                                            \
+#define DEFINE_FLOAT_REDUCE(T, ELEMENT, OP) \
     DEFINE_REDUCE(T##_reduce_##OP, ELEMENT, T##_vector, T##_LANES, T##_load, T##_store, T##_##OP, T##_finish)
-#define DEFINE_FLOAT_TYPE(T, ELEMENT)                                                                                  \
-    DEFINE_FLOAT_REDUCE(T, ELEMENT, sum)                                                                               \
-    DEFINE_FLOAT_REDUCE(T, ELEMENT, product)                                                                           \
-    DEFINE_FLOAT_REDUCE(T, ELEMENT, min)                                                                               \
+#define DEFINE_FLOAT_TYPE(T, ELEMENT)        \
+    DEFINE_FLOAT_REDUCE(T, ELEMENT, sum)     \
+    DEFINE_FLOAT_REDUCE(T, ELEMENT, product) \
+    DEFINE_FLOAT_REDUCE(T, ELEMENT, min)     \
     DEFINE_FLOAT_REDUCE(T, ELEMENT, max)
 
 HALAY_FLOAT_TYPES(DEFINE_FLOAT_TYPE)
 
-#define DEFINE_INTEGER_REDUCE(NAME, ELEMENT, LOAD, COMBINE)                                                            \
+#define DEFINE_INTEGER_REDUCE(NAME, ELEMENT, LOAD, COMBINE) \
     DEFINE_REDUCE(NAME, ELEMENT, integers, (WIDTH / sizeof(ELEMENT)), LOAD, integer_store, COMBINE, integer_finish)
-#define DEFINE_MODULAR(U, ELEMENT)                                                                                     \
-    DEFINE_INTEGER_REDUCE(U##_reduce_sum, ELEMENT, integer_load, U##_sum)                                              \
-    DEFINE_INTEGER_REDUCE(U##_reduce_product, ELEMENT, integer_load, U##_product)                                      \
-    DEFINE_INTEGER_REDUCE(U##_reduce_and, ELEMENT, integer_load, integer_and)                                          \
+#define DEFINE_MODULAR(U, ELEMENT)                                                \
+    DEFINE_INTEGER_REDUCE(U##_reduce_sum, ELEMENT, integer_load, U##_sum)         \
+    DEFINE_INTEGER_REDUCE(U##_reduce_product, ELEMENT, integer_load, U##_product) \
+    DEFINE_INTEGER_REDUCE(U##_reduce_and, ELEMENT, integer_load, integer_and)     \
     DEFINE_INTEGER_REDUCE(U##_reduce_or, ELEMENT, integer_load, integer_or)
-#define DEFINE_ORDERED(T, ELEMENT)                                                                                     \
-    DEFINE_INTEGER_REDUCE(T##_reduce_min, ELEMENT, integer_load, T##_min)                                              \
+#define DEFINE_ORDERED(T, ELEMENT)                                        \
+    DEFINE_INTEGER_REDUCE(T##_reduce_min, ELEMENT, integer_load, T##_min) \
     DEFINE_INTEGER_REDUCE(T##_reduce_max, ELEMENT, integer_load, T##_max)
 
 HALAY_MODULAR_TYPES(DEFINE_MODULAR)
@@ -319,30 +319,30 @@ INLINE void bf16_narrowed(uint16_t *p, floats v)
     store_half(p, pack_words(MM(srli_epi32)(bf16_round(v), 16)));
 }
 
-#define DEFINE_CONVERSIONS(T)                                                                                          \
-    TARGET static void T##_widen(float *dst, const void *src, size_t count)                                            \
-    {                                                                                                                  \
-        const uint16_t *a = src;                                                                                       \
-        uint16_t narrow[f32_LANES] = { 0 };                                                                            \
-        float wide[f32_LANES];                                                                                         \
-        size_t i = 0;                                                                                                  \
-        for (; i + f32_LANES <= count; i += f32_LANES)                                                                 \
-            f32_store(dst + i, T##_widened(a + i));                                                                    \
-        memcpy(narrow, a + i, (count - i) * sizeof *a);                                                                \
-        f32_store(wide, T##_widened(narrow));                                                                          \
-        memcpy(dst + i, wide, (count - i) * sizeof *dst);                                                              \
-    }                                                                                                                  \
-    TARGET static void T##_narrow(void *dst, const float *src, size_t count)                                           \
-    {                                                                                                                  \
-        uint16_t *c = dst;                                                                                             \
-        uint16_t narrow[f32_LANES];                                                                                    \
-        float wide[f32_LANES] = { 0 };                                                                                 \
-        size_t i = 0;                                                                                                  \
-        for (; i + f32_LANES <= count; i += f32_LANES)                                                                 \
-            T##_narrowed(c + i, f32_finish(f32_load(src + i), 1));                                                     \
-        memcpy(wide, src + i, (count - i) * sizeof *src);                                                              \
-        T##_narrowed(narrow, f32_finish(f32_load(wide), 1));                                                           \
-        memcpy(c + i, narrow, (count - i) * sizeof *c);                                                                \
+#define DEFINE_CONVERSIONS(T)                                                \
+    TARGET static void T##_widen(float *dst, const void *src, size_t count)  \
+    {                                                                        \
+        const uint16_t *a = src;                                             \
+        uint16_t narrow[f32_LANES] = { 0 };                                  \
+        float wide[f32_LANES];                                               \
+        size_t i = 0;                                                        \
+        for (; i + f32_LANES <= count; i += f32_LANES)                       \
+            f32_store(dst + i, T##_widened(a + i));                          \
+        memcpy(narrow, a + i, (count - i) * sizeof *a);                      \
+        f32_store(wide, T##_widened(narrow));                                \
+        memcpy(dst + i, wide, (count - i) * sizeof *dst);                    \
+    }                                                                        \
+    TARGET static void T##_narrow(void *dst, const float *src, size_t count) \
+    {                                                                        \
+        uint16_t *c = dst;                                                   \
+        uint16_t narrow[f32_LANES];                                          \
+        float wide[f32_LANES] = { 0 };                                       \
+        size_t i = 0;                                                        \
+        for (; i + f32_LANES <= count; i += f32_LANES)                       \
+            T##_narrowed(c + i, f32_finish(f32_load(src + i), 1));           \
+        memcpy(wide, src + i, (count - i) * sizeof *src);                    \
+        T##_narrowed(narrow, f32_finish(f32_load(wide), 1));                 \
+        memcpy(c + i, narrow, (count - i) * sizeof *c);                      \
     }
 
 HALAY_HALF_TYPES(DEFINE_CONVERSIONS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scaling: plain loops that the compiler makes vectors of; halves go through a small array of f32 with the conversions that
- * the reductions use.
+ * Scaling: plain loops that the compiler makes vectors of; halves go through a small array of f32 with the conversions
+ * that the reductions use.
  */
 #include "collectives/reduce/scale.h"
 #include "collectives/reduce/reduce.h"
@@ -34,15 +34,15 @@ static void scale_halves(uint16_t *out, const uint16_t *in, size_t count, enum h
     }
 }
 
-/* The product lies strictly between the limits' neighbours, or becomes a limit; the limits of i64 are no doubles, but every
- * double below 2^63 fits. */
-#define SCALE_INTEGER(name, type, least, most, beyond)                                                                 \
-    static void name(type *out, const type *in, size_t count, double factor)                                           \
-    {                                                                                                                  \
-        for (size_t i = 0; i < count; i++) {                                                                           \
-            double product = (double)in[i] * factor;                                                                   \
-            out[i] = product >= (beyond) ? (most) : product <= (double)(least) ? (least) : (type)product;              \
-        }                                                                                                              \
+/* The product lies strictly between the limits' neighbours, or becomes a limit; the limits of i64 are no doubles, but
+ * every double below 2^63 fits. */
+#define SCALE_INTEGER(name, type, least, most, beyond)                                                    \
+    static void name(type *out, const type *in, size_t count, double factor)                              \
+    {                                                                                                     \
+        for (size_t i = 0; i < count; i++) {                                                              \
+            double product = (double)in[i] * factor;                                                      \
+            out[i] = product >= (beyond) ? (most) : product <= (double)(least) ? (least) : (type)product; \
+        }                                                                                                 \
     }
 SCALE_INTEGER(scale_i8, int8_t, INT8_MIN, INT8_MAX, 0x1p7)
 SCALE_INTEGER(scale_u8, uint8_t, 0, UINT8_MAX, 0x1p8)

@@ -260,8 +260,8 @@ enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, 
     return status == HALAY_OK ? launch(c, c->out.count, coll) : status;
 }
 
-/* Where each rank's part of a long array begins, and its end; counts NULL: `count` each. `which`: coll.h's starts (0) or
- * in_starts (1). */
+/* Where each rank's part of a long array begins, and its end; counts NULL: `count` each. `which`: coll.h's starts (0)
+ * or in_starts (1). */
 static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, size_t count, size_t which,
                                     const size_t **out)
 {

@@ -12,11 +12,12 @@
  *       |  ------- verdict ----------------------------> |
  *
  * It is a schedule like any other, driven in the place of the chosen algorithm, and starts that one when all agree; so
- * groups that overlap can be in the middle of it at once. Counts are asked for when the signatures agree, and with them how
- * many there are: no message has another length than the one that is waited for. Everybody writes the verdict as the
- * same line of text.
+ * groups that overlap can be in the middle of it at once. Counts are asked for when the signatures agree, and with them
+ * how many there are: no message has another length than the one that is waited for. Everybody writes the verdict as
+ * the same line of text.
  *
- * Cost: 2 (N - 1) small messages in two steps, twice that with counts; rank 0 then has all ranks' counts in its scratch.
+ * Cost: 2 (N - 1) small messages in two steps, twice that with counts; rank 0 then has all ranks' counts in its
+ * scratch.
  */
 #include "collectives/schedule/check.h"
 #include "base/memory.h"
@@ -112,8 +113,8 @@ static struct signature sign(const struct halay_coll *c)
                                [OP] = (uint64_t)c->op,
                                [ROOT] = (uint64_t)c->root,
                                [COUNT] = count_of(c),
-                               [ALGORITHM] = chosen ? (uint64_t)(chosen->algorithm - halay_algorithms)
-                                                      : halay_algorithm_count,
+                               [ALGORITHM] =
+                                   chosen ? (uint64_t)(chosen->algorithm - halay_algorithms) : halay_algorithm_count,
                                [SEGMENT] = c->group->world->config.ring_segment_bytes,
                                [SLOT] = chosen ? chosen->slot : 0,
                            } };

@@ -2,38 +2,40 @@
  *
  * Collectives under way: start, progress, wait, end; and how a group ends.
  *
- * An algorithm is a resumable schedule behind a table of operations (coll.h). This file gives it a channel with storage,
- * drives it, and decides what a waiter does meanwhile:
+ * An algorithm is a resumable schedule behind a table of operations (coll.h). This file gives it a channel with
+ * storage, drives it, and decides what a waiter does meanwhile:
  *
  *     progress everything under way -> got further? again
  *                                   -> nothing: pause; without a processor for every local rank, yield
- *                                   -> for spin_us: arm, progress once more, sleep (or nap, if the transport cannot sleep)
+ *                                   -> for spin_us: arm, progress once more, sleep (or nap, if the transport cannot
+ *                                   sleep)
  *     every CHECK_EVERY polls in vain: is a peer dead, has it given up, or is it stopped (stalled.c)?
  *
- * A wait drives all collectives of all groups of its world, not only its own: a peer may be waiting for another one first
- * (three ranks that each wait for another one of the groups {0,1}, {1,2}, {2,0}).
+ * A wait drives all collectives of all groups of its world, not only its own: a peer may be waiting for another one
+ * first (three ranks that each wait for another one of the groups {0,1}, {1,2}, {2,0}).
  *
- * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory; a farewell
- * by message to those who share none, in a group of some ranks: of all ranks, the transport's own "has left" tells them when
- * the world is closed), everything under way is taken back, and then we wait for peers that are writing into our memory at
- * this moment: they finish one bounded piece and see the flag before the next (shared.h). Who only reads there is not waited
- * for: it looks at the flag after its copy, and does not take what may have changed meanwhile (shared_copy.c). So a buffer is
- * its owner's again when end returns. With the cause stands of which collectives this rank has done its part: peers that are
- * still in one of those go on, and have its result.
+ * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory; a
+ * farewell by message to those who share none, in a group of some ranks: of all ranks, the transport's own "has left"
+ * tells them when the world is closed), everything under way is taken back, and then we wait for peers that are writing
+ * into our memory at this moment: they finish one bounded piece and see the flag before the next (shared.h). Who only
+ * reads there is not waited for: it looks at the flag after its copy, and does not take what may have changed meanwhile
+ * (shared_copy.c). So a buffer is its owner's again when end returns. With the cause stands of which collectives this
+ * rank has done its part: peers that are still in one of those go on, and have its result.
  */
-#include "collectives/shared/shared.h"
 #include "base/clock.h"
 #include "base/fence.h"
 #include "base/memory.h"
 #include "base/relax.h"
-#include "collectives/schedule/check.h"
 #include "collectives/choose/choice.h"
+#include "collectives/schedule/check.h"
+#include "collectives/shared/shared.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000 };
-/* Of a blocking call before it waits: how often it looks, how often of that without a pause, and up to how many bytes. */
+/* Of a blocking call before it waits: how often it looks, how often of that without a pause, and up to how many bytes.
+ * */
 enum { LOOKS = 256, LOOKS_AT_ONCE = 16, LOOKED_BYTES = 1 << 16 };
 
 void coll_advanced(struct halay_coll *c)
@@ -53,9 +55,9 @@ int halay_group_can_start(const struct halay_group *group)
     return !group->channels[group->started % HALAY_CHANNELS].is_taken;
 }
 
-/* Field by field: a call of a few bytes over shared memory takes as long as some hundred instructions, and a structure that is
- * assigned as a whole is cleared by a string instruction that takes dozens of cycles to begin. in_piece and out_piece are
- * what in and out may point to. */
+/* Field by field: a call of a few bytes over shared memory takes as long as some hundred instructions, and a structure
+ * that is assigned as a whole is cleared by a string instruction that takes dozens of cycles to begin. in_piece and
+ * out_piece are what in and out may point to. */
 static void reset(struct halay_coll *c, struct halay_group *group, struct halay_channel *channel,
                   enum halay_operation operation)
 {
@@ -227,8 +229,7 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
     c->channel->is_taken = 1;
     group->started++;
     group->under_way |= bit;
-    enum halay_status status =
-        group->is_checked ? set_going(c, &halay_check, halay_check.ops) : halay_coll_begin(c);
+    enum halay_status status = group->is_checked ? set_going(c, &halay_check, halay_check.ops) : halay_coll_begin(c);
     if (status == HALAY_IN_PROGRESS)
         return HALAY_OK;
     group->under_way &= ~bit;
@@ -394,8 +395,8 @@ static void report_end(const struct halay_group *group, int rank, const struct h
         halay_error(log, "rank %d is lost, says rank %d", culprit, who);
 }
 
-/* Has anybody ended its group while something that is under way here lacks it? What it did its part of completes. everybody:
- * who has given up is one in any case. */
+/* Has anybody ended its group while something that is under way here lacks it? What it did its part of completes.
+ * everybody: who has given up is one in any case. */
 static void check_ends(struct halay_group *group, int everybody)
 {
     struct halay_last_words words;
@@ -433,7 +434,8 @@ static int has_done_its_part(const struct halay_group *group, int rank)
     return has_ended(group, rank, &words) && !is_missed(group, &words);
 }
 
-/* A member that is dead and that something under way lacks, -1: none. Of several the one that died first, if it is one. */
+/* A member that is dead and that something under way lacks, -1: none. Of several the one that died first, if it is one.
+ * */
 static int find_dead(struct halay_group *group)
 {
     int first = -1;
@@ -649,7 +651,8 @@ void halay_coll_end(struct halay_coll *c)
     c->channel->is_taken = 0;
 }
 
-/* What is small and in shared memory is over before it is worth a look at anything else, where every rank has a processor. */
+/* What is small and in shared memory is over before it is worth a look at anything else, where every rank has a
+ * processor. */
 static void look_first(struct halay_coll *c)
 {
     struct halay_group *group = c->group;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collective, inside view: what an algorithm is given and what it must provide. The list of algorithms is algorithms.def;
- * coll.c drives them; CONTRIBUTING.md says how to add one.
+ * Collective, inside view: what an algorithm is given and what it must provide. The list of algorithms is
+ * algorithms.def; coll.c drives them; CONTRIBUTING.md says how to add one.
  */
 #ifndef HALAY_COLLECTIVE_H
 #define HALAY_COLLECTIVE_H
@@ -24,9 +24,10 @@ enum halay_operation {
 };
 
 enum halay_algorithm_flags {
-    HALAY_ALGORITHM_SHARED = 1, /* needs a transport that shares memory; moves data by load and store, not by messages */
-    HALAY_ALGORITHM_TREE = 2,   /* sums along the tree over ranks: bits independent of count, pieces and algorithm */
-    HALAY_ALGORITHM_WIDE = 4,   /* f16 and bf16 are rounded once */
+    HALAY_ALGORITHM_SHARED =
+        1,                    /* needs a transport that shares memory; moves data by load and store, not by messages */
+    HALAY_ALGORITHM_TREE = 2, /* sums along the tree over ranks: bits independent of count, pieces and algorithm */
+    HALAY_ALGORITHM_WIDE = 4, /* f16 and bf16 are rounded once */
     HALAY_ALGORITHM_PIECES = 8, /* takes a list of pieces as it is; the others are given one array */
     HALAY_ALGORITHM_NODES = 16, /* needs several nodes that share memory inside: by messages between them */
 };
@@ -73,45 +74,46 @@ struct halay_coll {
 
     enum halay_dtype dtype;
     enum halay_op op;
-    int divisor;      /* average: the number of ranks; else 1 */
-    int chunk_shift;  /* of slot and chunk: 2^n times what the table says; as the group had it when this was taken */
+    int divisor;     /* average: the number of ranks; else 1 */
+    int chunk_shift; /* of slot and chunk: 2^n times what the table says; as the group had it when this was taken */
     int root;
-    size_t element;   /* bytes, of what is reduced; in memory it may be of another type: vector.h */
+    size_t element; /* bytes, of what is reduced; in memory it may be of another type: vector.h */
     /* All-gather: in is this rank's part, out all parts. Reduce-scatter: in all parts, out this rank's. Reduce: out is
      * empty but on the root. Broadcast: both are buf. */
     struct halay_vector in, out;
-    /* Where each rank's part begins in the long array, and the end (size + 1): all-gather: in out; reduce-scatter: in in;
-     * all-to-all: in out (starts: from whom) and in in (in_starts: for whom). The channel's. */
+    /* Where each rank's part begins in the long array, and the end (size + 1): all-gather: in out; reduce-scatter: in
+     * in; all-to-all: in out (starts: from whom) and in in (in_starts: for whom). The channel's. */
     const size_t *starts, *in_starts;
     /* Adasum: elements of each of `tensors` tensors, borrowed to the end; NULL: each piece is one. */
     const size_t *counts;
     size_t tensors;
     int has_counts; /* the caller gave a list of them */
     int is_list;    /* of pieces, perhaps one only here: how many each rank has is its own affair */
-    size_t slot;  /* bytes of private data that go through shared memory at a time, alike on all ranks: shared.h */
-    size_t chunk; /* bytes of a list that are packed at a time, alike on all ranks: packed.c */
-    size_t bytes; /* what every rank knows alike about its amount, for the choice; 0: there is nothing to move */
+    size_t slot;    /* bytes of private data that go through shared memory at a time, alike on all ranks: shared.h */
+    size_t chunk;   /* bytes of a list that are packed at a time, alike on all ranks: packed.c */
+    size_t bytes;   /* what every rank knows alike about its amount, for the choice; 0: there is nothing to move */
     struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */
 
-    uint32_t tag; /* group, channel and, for the two halves of packed.c, which one */
-    void *state;  /* the algorithm's: state_bytes, zeroed before start */
+    uint32_t tag;           /* group, channel and, for the two halves of packed.c, which one */
+    void *state;            /* the algorithm's: state_bytes, zeroed before start */
     unsigned char *scratch; /* scratch_bytes, aligned to a cache line, contents undefined */
 };
 
 /*
- * An algorithm. Buffers, state and scratch stay where they are from start to the end. An algorithm whose flags lack PIECES
- * sees vectors of one piece that is not converted (coll_in, coll_out). There are at least two ranks and, but for a barrier, elements.
+ * An algorithm. Buffers, state and scratch stay where they are from start to the end. An algorithm whose flags lack
+ * PIECES sees vectors of one piece that is not converted (coll_in, coll_out). There are at least two ranks and, but for
+ * a barrier, elements.
  */
 struct halay_algorithm_ops {
-    uint32_t tags; /* it sends under own tags below this; 0: it sends no messages */
+    uint32_t tags;                   /* it sends under own tags below this; 0: it sends no messages */
     size_t (*state_bytes)(int size); /* for that many ranks; no more than a fixed part and a part a rank */
     size_t (*scratch_bytes)(const struct halay_coll *c); /* NULL: none */
     /* Post the first transfers or publish the arrival. Never blocks. */
     void (*start)(struct halay_coll *c);
-    /* Do what can be done without waiting, a bounded piece of it: HALAY_IN_PROGRESS, HALAY_OK, or an error (then cancel is
-     * called and the group is closed; only HALAY_ERR_MISMATCH, which all ranks return alike, ends the collective alone).
-     * Calls coll_advanced whenever it got further, so that a waiter knows whether it may sleep. The transport's own progress
-     * has been called by the driver. */
+    /* Do what can be done without waiting, a bounded piece of it: HALAY_IN_PROGRESS, HALAY_OK, or an error (then cancel
+     * is called and the group is closed; only HALAY_ERR_MISMATCH, which all ranks return alike, ends the collective
+     * alone). Calls coll_advanced whenever it got further, so that a waiter knows whether it may sleep. The transport's
+     * own progress has been called by the driver. */
     enum halay_status (*progress)(struct halay_coll *c);
     /* Take back what is posted; at any time, and more than once. NULL: nothing is ever posted. */
     void (*cancel)(struct halay_coll *c);
@@ -202,8 +204,8 @@ static inline void coll_reduce2(const struct halay_coll *c, void *dst, const voi
     c->reducer->reduce[c->dtype][c->op](&dst, 1, src, 2, count, last ? c->divisor : 1);
 }
 
-/* For an algorithm without PIECES: the ops that run it over a list of pieces, packed and unpacked in chunks (packed.c). Around
- * any algorithm their state takes halay_packed_state bytes, of which they clear what they need. */
+/* For an algorithm without PIECES: the ops that run it over a list of pieces, packed and unpacked in chunks (packed.c).
+ * Around any algorithm their state takes halay_packed_state bytes, of which they clear what they need. */
 extern const struct halay_algorithm_ops halay_packed;
 #define HALAY_PACKED_BYTES ((size_t)4 << 20) /* at a time, unless halay_group_set_chunks says otherwise */
 size_t halay_packed_state(int size);

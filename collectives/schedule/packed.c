@@ -6,11 +6,11 @@
  *     chunks   |    0    |    1    |    2    |    3   |             other is packed or unpacked
  *     half     |    0    |    1    |    0    |    1   |
  *
- * A chunk that lies in one piece, of in and of out, and is not converted is not packed: its collective runs where it lies. That
- * is this rank's affair; how the others' lists are cut does not matter.
+ * A chunk that lies in one piece, of in and of out, and is not converted is not packed: its collective runs where it
+ * lies. That is this rank's affair; how the others' lists are cut does not matter.
  *
- * Each half has a collective of its own inside this one, with tags, state and scratch of its own (HALAY_COLL_OWN_TAGS is
- * half of a channel's tags for this reason). All-reduce and broadcast only.
+ * Each half has a collective of its own inside this one, with tags, state and scratch of its own (HALAY_COLL_OWN_TAGS
+ * is half of a channel's tags for this reason). All-reduce and broadcast only.
  */
 #include "base/memory.h"
 #include "collectives/group/channel.h"
@@ -26,8 +26,8 @@ struct half {
 };
 
 struct state {
-    size_t next; /* chunk to be packed */
-    size_t done; /* chunks unpacked */
+    size_t next;          /* chunk to be packed */
+    size_t done;          /* chunks unpacked */
     size_t chunk, chunks; /* elements of one; how many */
     struct halay_cursor packing, placing, unpacking;
     struct half half[HALVES];
@@ -68,9 +68,8 @@ static void make_inner(const struct halay_coll *c, int half, size_t count, struc
     *inner = *c;
     inner->ops = c->algorithm->ops;
     inner->out_piece = (struct halay_piece){ .data = c->scratch + (size_t)half * buffer_bytes(c), .count = count };
-    inner->out = (struct halay_vector){
-        .pieces = &inner->out_piece, .piece_count = 1, .count = count, .element = c->element
-    };
+    inner->out =
+        (struct halay_vector){ .pieces = &inner->out_piece, .piece_count = 1, .count = count, .element = c->element };
     inner->in = inner->out;
     inner->tag |= (uint32_t)half * HALAY_COLL_OWN_TAGS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spans: how a row of elements is cut into blocks (one a rank) and a block into segments. Pure arithmetic, without a division
- * where none is needed: one takes as long as an exchange of a few bytes may cost more than its cache lines do.
+ * Spans: how a row of elements is cut into blocks (one a rank) and a block into segments. Pure arithmetic, without a
+ * division where none is needed: one takes as long as an exchange of a few bytes may cost more than its cache lines do.
  */
 #ifndef HALAY_SPAN_H
 #define HALAY_SPAN_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A peer whose process is stopped (SIGSTOP, a debugger) is not dead and says nothing: who waits for it would wait for ever.
- * So a wait that has been in vain for HALAY_PEER_TIMEOUT looks at the processes of this host, and gives up only if one is
- * stopped: a peer that is merely slow is waited for as long as it takes. (Between hosts nobody can look; a connection that
- * breaks is seen by the transport.)
+ * A peer whose process is stopped (SIGSTOP, a debugger) is not dead and says nothing: who waits for it would wait for
+ * ever. So a wait that has been in vain for HALAY_PEER_TIMEOUT looks at the processes of this host, and gives up only
+ * if one is stopped: a peer that is merely slow is waited for as long as it takes. (Between hosts nobody can look; a
+ * connection that breaks is seen by the transport.)
  *
- * Time in vain is added up from look to look and no step counts for more than STEP_MOST_US: when a whole job was stopped
- * and goes on, the clock has moved but nobody has waited. For the same reason a rank must be stopped in two looks in a
- * row: it may go on a moment after this one.
+ * Time in vain is added up from look to look and no step counts for more than STEP_MOST_US: when a whole job was
+ * stopped and goes on, the clock has moved but nobody has waited. For the same reason a rank must be stopped in two
+ * looks in a row: it may go on a moment after this one.
  */
 #include "base/clock.h"
 #include "collectives/group/channel.h"

@@ -6,7 +6,8 @@
 #include "collectives/reduce/convert.h"
 #include <string.h>
 
-void *halay_vector_run(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t most, size_t *length)
+void *halay_vector_run(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t most,
+                       size_t *length)
 {
     if (at < cursor->first)
         *cursor = (struct halay_cursor){ 0 };

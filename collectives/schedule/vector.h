@@ -10,9 +10,9 @@
 struct halay_vector {
     const struct halay_piece *pieces; /* borrowed */
     size_t piece_count;
-    size_t count; /* elements of all pieces */
-    size_t element; /* bytes */
-    int is_converted; /* packed arrays hold something else: another type, or multiples; then: */
+    size_t count;                   /* elements of all pieces */
+    size_t element;                 /* bytes */
+    int is_converted;               /* packed arrays hold something else: another type, or multiples; then: */
     enum halay_dtype dtype, packed; /* of the elements here, and in a packed array */
 };
 

@@ -11,8 +11,8 @@
  *
  * Private buffers go through slots of the shared area, in chunks. Shared and private ones mix.
  *
- * Cost: 2 exchanges; each rank reads and writes S bytes in all (private: 3 S). No memory but the slots. Any number of ranks,
- * any count, in and out of place, lists of pieces (in place). shared_reduce.c does the work.
+ * Cost: 2 exchanges; each rank reads and writes S bytes in all (private: 3 S). No memory but the slots. Any number of
+ * ranks, any count, in and out of place, lists of pieces (in place). shared_reduce.c does the work.
  */
 #include "collectives/shared/shared_reduce.h"
 

@@ -15,12 +15,13 @@
  *   take    chunk k of every part that is for this rank, beginning with the next rank's, not all with rank 0's
  *   end     when everybody has taken everything: memory and slots are free again
  *
- * In place a rank goes through the slots whatever its memory is, and takes chunk k when its own chunk k is out of the way.
+ * In place a rank goes through the slots whatever its memory is, and takes chunk k when its own chunk k is out of the
+ * way.
  *
  * A giver that gives up is noticed as in shared_copy.c: after the copy its taker looks whether it still stood by it.
  *
- * Cost: 2 exchanges; each rank reads and writes S bytes (private or in place: twice). Any number of ranks, any counts, zero
- * included.
+ * Cost: 2 exchanges; each rank reads and writes S bytes (private or in place: twice). Any number of ranks, any counts,
+ * zero included.
  */
 #include "base/fence.h"
 #include "base/memory.h"

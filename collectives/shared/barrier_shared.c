@@ -6,8 +6,8 @@
  *     B   1 ----+--> sees A 1, C 1        each rank adds one to its own counter, then waits until all have as much
  *     C   1 ----+--> sees A 1, B 1
  *
- * Cost: one exchange; N - 1 lines read. Any number of ranks. Counters never start again (shared.h), so nothing has to be
- * reset and a fast rank in the next barrier disturbs nobody.
+ * Cost: one exchange; N - 1 lines read. Any number of ranks. Counters never start again (shared.h), so nothing has to
+ * be reset and a fast rank in the next barrier disturbs nobody.
  */
 #include "collectives/shared/shared.h"
 

@@ -8,10 +8,11 @@
  *
  * Two ranks share the work: B copies one half, A writes the other half into B's memory, where that is shared.
  *
- * If the root's data are private, it copies them into slots of the shared area, in chunks, and everybody copies from there.
+ * If the root's data are private, it copies them into slots of the shared area, in chunks, and everybody copies from
+ * there.
  *
- * Cost: 2 exchanges; S bytes read and written by each rank (private: the root once more). Any number of ranks, any count,
- * lists of pieces. shared_copy.c does the work.
+ * Cost: 2 exchanges; S bytes read and written by each rank (private: the root once more). Any number of ranks, any
+ * count, lists of pieces. shared_copy.c does the work.
  */
 #include "collectives/shared/shared_copy.h"
 

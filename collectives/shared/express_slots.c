@@ -5,17 +5,17 @@
  *     place of A   | 7 | a a a a ...      7: the round, stored last, in the line of the first data
  *     place of B   | 6 | b b b b ...      there are two of each: round k uses number k mod 2
  *
- * A rank puts k + 2 after its round k + 1 is over, for which everybody had put k + 1, which nobody does before its round k
- * is over: so nobody reads what is overwritten. A round may also end without having been taken, if all ranks are told to
- * end it: then nobody reads it any more either.
+ * A rank puts k + 2 after its round k + 1 is over, for which everybody had put k + 1, which nobody does before its
+ * round k is over: so nobody reads what is overwritten. A round may also end without having been taken, if all ranks
+ * are told to end it: then nobody reads it any more either.
  *
  * Who is missing is woken by nobody; the last one to put wakes the others, which have nothing to do before that:
  *
  *     A   store own number; full fence; look at all numbers      Of two that put at the same time at least one sees the
  *     B   the same                                                other's (store and load, in one order by the fences).
  *
- * A sleeper arms its doorbell, then looks at the numbers, then sleeps (transport/shm_doorbell.h): it sees the last number, or
- * who stored that sees it sleep.
+ * A sleeper arms its doorbell, then looks at the numbers, then sleeps (transport/shm_doorbell.h): it sees the last
+ * number, or who stored that sees it sleep.
  */
 #include "collectives/shared/express_slots.h"
 #include "base/fence.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Express: all-reduces of small vectors in shared memory outside the order of the group's collectives, which hold no channel.
- * Each goes through a place of its own, whose rounds are numbered 1, 2, 3, ... alike on all ranks:
+ * Express: all-reduces of small vectors in shared memory outside the order of the group's collectives, which hold no
+ * channel. Each goes through a place of its own, whose rounds are numbered 1, 2, 3, ... alike on all ranks:
  *
  *     put     this rank's data and the round's number into its place; never waits, and neither needs the others
  *     take    when all have put: the sum of all places, the same bits on every rank
@@ -15,7 +15,8 @@
 
 enum { HALAY_EXPRESS_BYTES = 4096, HALAY_EXPRESS_RANKS = 8, HALAY_EXPRESS_PLACES = 32 };
 
-/* How many places the group has: 0 unless a few ranks share memory and may choose their algorithm. Alike on all ranks. */
+/* How many places the group has: 0 unless a few ranks share memory and may choose their algorithm. Alike on all ranks.
+ * */
 size_t halay_express_places(const struct halay_group *group);
 
 /* Put `bytes` (HALAY_EXPRESS_BYTES at most). Wakes those that sleep if nobody else is missing. */

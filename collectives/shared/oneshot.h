@@ -39,11 +39,11 @@ enum { ONESHOT_FETCHED_MOST = 1024 };
 
 /* State of one of them; zero at the start. */
 struct oneshot {
-    uint64_t number;   /* of this exchange */
-    size_t longest;    /* elements of the longest row that anybody gives to anybody: the same on all ranks */
-    size_t most;       /* elements of a row in one exchange */
-    size_t at, count;  /* elements of the longest row that are done, and that are in this exchange */
-    int met;           /* ranks below have written, if they give */
+    uint64_t number;  /* of this exchange */
+    size_t longest;   /* elements of the longest row that anybody gives to anybody: the same on all ranks */
+    size_t most;      /* elements of a row in one exchange */
+    size_t at, count; /* elements of the longest row that are done, and that are in this exchange */
+    int met;          /* ranks below have written, if they give */
     int has_given;
     struct halay_cursor in, out;
     const void *src[]; /* c->t->size of them */

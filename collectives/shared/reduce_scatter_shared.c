@@ -12,8 +12,8 @@
  * It is the first half of the two-shot. Private buffers go through slots of the shared area, in chunks; where out lies
  * does not matter. Shared and private buffers mix.
  *
- * Cost: 2 exchanges; each rank reads S bytes and writes S / N (private: S more of each). Any number of ranks, any counts,
- * zero included; in and out of place. shared_reduce.c does the work.
+ * Cost: 2 exchanges; each rank reads S bytes and writes S / N (private: S more of each). Any number of ranks, any
+ * counts, zero included; in and out of place. shared_reduce.c does the work.
  */
 #include "collectives/shared/shared_reduce.h"
 

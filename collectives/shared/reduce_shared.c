@@ -11,8 +11,8 @@
  *
  * Private buffers go through slots of the shared area, in chunks. Shared and private ones mix.
  *
- * Cost: 2 exchanges; each rank reads S bytes and writes S / N (private: S more of each, and the root). Any number of ranks,
- * any count, in and out of place. shared_reduce.c does the work.
+ * Cost: 2 exchanges; each rank reads S bytes and writes S / N (private: S more of each, and the root). Any number of
+ * ranks, any count, in and out of place. shared_reduce.c does the work.
  */
 #include "collectives/shared/shared_reduce.h"
 

@@ -34,12 +34,12 @@
 enum {
     HALAY_ONESHOTS = 2,
     HALAY_ONESHOT_BYTES = 16384 - 8, /* data of one slot */
-    HALAY_TABLE_MAX = 23552, /* numbers, two a piece; a longer list goes through the slots */
+    HALAY_TABLE_MAX = 23552,         /* numbers, two a piece; a longer list goes through the slots */
 };
 #define HALAY_SLOTS_OFFSET ((size_t)256 << 10)
 #define HALAY_SLOTS_BYTES (HALAY_AREA_BYTES - HALAY_SLOTS_OFFSET)
 enum { SHARED_EXPRESS = HALAY_EXPRESS_PLACES / HALAY_CHANNELS }; /* places in the area of a channel */
-enum { SHARED_SLOTS = 4 }; /* chunk k goes through slot k mod SHARED_SLOTS */
+enum { SHARED_SLOTS = 4 };                                       /* chunk k goes through slot k mod SHARED_SLOTS */
 
 struct halay_oneshot_slot {
     _Alignas(64) _Atomic uint64_t number; /* of the exchange whose data follow */
@@ -136,8 +136,8 @@ static inline int shared_all_have_done(const struct halay_coll *c, uint64_t numb
     return 1;
 }
 
-/* A list of pieces: every one must be shared, and there must be room to say where, from number `first` of the table on. Returns
- * how many are in the table: the empty ones are not. */
+/* A list of pieces: every one must be shared, and there must be room to say where, from number `first` of the table on.
+ * Returns how many are in the table: the empty ones are not. */
 static inline uint32_t shared_publish_table(struct halay_coll *c, const struct halay_vector *v, size_t first,
                                             struct halay_area *area)
 {
@@ -158,8 +158,9 @@ static inline uint32_t shared_publish_table(struct halay_coll *c, const struct h
     return (uint32_t)((entry - entries) / 2);
 }
 
-/* Element `at` of a rank's list of `pieces` pieces from number `first` of its table on, which need not be cut as ours is: its
- * offset in that rank's segment; *length becomes no more than what follows it in its piece. 0: the list ends before it. */
+/* Element `at` of a rank's list of `pieces` pieces from number `first` of its table on, which need not be cut as ours
+ * is: its offset in that rank's segment; *length becomes no more than what follows it in its piece. 0: the list ends
+ * before it. */
 static inline int shared_table_run(const struct halay_area *area, size_t first, size_t pieces,
                                    struct halay_cursor *cursor, size_t at, size_t element, uint64_t *offset,
                                    size_t *length)
@@ -185,17 +186,17 @@ static inline enum halay_status shared_reach_failed(struct halay_coll *c, int ra
     return HALAY_ERR_FORMAT;
 }
 
-/* Has that rank ended its group without having done its part of c, so that its buffers may be anything by now? The next look
- * at the peers finds out why. */
+/* Has that rank ended its group without having done its part of c, so that its buffers may be anything by now? The next
+ * look at the peers finds out why. */
 static inline int shared_is_abandoned(const struct halay_coll *c, int rank)
 {
     return atomic_load_explicit(c->channel->closed[rank], memory_order_seq_cst) &&
            c->group->channels[0].areas[rank]->finished <= c->number;
 }
 
-/* Between these two this rank may write into the memory of others: enter returns 0 if one of them has given up, who then
- * waits in close only for those that are between. (busy, then closed, here; closed, then busy, there: both in the one
- * order of sequentially consistent operations, so that at least one side sees the other.) */
+/* Between these two this rank may write into the memory of others: enter returns 0 if one of them has given up, who
+ * then waits in close only for those that are between. (busy, then closed, here; closed, then busy, there: both in the
+ * one order of sequentially consistent operations, so that at least one side sees the other.) */
 static inline int shared_enter(struct halay_coll *c)
 {
     atomic_exchange_explicit(&shared_mine(c)->busy, 1, memory_order_seq_cst);

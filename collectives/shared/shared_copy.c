@@ -8,12 +8,12 @@
  *   take    chunk k of every giver's row, from its memory or its slot, when it is there; then number done
  *   end     a giver waits until everybody has taken everything; one who gives nothing may go, nobody reads from it
  *
- * Between two ranks of which one gives, the giver would only wait. So (pushes) the taker says where its memory lies, too,
- * takes the first half of each chunk, and the giver writes the second half there; its done says so, and the taker waits for
- * it. What bounds a copy is how fast one core gets lines out of the other's cache, and so both do it.
+ * Between two ranks of which one gives, the giver would only wait. So (pushes) the taker says where its memory lies,
+ * too, takes the first half of each chunk, and the giver writes the second half there; its done says so, and the taker
+ * waits for it. What bounds a copy is how fast one core gets lines out of the other's cache, and so both do it.
  *
- * A giver that gives up does not wait: it says so (closed) and may then change its row while it is being copied. So a taker
- * looks at closed after the copy, and counts a chunk as taken only if none of its givers had given up by then:
+ * A giver that gives up does not wait: it says so (closed) and may then change its row while it is being copied. So a
+ * taker looks at closed after the copy, and counts a chunk as taken only if none of its givers had given up by then:
  *
  *     giver   closed = status; fence; writes into its row        taker   copies the row; fence; closed ? not taken
  *
@@ -142,9 +142,10 @@ static enum halay_status take_table(struct halay_coll *c, int rank, struct halay
         size_t at = span.start + done;
         uint64_t offset;
         void *to = halay_vector_run(&c->out, &s->taking, at, span.length - done, &length);
-        const void *from = shared_table_run(shared_area(c, rank), 0, g->in_table, &g->at, at, c->element, &offset, &length)
-                               ? c->t->ops->reach(c->t, rank, offset, length * c->element)
-                               : NULL;
+        const void *from =
+            shared_table_run(shared_area(c, rank), 0, g->in_table, &g->at, at, c->element, &offset, &length)
+                ? c->t->ops->reach(c->t, rank, offset, length * c->element)
+                : NULL;
         if (!from)
             return shared_reach_failed(c, rank);
         memcpy(to, from, length * c->element);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copying through shared memory: what broadcast and all-gather over shared memory have in common. Some ranks give, each a
- * row of elements; everybody takes all rows. Of two ranks a giver who takes nothing may give by half: see `pushes`.
+ * Copying through shared memory: what broadcast and all-gather over shared memory have in common. Some ranks give, each
+ * a row of elements; everybody takes all rows. Of two ranks a giver who takes nothing may give by half: see `pushes`.
  */
 #ifndef HALAY_SHARED_COPY_H
 #define HALAY_SHARED_COPY_H
@@ -19,11 +19,11 @@ struct shared_giver {
 };
 
 struct shared_copy {
-    uint64_t base;         /* chunks of this channel before this collective */
-    size_t chunks, chunk;  /* of the longest row; elements of one */
-    size_t slot;           /* bytes of a chunk */
-    int met;               /* givers below have arrived */
-    size_t filled, taken;  /* chunks of this rank */
+    uint64_t base;        /* chunks of this channel before this collective */
+    size_t chunks, chunk; /* of the longest row; elements of one */
+    size_t slot;          /* bytes of a chunk */
+    int met;              /* givers below have arrived */
+    size_t filled, taken; /* chunks of this rank */
     int pushes; /* the one giver writes the second half of each chunk into the taker's memory, if that is shared */
     struct halay_cursor filling, taking;
     struct shared_giver giver[]; /* c->t->size of them */

@@ -22,14 +22,15 @@
  *     reduce            t1     t2     t3
  *     drain                    t2     t3
  *
- * Its own slice a rank takes from and puts into its own buffers directly. in and out may differ in where they lie: what is
- * shared is used in place. Ranks with shared and with private buffers mix freely: which is which travels with the arrival.
+ * Its own slice a rank takes from and puts into its own buffers directly. in and out may differ in where they lie: what
+ * is shared is used in place. Ranks with shared and with private buffers mix freely: which is which travels with the
+ * arrival.
  *
- * Slices of an N-th are cut at cache lines. Of lists of pieces only the sums of their lengths must agree: each rank's may be
- * cut in its own way, and that of in otherwise than that of out.
+ * Slices of an N-th are cut at cache lines. Of lists of pieces only the sums of their lengths must agree: each rank's
+ * may be cut in its own way, and that of in otherwise than that of out.
  *
- * What is converted is private to its rank: it is converted as it goes into and out of the slots; the rank's own slice, block by
- * block in its first-level cache.
+ * What is converted is private to its rank: it is converted as it goes into and out of the slots; the rank's own slice,
+ * block by block in its first-level cache.
  */
 #include "collectives/shared/shared_reduce.h"
 #include "base/memory.h"
@@ -116,8 +117,8 @@ static int is_slotted(const struct peer *p)
     return p->in.is_private || p->out.is_private;
 }
 
-/* Where a buffer of this rank lies: an offset, or how many pieces are in the table from number `first` on. Nonzero if others
- * cannot reach it, or would find something else there than what is reduced. */
+/* Where a buffer of this rank lies: an offset, or how many pieces are in the table from number `first` on. Nonzero if
+ * others cannot reach it, or would find something else there than what is reduced. */
 static int say_where(struct halay_coll *c, const struct halay_vector *v, size_t first, uint64_t *offset,
                      uint32_t *pieces)
 {
@@ -226,8 +227,8 @@ static void fill(struct halay_coll *c)
     coll_advanced(c);
 }
 
-/* The owner wrote the sum, so its lines are in the owner's cache. They are fetched for writing: the next fill of this place
- * then finds them here. */
+/* The owner wrote the sum, so its lines are in the owner's cache. They are fetched for writing: the next fill of this
+ * place then finds them here. */
 static void drain_span(struct halay_coll *c, struct halay_span span, const unsigned char *from)
 {
     struct state *s = c->state;
@@ -290,8 +291,8 @@ static enum halay_status point(struct halay_coll *c, int rank, struct place *p, 
     return *to ? HALAY_OK : shared_reach_failed(c, rank);
 }
 
-/* This rank's own sums go elsewhere than where its own elements come from: by a block. The reduction has lines to fetch already
- * and would wait for those that it only writes; a copy of a block doesn't. */
+/* This rank's own sums go elsewhere than where its own elements come from: by a block. The reduction has lines to fetch
+ * already and would wait for those that it only writes; a copy of a block doesn't. */
 static int has_block(const struct halay_coll *c)
 {
     return is_sink(c, c->t->rank) && !coll_is_in_place(c);

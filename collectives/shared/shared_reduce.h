@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reducing through shared memory: what all-reduce, reduce and reduce-scatter over shared memory have in common. Each rank owns
- * a slice of everybody's in; it adds that slice and writes the sum into its own out and the sinks'.
+ * Reducing through shared memory: what all-reduce, reduce and reduce-scatter over shared memory have in common. Each
+ * rank owns a slice of everybody's in; it adds that slice and writes the sum into its own out and the sinks'.
  */
 #ifndef HALAY_SHARED_REDUCE_H
 #define HALAY_SHARED_REDUCE_H

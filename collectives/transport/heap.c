@@ -49,7 +49,7 @@ static enum halay_status range_cut(struct halay_heap_range *range, size_t bytes)
     struct halay_heap_range *rest = malloc(sizeof *rest);
     if (!rest)
         return HALAY_ERR_NO_MEMORY;
-    *rest = (struct halay_heap_range) { range->offset + bytes, range->bytes - bytes, 0, range->next };
+    *rest = (struct halay_heap_range){ range->offset + bytes, range->bytes - bytes, 0, range->next };
     range->bytes = bytes;
     range->next = rest;
     return HALAY_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Heap: which ranges of a segment are taken. It keeps its books outside of the segment, so that nobody who can write to the
- * segment can confuse it. Any thread.
+ * Heap: which ranges of a segment are taken. It keeps its books outside of the segment, so that nobody who can write to
+ * the segment can confuse it. Any thread.
  */
 #ifndef HALAY_HEAP_H
 #define HALAY_HEAP_H
@@ -22,8 +22,8 @@ struct halay_heap {
 enum halay_status halay_heap_init(struct halay_heap *heap, size_t bytes);
 void halay_heap_fini(struct halay_heap *heap);
 
-/* Take `bytes` (> 0), rounded up to pages; the first range that is large enough. From HALAY_HUGE_PAGE bytes on the offset is
- * a multiple of that. HALAY_ERR_NO_MEMORY, silently. */
+/* Take `bytes` (> 0), rounded up to pages; the first range that is large enough. From HALAY_HUGE_PAGE bytes on the
+ * offset is a multiple of that. HALAY_ERR_NO_MEMORY, silently. */
 enum halay_status halay_heap_take(struct halay_heap *heap, size_t bytes, size_t *offset);
 /* The bytes (whole pages) of what take gave at this offset; 0 if nothing is taken there. */
 size_t halay_heap_size(struct halay_heap *heap, size_t offset);

@@ -33,10 +33,10 @@ struct halay_host {
         __attribute__((format(printf, 3, 4)));
     /* halay_aligned_alloc: freed by free(). Any thread. */
     void *(*aligned_alloc)(size_t alignment, size_t bytes);
-    /* HALAY_OK, or HALAY_ERR_PEER and *rank once a co-located peer is known to be dead (one line has been logged); a peer
-     * that closed its world in order before its process ended is not dead. Looks at the operating system at most once a
-     * millisecond, so it may be called in every progress. HALAY_OK while the bootstrap runs (nobody is known yet) and for
-     * peers on other hosts. The thread that drives the transport. */
+    /* HALAY_OK, or HALAY_ERR_PEER and *rank once a co-located peer is known to be dead (one line has been logged); a
+     * peer that closed its world in order before its process ended is not dead. Looks at the operating system at most
+     * once a millisecond, so it may be called in every progress. HALAY_OK while the bootstrap runs (nobody is known
+     * yet) and for peers on other hosts. The thread that drives the transport. */
     enum halay_status (*check_peers)(const struct halay_host *host, int *rank);
     /* After check_peers returned HALAY_ERR_PEER: is that peer one of the dead? Any thread. */
     int (*is_dead)(const struct halay_host *host, int rank);
@@ -59,15 +59,17 @@ struct halay_module_api {
     const char *name;    /* "mpi", "ucx" */
 
     /* The module's transport between all ranks of boot; every rank calls it, and it may exchange addresses through boot
-     * (which is borrowed until close if the transport says so in its own header, else for this call). Every rank makes the
-     * same number of boot->allgather calls whether it succeeds or not, so that a failure of one does not leave the others
-     * waiting; HALAY_ERR_UNSUPPORTED, with a line that says why, if it cannot work here. NULL if the module has none. */
+     * (which is borrowed until close if the transport says so in its own header, else for this call). Every rank makes
+     * the same number of boot->allgather calls whether it succeeds or not, so that a failure of one does not leave the
+     * others waiting; HALAY_ERR_UNSUPPORTED, with a line that says why, if it cannot work here. NULL if the module has
+     * none. */
     enum halay_status (*transport_create)(const struct halay_host *host, struct halay_boot *boot,
                                           struct halay_transport **out);
 
     /* The module's bootstrap: who am I, where are the others. NULL if the module has none. */
     enum halay_status (*boot_create)(const struct halay_host *host, struct halay_boot **out);
-    /* The same with the ranks of a communicator of the program's, of the MPI of that abi; borrowed for the call. mpi only. */
+    /* The same with the ranks of a communicator of the program's, of the MPI of that abi; borrowed for the call. mpi
+     * only. */
     enum halay_status (*boot_create_from)(const struct halay_host *host, const void *comm, enum halay_mpi_abi abi,
                                           struct halay_boot **out);
 };
@@ -77,11 +79,11 @@ extern __attribute__((visibility("default"))) const struct halay_module_api hala
 
 /* ---- the library's side: module.c ------------------------------------------------------------------------------- */
 
-/* Load libhalay-NAME.so: looked for in config->module_path, in the folder of this library (or program), in halay/ beside
- * it, and where it was installed to, in that order. variant: what to add to the name, looked for first (base/machine/mpi_variant.h), or
- * "". *handle is closed by halay_module_close, after all that came from it.
- * HALAY_ERR_UNSUPPORTED: there is none, or its own libraries are absent here (a line of that level says where was looked
- * and why); HALAY_ERR_VERSION: it belongs to another release. */
+/* Load libhalay-NAME.so: looked for in config->module_path, in the folder of this library (or program), in halay/
+ * beside it, and where it was installed to, in that order. variant: what to add to the name, looked for first
+ * (base/machine/mpi_variant.h), or "". *handle is closed by halay_module_close, after all that came from it.
+ * HALAY_ERR_UNSUPPORTED: there is none, or its own libraries are absent here (a line of that level says where was
+ * looked and why); HALAY_ERR_VERSION: it belongs to another release. */
 enum halay_status halay_module_open(struct halay_log *log, enum halay_log_level level,
                                     const struct halay_config *config, const char *name, const char *variant,
                                     void **handle, const struct halay_module_api **api);

@@ -303,10 +303,10 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     size_t left = x->bytes - message->issued;
     size_t bytes = left < parts->part_bytes ? left : parts->part_bytes;
     unsigned char *at = x->buf + message->issued;
-    struct halay_part *part = !message->is_send && parts->places_itself
-                                  ? part_take_at(parts, at, bytes)
-                                  : part_take_for(parts, message->is_send, at, bytes,
-                                                  message->is_send ? bytes : parts->part_bytes);
+    struct halay_part *part =
+        !message->is_send && parts->places_itself
+            ? part_take_at(parts, at, bytes)
+            : part_take_for(parts, message->is_send, at, bytes, message->is_send ? bytes : parts->part_bytes);
     if (!part) {
         fail_no_memory(parts, bytes);
         return 0;
@@ -474,8 +474,8 @@ static void judge_absent(struct halay_parts *parts)
         return;
     for (int peer = 0; peer < parts->t.size && parts->status == HALAY_OK; peer++) {
         const struct halay_parts_peer *p = &parts->peers[peer];
-        if (parts->t.lost[peer] || p->presence == HALAY_PARTS_HERE || (p->presence == HALAY_PARTS_LEFT && !p->waiting) ||
-            halay_now_us() - p->absent_us < GRACE_US)
+        if (parts->t.lost[peer] || p->presence == HALAY_PARTS_HERE ||
+            (p->presence == HALAY_PARTS_LEFT && !p->waiting) || halay_now_us() - p->absent_us < GRACE_US)
             continue;
         if (p->presence == HALAY_PARTS_LOST)
             halay_host_error(parts->host, "connection with rank %d lost: %s", peer, p->why);

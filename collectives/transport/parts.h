@@ -3,15 +3,15 @@
  * Parts: what the transports over a message library (mpi, ucx) share: messages cut into parts that travel in memory of
  * ours, so that a transfer can be taken back at any moment.
  *
- * A back end that itself puts what arrives in its place, and can stop doing so at once (ucx: places_itself), is given the
- * place instead; what is said of receives below is then about the other one only.
+ * A back end that itself puts what arrives in its place, and can stop doing so at once (ucx: places_itself), is given
+ * the place instead; what is said of receives below is then about the other one only.
  *
  * A library like MPI holds a buffer until its request is complete, and a request whose peer has died may never be. So
- * it is given only memory that the transport gave out itself and can keep (parts_memory.h): what a collective lands in, and
- * for sends what alloc gave. Any other buffer is copied: a part that is sent is copied out first, a part that arrives is
- * copied in when it is complete, in cache, while the wire carries the others. Taking a transfer back cuts the parts loose
- * ("set aside"): their memory stays with the library until the request ends, if it does, and the caller's buffer and
- * transfer are free at once.
+ * it is given only memory that the transport gave out itself and can keep (parts_memory.h): what a collective lands in,
+ * and for sends what alloc gave. Any other buffer is copied: a part that is sent is copied out first, a part that
+ * arrives is copied in when it is complete, in cache, while the wire carries the others. Taking a transfer back cuts
+ * the parts loose ("set aside"): their memory stays with the library until the request ends, if it does, and the
+ * caller's buffer and transfer are free at once.
  *
  *     message      0 ............. P-1 | P ............ 2P-1 | 2P ... end       P = part_bytes
  *     parts             whole                whole              shorter than P, perhaps empty: the end
@@ -20,8 +20,8 @@
  * (not every one survives that: Open MPI 4.1 writes on behind the receive). What is held has that much room behind it;
  * what overflows there, or into the rest of a collective's scratch, belongs to a collective that fails. The pages are
  * touched only by what arrives. A part shorter than P ends a message, so two ends that disagree about the length always
- * notice: some part is longer or shorter than its receiver expects. P is no multiple of a power of two worth sending, so
- * that the empty end is rare. At most HALAY_PARTS_WINDOW parts of a message are with the library. Messages of one
+ * notice: some part is longer or shorter than its receiver expects. P is no multiple of a power of two worth sending,
+ * so that the empty end is rare. At most HALAY_PARTS_WINDOW parts of a message are with the library. Messages of one
  * (direction, peer, tag) hand out their parts one message after the other; the library keeps the order of parts of one
  * (sender, receiver, tag).
  *
@@ -31,8 +31,8 @@
  * then) fails with HALAY_ERR_PEER. A peer that the library lost is given the same grace: for a goodbye to come, and for
  * the watch over processes to say who died; peers that gave up because of that one must not be blamed.
  *
- * Errors: the first one is kept; from then on nothing is handed out and halay_parts_pump returns it. A peer that is lost
- * concerns what is for it alone, though halay_parts_pump returns HALAY_ERR_PEER then.
+ * Errors: the first one is kept; from then on nothing is handed out and halay_parts_pump returns it. A peer that is
+ * lost concerns what is for it alone, though halay_parts_pump returns HALAY_ERR_PEER then.
  * Threads: as the transport: one at a time.
  */
 #ifndef HALAY_PARTS_H
@@ -54,10 +54,10 @@ struct halay_part {
     int peer;
     uint32_t tag;
     int is_send;
-    int is_optional;       /* its transfer is */
-    size_t offset, bytes;  /* of the message */
-    size_t capacity;       /* what to send, or to post for a receive */
-    unsigned char *memory; /* what the library is given: owned, or in the block */
+    int is_optional;                 /* its transfer is */
+    size_t offset, bytes;            /* of the message */
+    size_t capacity;                 /* what to send, or to post for a receive */
+    unsigned char *memory;           /* what the library is given: owned, or in the block */
     struct halay_parts_block *block; /* in use by this part; NULL: memory is owned, and copied */
     int size_class; /* owned memory has HALAY_PAGE << size_class bytes; HALAY_PARTS_CLASSES: none is owned */
     int is_with_library;

@@ -32,8 +32,8 @@ struct halay_parts_memory {
     size_t count, capacity;
 };
 
-/* Storage of the caller's. fini takes what init made, or zeroed storage; blocks that nobody has given back are freed, those
- * in use only if the library has ended. */
+/* Storage of the caller's. fini takes what init made, or zeroed storage; blocks that nobody has given back are freed,
+ * those in use only if the library has ended. */
 enum halay_status halay_parts_memory_init(struct halay_parts_memory *memory, const struct halay_host *host);
 void halay_parts_memory_fini(struct halay_parts_memory *memory, int library_goes_on);
 
@@ -44,8 +44,8 @@ enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, si
 /* What alloc gave, or NULL. */
 void halay_parts_memory_free(struct halay_parts_memory *memory, const void *ptr);
 
-/* The block in which all of [buf, buf + bytes) lies, if it may travel from (is_send) or to there without a copy: it counts
- * a use more, until unuse. NULL: copy. */
+/* The block in which all of [buf, buf + bytes) lies, if it may travel from (is_send) or to there without a copy: it
+ * counts a use more, until unuse. NULL: copy. */
 struct halay_parts_block *halay_parts_memory_use(struct halay_parts_memory *memory, int is_send, const void *buf,
                                                  size_t bytes);
 void halay_parts_memory_unuse(struct halay_parts_memory *memory, struct halay_parts_block *block);

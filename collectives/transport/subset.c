@@ -5,8 +5,9 @@
  *     view       0     1     2            ranks = { 4, 0, 7 }
  *     inner      4     0     7
  *
- * A transfer is the inner transport's from the moment it is posted (x->peer is the inner number), so taking it back needs
- * no translation. The table is the view's own, since it carries the inner transport's name and has no more slots than it.
+ * A transfer is the inner transport's from the moment it is posted (x->peer is the inner number), so taking it back
+ * needs no translation. The table is the view's own, since it carries the inner transport's name and has no more slots
+ * than it.
  */
 #include "collectives/transport/subset.h"
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * Subset: some ranks of a transport as a transport of their own, numbered anew. It translates numbers of peers and does
  * nothing else, so that algorithms need not know of it; whoever uses all ranks uses the transport itself.
  *
- * Tags and areas are the inner transport's: who uses several subsets of one keeps them apart by the group in the tag and
- * by the number of the area. Progress, sleep and memory are the inner one's too, for all subsets at once.
+ * Tags and areas are the inner transport's: who uses several subsets of one keeps them apart by the group in the tag
+ * and by the number of the area. Progress, sleep and memory are the inner one's too, for all subsets at once.
  */
 #ifndef HALAY_SUBSET_H
 #define HALAY_SUBSET_H

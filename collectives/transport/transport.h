@@ -2,13 +2,14 @@
  *
  * Transport: moves bytes between the ranks of one job, and, where it can, lets them reach each other's memory.
  *
- * It has no thread, no policy and no idea of collectives: whoever holds the driver's lock calls it (one thread at a time,
- * except where a slot says "any thread"). Starting a transfer never blocks and never completes it inside the call that
- * another rank depends on; progress does what can be done without waiting.
+ * It has no thread, no policy and no idea of collectives: whoever holds the driver's lock calls it (one thread at a
+ * time, except where a slot says "any thread"). Starting a transfer never blocks and never completes it inside the call
+ * that another rank depends on; progress does what can be done without waiting.
  *
  * Messages. A message goes from one rank to another under a tag. Of the messages with the same sender, receiver and tag
- * the n-th sent meets the n-th received, and their lengths must agree. Messages under different tags overtake each other
- * freely: one whose receive is not posted yet must not hold up the others. Zero bytes are not sent: callers skip them.
+ * the n-th sent meets the n-th received, and their lengths must agree. Messages under different tags overtake each
+ * other freely: one whose receive is not posted yet must not hold up the others. Zero bytes are not sent: callers skip
+ * them.
  *
  * Tags have 30 bits:
  *     29..22 group    21..18 channel    17..0 the algorithm's own (lane, phase, ...)
@@ -38,9 +39,9 @@ enum {
     HALAY_CONTROL_GROUP = HALAY_WORLD_GROUPS,
     HALAY_AGREEMENT_GROUP,
     HALAY_SUBSET_FIRST,
-    HALAY_CHANNELS = 8,        /* collectives in flight in one group */
+    HALAY_CHANNELS = 8, /* collectives in flight in one group */
     HALAY_AREA_COUNT = HALAY_GROUPS_MAX * HALAY_CHANNELS,
-    HALAY_TAG_BITS = 18,       /* the algorithm's own part of a tag */
+    HALAY_TAG_BITS = 18, /* the algorithm's own part of a tag */
 };
 #define HALAY_AREA_BYTES ((size_t)4 << 20) /* address space; only what is touched takes memory */
 
@@ -97,8 +98,8 @@ struct halay_transport {
     unsigned caps;
     int rank;
     int size;
-    int failed_peer;       /* -1, or the rank that made an operation return HALAY_ERR_PEER; first cause kept */
-    unsigned char *lost;   /* owned, [rank]: nonzero: so did this one, or it is of no use any more either; driver only */
+    int failed_peer;     /* -1, or the rank that made an operation return HALAY_ERR_PEER; first cause kept */
+    unsigned char *lost; /* owned, [rank]: nonzero: so did this one, or it is of no use any more either; driver only */
     struct halay_log *log; /* borrowed until close */
 };
 
@@ -112,29 +113,29 @@ struct halay_transport_ops {
     void (*recv)(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x);
 
     /* Do what can be done without waiting. HALAY_OK, or an error, the same one from then on: HALAY_ERR_PEER from the
-     * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any more
-     * and is not optional (failed_peer says which was the first, lost which they are), HALAY_ERR_FORMAT if lengths disagree.
-     * After HALAY_ERR_PEER transfers with ranks that are not lost go on as before: who uses some ranks only (subset.h) is not
-     * concerned by the others. After another error nothing does. */
+     * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any
+     * more and is not optional (failed_peer says which was the first, lost which they are), HALAY_ERR_FORMAT if lengths
+     * disagree. After HALAY_ERR_PEER transfers with ranks that are not lost go on as before: who uses some ranks only
+     * (subset.h) is not concerned by the others. After another error nothing does. */
     enum halay_status (*progress)(struct halay_transport *t);
 
     /* Take a transfer back, posted or not, done or not: after return neither x nor its buffer is touched again by this
-     * rank, or written by a peer, unless it lies in a block of hold's. What a peer sends later for a cancelled receive is
-     * kept or dropped, never written into buf. A peer may still read the buffer of a cancelled send that had begun (shm
-     * copies large messages out of the sender's memory), and complete its receive with what the owner writes there:
-     * contents of a group that is closed.
+     * rank, or written by a peer, unless it lies in a block of hold's. What a peer sends later for a cancelled receive
+     * is kept or dropped, never written into buf. A peer may still read the buffer of a cancelled send that had begun
+     * (shm copies large messages out of the sender's memory), and complete its receive with what the owner writes
+     * there: contents of a group that is closed.
      * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed. */
     void (*cancel)(struct halay_transport *t, struct halay_transfer *x);
 
-    /* Memory for user data, 4096-aligned, zeroed or not; on a SHARED transport peers can reach it. Any thread. free takes
-     * what alloc gave, or NULL; nobody may be using it. Fails with HALAY_ERR_NO_MEMORY. */
+    /* Memory for user data, 4096-aligned, zeroed or not; on a SHARED transport peers can reach it. Any thread. free
+     * takes what alloc gave, or NULL; nobody may be using it. Fails with HALAY_ERR_NO_MEMORY. */
     enum halay_status (*alloc)(struct halay_transport *t, size_t bytes, void **out);
     void (*free)(struct halay_transport *t, void *ptr);
 
-    /* Memory for messages in transit, 4096-aligned, such as a collective's scratch: after a cancel the transport may go on
-     * with it, so that nothing has to be copied on the way there. release takes what hold gave, or NULL, at any time once
-     * no transfer with it is posted; it is kept for as long as something may still arrive there. Any thread. NULL (both):
-     * any memory is as good. HALAY_ERR_NO_MEMORY. */
+    /* Memory for messages in transit, 4096-aligned, such as a collective's scratch: after a cancel the transport may go
+     * on with it, so that nothing has to be copied on the way there. release takes what hold gave, or NULL, at any time
+     * once no transfer with it is posted; it is kept for as long as something may still arrive there. Any thread. NULL
+     * (both): any memory is as good. HALAY_ERR_NO_MEMORY. */
     enum halay_status (*hold)(struct halay_transport *t, size_t bytes, void **out);
     void (*release)(struct halay_transport *t, void *ptr);
 
@@ -142,20 +143,20 @@ struct halay_transport_ops {
      * [ptr, ptr + bytes) lies in this rank's segment, HALAY_PRIVATE if any byte is outside. reach: the address here of
      * peer's offset; NULL if [offset, offset + bytes) is not inside its segment. Any thread. */
     void *(*area)(struct halay_transport *t, int peer, int index);
-    /* SHARED only: make count areas of this rank's from index on zero again, and give their memory back. Nobody is storing
-     * into them; who loads sees either what was there or zero. */
+    /* SHARED only: make count areas of this rank's from index on zero again, and give their memory back. Nobody is
+     * storing into them; who loads sees either what was there or zero. */
     void (*clear)(struct halay_transport *t, int index, int count);
     uint64_t (*locate)(struct halay_transport *t, const void *ptr, size_t bytes);
     void *(*reach)(struct halay_transport *t, int peer, uint64_t offset, size_t bytes);
 
-    /* SHARED only: nonzero once peer has closed this transport: all that it will ever store has been stored. Who waits for
-     * a flag of a peer's in shared memory asks this from time to time, looks at the flag once more, and only then gives up
-     * with HALAY_ERR_PEER (progress cannot know whom a flag is awaited from; others may leave while this rank works). Any
-     * thread. */
+    /* SHARED only: nonzero once peer has closed this transport: all that it will ever store has been stored. Who waits
+     * for a flag of a peer's in shared memory asks this from time to time, looks at the flag once more, and only then
+     * gives up with HALAY_ERR_PEER (progress cannot know whom a flag is awaited from; others may leave while this rank
+     * works). Any thread. */
     int (*has_left)(struct halay_transport *t, int peer);
 
-    /* SHARED only: this rank stored something (release) that peer may be waiting for: wake it if it sleeps. Cheap when it
-     * does not. Any thread. */
+    /* SHARED only: this rank stored something (release) that peer may be waiting for: wake it if it sleeps. Cheap when
+     * it does not. Any thread. */
     void (*notify)(struct halay_transport *t, int peer);
 
     /* SLEEPS only: wait for something to do, without losing what happens meanwhile:
@@ -168,18 +169,19 @@ struct halay_transport_ops {
     /* SLEEPS only: end this rank's own sleep or doze, from any of its threads. */
     void (*wake)(struct halay_transport *t);
 
-    /* What carries the engine's messages only (shm, tcp, fake): the two halves of sleep, for a driver that may lose its role
-     * while it sleeps:
+    /* What carries the engine's messages only (shm, tcp, fake): the two halves of sleep, for a driver that may lose its
+     * role while it sleeps:
      *     token = arm(t); progress everything once more; nothing to do and not is_busy(t) ? doze(t, token, timeout_us)
      * doze waits for the bell and touches nothing else: another thread may drive meanwhile, and disarm, arm and sleep
      * itself. Whoever still has the role after it disarms. is_busy: a progress would find more to do at once. */
     int (*is_busy)(struct halay_transport *t);
     void (*doze)(struct halay_transport *t, uint32_t token, long timeout_us);
 
-    /* What moves data and has a descriptor (ucx; NULL: both), for a driver that sleeps in another transport and wants news of
-     * this one to end that: event_fd: readable when there is something to do, stays the same until close. fd_arm, after the
-     * last progress before the sleep: nonzero if news from now on make it readable; zero: progress first. It also takes what
-     * has come, so that the descriptor of one that nobody progresses does not stay readable. */
+    /* What moves data and has a descriptor (ucx; NULL: both), for a driver that sleeps in another transport and wants
+     * news of this one to end that: event_fd: readable when there is something to do, stays the same until close.
+     * fd_arm, after the last progress before the sleep: nonzero if news from now on make it readable; zero: progress
+     * first. It also takes what has come, so that the descriptor of one that nobody progresses does not stay readable.
+     * */
     int (*event_fd)(struct halay_transport *t);
     int (*fd_arm)(struct halay_transport *t);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls: the operations by name with plain arguments, asynchronous and blocking; each fills in a description and submits it.
+ * Calls: the operations by name with plain arguments, asynchronous and blocking; each fills in a description and
+ * submits it.
  */
 #include "base/memory.h"
 #include "fusion/engine.h"

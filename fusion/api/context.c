@@ -2,12 +2,12 @@
  *
  * Context: the life of the engine, from joining the job to leaving it, and the questions about it.
  *
- * Leaving is in three steps: close (submissions are refused; this rank says BYE, and drives on until all ranks have said it
- * and nothing is left to do, at most LEAVE_MS), stop (the thread ends, what is still in flight ends with HALAY_ERR_CLOSED),
- * destroy. So ranks that leave together never pull memory from under each other.
+ * Leaving is in three steps: close (submissions are refused; this rank says BYE, and drives on until all ranks have
+ * said it and nothing is left to do, at most LEAVE_MS), stop (the thread ends, what is still in flight ends with
+ * HALAY_ERR_CLOSED), destroy. So ranks that leave together never pull memory from under each other.
  *
- * In an elastic job open and close take place several times in the life of a context (elastic.c); what is registered stays, and so do
- * requests.
+ * In an elastic job open and close take place several times in the life of a context (elastic.c); what is registered
+ * stays, and so do requests.
  *
  * Cleanup: reverse-order labels while it is opened, close takes an open one, fini any.
  */

@@ -10,12 +10,13 @@
  *       agree on the newest commit; who lacks it gets it        sync
  *     ... and again, if somebody is lost meanwhile
  *
- * The state is the same on all ranks that have made the same commit, so whoever has the newest can give it to all: the lowest such
- * rank does. Two ranks may differ by one commit, if somebody was lost while they made it. What comes goes into the program's memory,
- * and becomes the copy when it is whole: if the giver is lost meanwhile, the commit that this rank had is as it was.
+ * The state is the same on all ranks that have made the same commit, so whoever has the newest can give it to all: the
+ * lowest such rank does. Two ranks may differ by one commit, if somebody was lost while they made it. What comes goes
+ * into the program's memory, and becomes the copy when it is whole: if the giver is lost meanwhile, the commit that
+ * this rank had is as it was.
  *
- * The world that was left stays until there is a new one: questions about ranks are answered from it, and when there is no place for
- * this process any more the context is good for those and for halay_fini.
+ * The world that was left stays until there is a new one: questions about ranks are answered from it, and when there is
+ * no place for this process any more the context is good for those and for halay_fini.
  */
 #include "base/memory.h"
 #include "base/struct_size.h"
@@ -163,8 +164,8 @@ static void copy_state(struct halay_elastic *e, int back)
     }
 }
 
-/* The ranks tell each other how far they are. The greatest of the first two says who has the newest commit, in the low bits, as the
- * lower rank's is greater; the others find the least commit and sizes that differ. */
+/* The ranks tell each other how far they are. The greatest of the first two says who has the newest commit, in the low
+ * bits, as the lower rank's is greater; the others find the least commit and sizes that differ. */
 enum { RANK_BITS = 24, SAID = 4 };
 
 static enum halay_status compare(struct halay_context *ctx, int64_t said[SAID])

@@ -7,8 +7,8 @@
  *       halay_process_set_remove          (negotiated like a tensor)              in its place among the collectives of all
  *                                                                                 ranks: a group, or the end
  *
- * So every rank makes the same sets in the same order and counts the same numbers; a number is never used again. The members
- * of a set make its group among themselves, one set after the other, while their drivers go on with all else.
+ * So every rank makes the same sets in the same order and counts the same numbers; a number is never used again. The
+ * members of a set make its group among themselves, one set after the other, while their drivers go on with all else.
  *
  * A set that was removed keeps its struct until the context ends, so that a program that still uses it gets an error.
  */
@@ -386,7 +386,8 @@ int halay_process_sets_may_change(struct halay_context *ctx, const struct halay_
 
 /* ---- the program's side ---- */
 
-/* Ask for it together with all other ranks; blocks. Says what went wrong. *number (NULL: not wanted): of the first one made. */
+/* Ask for it together with all other ranks; blocks. Says what went wrong. *number (NULL: not wanted): of the first one
+ * made. */
 static enum halay_status ask(struct halay_context *ctx, const size_t *words, size_t count, int timeout_ms, int *number)
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,

@@ -6,7 +6,8 @@
  * marks it as in flight and queues an event for the driver, in order. Nothing is sent here.
  *
  * On rank 0 the deterministic modes put registered tensors into static buckets, in order of registration: neighbours of
- * one kind up to the threshold. The first submission of a member seals its bucket; what is registered later opens another.
+ * one kind up to the threshold. The first submission of a member seals its bucket; what is registered later opens
+ * another.
  */
 #include "base/memory.h"
 #include "base/struct_size.h"
@@ -47,7 +48,12 @@ static int is_name(const char *name, size_t *length)
     for (size_t i = 0; i < n;) {
         unsigned char c = p[i++];
         int more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : -1;
-        unsigned char least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, most = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+        unsigned char least = c == 0xe0   ? 0xa0
+                              : c == 0xf0 ? 0x90
+                                          : 0x80,
+                      most = c == 0xed   ? 0x9f
+                             : c == 0xf4 ? 0x8f
+                                         : 0xbf;
         if (more < 0 || c < 0x20 || c == 0x7f)
             return 0;
         for (; more; more--, i++, least = 0x80, most = 0xbf)
@@ -58,7 +64,8 @@ static int is_name(const char *name, size_t *length)
     return 1;
 }
 
-struct halay_entry *halay_entry_get_locked(struct halay_process_set *set, const char *name, size_t length, uint64_t hash)
+struct halay_entry *halay_entry_get_locked(struct halay_process_set *set, const char *name, size_t length,
+                                           uint64_t hash)
 {
     struct halay_entry *entry = (struct halay_entry *)halay_table_find(&set->names, name, length, hash);
 
@@ -313,8 +320,8 @@ static enum halay_status static_bucket_leave_locked(struct halay_context *ctx, s
     if (!b)
         return HALAY_OK;
     if (b->is_sealed) /* the coordinator knows it, or will before it hears of this */
-        return halay_events_push(ctx, &(struct halay_event){ .kind = HALAY_EVENT_UNREGISTERED, .bucket = b,
-                                                             .member = tensor->member });
+        return halay_events_push(
+            ctx, &(struct halay_event){ .kind = HALAY_EVENT_UNREGISTERED, .bucket = b, .member = tensor->member });
     free(b->names[tensor->member]);
     b->names[tensor->member] = NULL;
     b->bytes -= tensor->bytes;
@@ -641,7 +648,10 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
             halay_entry_release_locked(entry);
     }
     if (status == HALAY_OK)
-        halay_cycle_submitted_unlock(ctx, entry, callback ? HALAY_CALLS_BACK : wakes ? HALAY_MAY_WAIT : HALAY_WILL_WAIT);
+        halay_cycle_submitted_unlock(ctx, entry,
+                                     callback ? HALAY_CALLS_BACK
+                                     : wakes  ? HALAY_MAY_WAIT
+                                              : HALAY_WILL_WAIT);
     else
         pthread_mutex_unlock(&ctx->lock);
     if (why && info->operation == HALAY_CHANGE_SETS)

@@ -2,8 +2,8 @@
  *
  * Autotune: the search, and the file that keeps what it found. No allocation, no clock.
  *
- * A window is at least STEPS_MIN steps and WINDOW_US long, so that neither short steps are lost in the noise nor long ones
- * take all day: 7 + 3 + 4 candidates of 5 windows each are some 350 steps.
+ * A window is at least STEPS_MIN steps and WINDOW_US long, so that neither short steps are lost in the noise nor long
+ * ones take all day: 7 + 3 + 4 candidates of 5 windows each are some 350 steps.
  */
 #include "fusion/coordinator/autotune.h"
 #include "collectives/group/group.h"
@@ -82,8 +82,8 @@ static double median(const struct halay_autotune *tune, int candidate, int round
     return scores[rounds / 2];
 }
 
-/* The candidate whose windows took the least; the first, the configured one or that of the coarse phase, unless another is
- * worth it. */
+/* The candidate whose windows took the least; the first, the configured one or that of the coarse phase, unless another
+ * is worth it. */
 static int best_candidate(const struct halay_autotune *tune, int rounds)
 {
     int best = 0;
@@ -129,8 +129,7 @@ static void remember(struct halay_autotune *tune)
         return;
     if (i == tune->known_count)
         tune->known_count++;
-    tune->known[i] = (struct halay_autotune_entry){ tune->ranks, tune->bytes, tune->threshold,
-                                                            tune->chunk_shift };
+    tune->known[i] = (struct halay_autotune_entry){ tune->ranks, tune->bytes, tune->threshold, tune->chunk_shift };
     tune->has_found = 1;
 }
 
@@ -223,8 +222,7 @@ int halay_autotune_give_up(struct halay_autotune *tune)
 {
     size_t before = tune->threshold;
     int before_shift = tune->chunk_shift;
-    int knows_nothing =
-        tune->phase == HALAY_AUTOTUNE_LOOKING || (tune->phase == HALAY_AUTOTUNE_COARSE && !tune->round);
+    int knows_nothing = tune->phase == HALAY_AUTOTUNE_LOOKING || (tune->phase == HALAY_AUTOTUNE_COARSE && !tune->round);
 
     tune->is_stopped = 1;
     if (knows_nothing)
@@ -255,8 +253,10 @@ enum halay_status halay_autotune_load(struct halay_log *log, const char *path, s
             continue;
         int read = sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %n%d %n", &e.ranks, &e.bytes, &e.threshold, &end,
                           &e.chunk_shift, &end);
-        if (read < 3 || line[end] || e.chunk_shift > HALAY_CHUNK_SHIFT_MOST || e.chunk_shift < -HALAY_CHUNK_SHIFT_MOST) {
-            halay_error(log, "'%s' line %d: want the ranks, the bytes of a step, a threshold and a power of two for chunks",
+        if (read < 3 || line[end] || e.chunk_shift > HALAY_CHUNK_SHIFT_MOST ||
+            e.chunk_shift < -HALAY_CHUNK_SHIFT_MOST) {
+            halay_error(log,
+                        "'%s' line %d: want the ranks, the bytes of a step, a threshold and a power of two for chunks",
                         path, number);
             status = HALAY_ERR_FORMAT;
         } else if (tune->known_count < HALAY_AUTOTUNE_KNOWN) {
@@ -269,7 +269,8 @@ enum halay_status halay_autotune_load(struct halay_log *log, const char *path, s
 
 static int write_entries(FILE *out, const struct halay_autotune *tune)
 {
-    int failed = fputs("# halay autotune: ranks, bytes of a step, best fusion threshold, power of two for chunks\n", out) < 0;
+    int failed =
+        fputs("# halay autotune: ranks, bytes of a step, best fusion threshold, power of two for chunks\n", out) < 0;
 
     for (int i = 0; i < tune->known_count; i++) {
         const struct halay_autotune_entry *e = &tune->known[i];

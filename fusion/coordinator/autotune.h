@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Autotune: finds the fusion threshold, and the size of the chunks in which buckets travel, with which a program's steps take the
- * least time, by trying some. Pure: it is told of submissions and of the clock, and says which to use. On rank 0, whose
- * coordinator makes the buckets and tells all ranks with each how large its chunks are.
+ * Autotune: finds the fusion threshold, and the size of the chunks in which buckets travel, with which a program's
+ * steps take the least time, by trying some. Pure: it is told of submissions and of the clock, and says which to use.
+ * On rank 0, whose coordinator makes the buckets and tells all ranks with each how large its chunks are.
  *
- * A step ends when a tensor is submitted that was submitted in it before. What is measured is the program's own step, its
- * computing included, as that is what the user waits for.
+ * A step ends when a tensor is submitted that was submitted in it before. What is measured is the program's own step,
+ * its computing included, as that is what the user waits for.
  *
  *     looking         until some steps in a row have the same bytes; what was found for as many ranks and bytes is taken
  *     coarse          candidates from 256 KB to 256 MB by factors of 4, and the one that is configured
@@ -13,11 +13,11 @@
  *     chunks          with that, half, twice and four times as large as the tuning table says
  *     done            the best, if it is better than the configured one by more than noise
  *
- * When later steps have other bytes for a while (the program goes on to something else) it begins again, and when it comes
- * back, takes what it has found.
+ * When later steps have other bytes for a while (the program goes on to something else) it begins again, and when it
+ * comes back, takes what it has found.
  *
- * Candidates take turns, ROUNDS times, so that a machine that gets slower in between is no candidate's fault; of each the
- * median counts. The step after a change is not counted.
+ * Candidates take turns, ROUNDS times, so that a machine that gets slower in between is no candidate's fault; of each
+ * the median counts. The step after a change is not counted.
  */
 #ifndef HALAY_AUTOTUNE_H
 #define HALAY_AUTOTUNE_H
@@ -81,8 +81,8 @@ int halay_autotune_submitted(struct halay_autotune *tune, uint64_t *step, size_t
 /* No more: the best so far holds. Nonzero when something has changed. */
 int halay_autotune_give_up(struct halay_autotune *tune);
 
-/* The file: lines "RANKS BYTES THRESHOLD SHIFT" (without SHIFT: 0), and comments. An absent file is an empty one; HALAY_ERR_SYSTEM,
- * HALAY_ERR_FORMAT, logged. */
+/* The file: lines "RANKS BYTES THRESHOLD SHIFT" (without SHIFT: 0), and comments. An absent file is an empty one;
+ * HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT, logged. */
 enum halay_status halay_autotune_load(struct halay_log *log, const char *path, struct halay_autotune *tune);
 /* Write what was known and what was measured, if anything was. */
 enum halay_status halay_autotune_save(struct halay_log *log, const char *path, const struct halay_autotune *tune);

@@ -8,9 +8,9 @@
  *     agreed                             -> runnable  deterministic modes: -> its streams, or alone
  *     decide                             AGREE for new ids, then BUCKETs
  *
- * An id whose name is not waiting may be taken back: FORGET to all; when all have answered it is free again. What a rank
- * says with the id before it hears of that still counts: the entry keeps its signature until then. If all ranks agree on
- * the name once more meanwhile, the id is revived: AGREE follows FORGET.
+ * An id whose name is not waiting may be taken back: FORGET to all; when all have answered it is free again. What a
+ * rank says with the id before it hears of that still counts: the entry keeps its signature until then. If all ranks
+ * agree on the name once more meanwhile, the id is revived: AGREE follows FORGET.
  *
  * Entries are on one of three lists: waiting (some ranks came), resting (nobody came; used longest ago first), or none
  * (agreed, not yet given out).
@@ -154,8 +154,8 @@ static void id_free(struct halay_coordinator *c, struct entry *e)
         entry_release(c, e);
 }
 
-/* Take back the id that was used longest ago. Static buckets keep theirs, and who goes by express. This rank forgets at once,
- * the others answer. */
+/* Take back the id that was used longest ago. Static buckets keep theirs, and who goes by express. This rank forgets at
+ * once, the others answer. */
 static enum halay_status forget_oldest(struct halay_coordinator *c)
 {
     struct entry *e = c->resting.first;
@@ -272,9 +272,10 @@ enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct e
     return status;
 }
 
-/* In which order the ranks said what, kept for a bucket that is sealed later: other ranks may speak of a tensor before rank
- * 0 has submitted it, or before rank 0 has taken it out of the bucket of an earlier registration. */
-static enum halay_status note_event(struct halay_coordinator *c, struct entry *e, int rank, enum halay_stream_event event)
+/* In which order the ranks said what, kept for a bucket that is sealed later: other ranks may speak of a tensor before
+ * rank 0 has submitted it, or before rank 0 has taken it out of the bucket of an earlier registration. */
+static enum halay_status note_event(struct halay_coordinator *c, struct entry *e, int rank,
+                                    enum halay_stream_event event)
 {
     if (!e->early)
         e->early = calloc(2 * (size_t)c->options.size, sizeof *e->early);
@@ -396,7 +397,8 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
         status = halay_coordinator_announce(c, rank, e, &item->signature, item->words, item->word_count);
     } else if (!item && !has_id) { /* the rank had not heard that the id is to be forgotten */
         size_t says = halay_signature_says(&e->agreed, c->options.size);
-        status = halay_coordinator_announce(c, rank, e, &e->agreed, says ? halay_entry_words(e, rank, says) : NULL, says);
+        status =
+            halay_coordinator_announce(c, rank, e, &e->agreed, says ? halay_entry_words(e, rank, says) : NULL, says);
     }
     if (status != HALAY_OK)
         return status;
@@ -427,7 +429,8 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
     return status;
 }
 
-static enum halay_status receive_late(struct halay_coordinator *c, int rank, const struct halay_item *item, int64_t now_us)
+static enum halay_status receive_late(struct halay_coordinator *c, int rank, const struct halay_item *item,
+                                      int64_t now_us)
 {
     struct entry *e = item->id < c->ids ? c->by_id[item->id] : NULL;
 
@@ -637,11 +640,12 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct entry *
         halay_enrolment_count(&entries[i]->enrolment, &entries[i]->agreed, count, &c->enrolled, c->express_places);
         entry_rest(c, entries[i]);
     }
-    return emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_BUCKET,
-                                                  .absent = absent,
-                                                  .chunk_shift = c->options.chunk_shift,
-                                                  .ranges = c->ranges,
-                                                  .range_count = ranges });
+    return emit(c, -1,
+                &(struct halay_item){ .kind = HALAY_ITEM_BUCKET,
+                                      .absent = absent,
+                                      .chunk_shift = c->options.chunk_shift,
+                                      .ranges = c->ranges,
+                                      .range_count = ranges });
 }
 
 static int compare_chosen(const void *a, const void *b)
@@ -812,7 +816,8 @@ static void be_child(struct halay_coordinator *c, struct halay_coordinator *pare
     parent->children = c;
 }
 
-enum halay_status halay_coordinator_create(const struct halay_coordinator_options *options, struct halay_coordinator **out)
+enum halay_status halay_coordinator_create(const struct halay_coordinator_options *options,
+                                           struct halay_coordinator **out)
 {
     struct halay_coordinator *c = calloc(1, sizeof *c);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Agreement of the coordinator: all ranks have come to a name; do they mean the same? If they do, what they said is what is
- * agreed from now on; if not, a text names the tensor, the ranks and both values.
+ * Agreement of the coordinator: all ranks have come to a name; do they mean the same? If they do, what they said is
+ * what is agreed from now on; if not, a text names the tensor, the ranks and both values.
  */
 #include "fusion/coordinator/coordinator_impl.h"
 #include "fusion/values/members.h"
@@ -107,7 +107,8 @@ static enum halay_status take_over(struct halay_coordinator *c, struct entry *e)
     if (e->is_join)
         halay_coordinator_unjoin(c);
     e->agreed = *signature;
-    /* Most names are announced once, by each of many ranks; one whose rows change is again, and needs no allocation then. */
+    /* Most names are announced once, by each of many ranks; one whose rows change is again, and needs no allocation
+     * then. */
     if (e->id == (uint32_t)HALAY_NO_ID) {
         memset(e->state, ENTRY_READY, (size_t)c->options.size);
         halay_entry_free_announced(c, e);

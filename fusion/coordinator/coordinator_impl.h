@@ -6,10 +6,10 @@
 #define HALAY_COORDINATOR_IMPL_H
 
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/rank/express.h"
 #include "fusion/coordinator/streams.h"
-#include "fusion/values/table.h"
+#include "fusion/rank/express.h"
 #include "fusion/values/row_words.h"
+#include "fusion/values/table.h"
 #include <stdatomic.h>
 
 enum { ENTRY_ABSENT, ENTRY_READY, ENTRY_ANNOUNCED };
@@ -32,22 +32,22 @@ struct announcement {
 
 /* A name. */
 struct entry {
-    struct halay_table_node node; /* first */
-    uint32_t id;                  /* HALAY_NO_ID: none */
-    int forgetting;               /* ranks that have not yet answered FORGET */
-    int is_revived;               /* agreed again meanwhile */
+    struct halay_table_node node;  /* first */
+    uint32_t id;                   /* HALAY_NO_ID: none */
+    int forgetting;                /* ranks that have not yet answered FORGET */
+    int is_revived;                /* agreed again meanwhile */
     struct halay_signature agreed; /* valid while there is an id, or on the fresh list */
     struct halay_enrolment enrolment;
-    int present, different;        /* ranks that came; those of them that announced a signature */
-    int absent;                    /* ranks that an average is not to be divided by, as they have joined */
-    unsigned char *state;          /* [rank]; in the same block */
-    struct halay_words words;      /* owned: what each rank says with it, one after the other */
-    struct announcement *announced;    /* owned: [rank], valid where state is ENTRY_ANNOUNCED; or NULL */
-    uint64_t *early;                   /* owned: [2 rank + event]: numbers of events before a bucket was sealed; or NULL */
-    int64_t since_us, latest_us; /* when the first rank came, and the latest one */
-    uint64_t order; /* rank 0's order of registration + 1; 0: by name */
-    uint64_t group; /* which bucket it was chosen for */
-    size_t position;                         /* scratch: among the chosen */
+    int present, different;         /* ranks that came; those of them that announced a signature */
+    int absent;                     /* ranks that an average is not to be divided by, as they have joined */
+    unsigned char *state;           /* [rank]; in the same block */
+    struct halay_words words;       /* owned: what each rank says with it, one after the other */
+    struct announcement *announced; /* owned: [rank], valid where state is ENTRY_ANNOUNCED; or NULL */
+    uint64_t *early;                /* owned: [2 rank + event]: numbers of events before a bucket was sealed; or NULL */
+    int64_t since_us, latest_us;    /* when the first rank came, and the latest one */
+    uint64_t order;                 /* rank 0's order of registration + 1; 0: by name */
+    uint64_t group;                 /* which bucket it was chosen for */
+    size_t position;                /* scratch: among the chosen */
     struct halay_coordinator_bucket *bucket; /* borrowed: the static bucket it belongs to, or NULL */
     size_t member;
     int is_join;             /* ranks that join meet here */
@@ -68,8 +68,8 @@ struct halay_coordinator_bucket {
 
 /* How one rank comes. */
 struct arrivals {
-    struct entry *last; /* borrowed: what it submitted last; NULL: nothing, or the name is forgotten */
-    int64_t last_us;    /* when; 0: never */
+    struct entry *last;         /* borrowed: what it submitted last; NULL: nothing, or the name is forgotten */
+    int64_t last_us;            /* when; 0: never */
     int is_asked, has_answered; /* for the stall report that is under way */
     enum halay_doing doing;     /* the answer */
     char waited[HALAY_NAME_MAX + 1];

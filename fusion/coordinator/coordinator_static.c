@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Static buckets of the coordinator (HALAY_DETERMINISTIC=run and ranks): which members they have, and what becomes of what
- * the ranks said about them before the bucket was sealed.
+ * Static buckets of the coordinator (HALAY_DETERMINISTIC=run and ranks): which members they have, and what becomes of
+ * what the ranks said about them before the bucket was sealed.
  *
- * The members are what rank 0 had registered when it submitted the first of them. Other ranks may have been faster; what
- * they said is numbered in the order in which each said it and is fed to the streams in that order now.
+ * The members are what rank 0 had registered when it submitted the first of them. Other ranks may have been faster;
+ * what they said is numbered in the order in which each said it and is fed to the streams in that order now.
  *
  * Cleanup: zero-initialised; bucket_free accepts any state.
  */

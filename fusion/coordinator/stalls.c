@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stalls: a tensor that some ranks have submitted and others have not for a long time. Nothing is wrong then as far as the
- * engine can know; but mostly the program is, and who looks for the fault wants to know which rank does what instead.
+ * Stalls: a tensor that some ranks have submitted and others have not for a long time. Nothing is wrong then as far as
+ * the engine can know; but mostly the program is, and who looks for the fault wants to know which rank does what
+ * instead.
  *
  *     quiet --- the oldest tensor has waited for report_us, and the last report is as old ---> asking
  *     asking    ASK to the missing ranks; their engines answer DOING, even while their programs compute
  *     asking -- all have answered, or ANSWER_US have passed ---> one report ---> quiet
  *
- * The coordinator's own knowledge is what each rank submitted last and when. The entries wait in the order in which their
- * first rank came, so the oldest is the first one of its set, and looking costs nothing while none is old. One report is
- * about all process sets.
+ * The coordinator's own knowledge is what each rank submitted last and when. The entries wait in the order in which
+ * their first rank came, so the oldest is the first one of its set, and looking costs nothing while none is old. One
+ * report is about all process sets.
  */
 #include "fusion/coordinator/coordinator_impl.h"
 #include <stdio.h>

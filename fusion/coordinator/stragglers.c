@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stragglers: who came last, how often, by how much; and what each rank submitted last, which the stall report wants too.
+ * Stragglers: who came last, how often, by how much; and what each rank submitted last, which the stall report wants
+ * too.
  *
  * The coordinator sees the ranks come to each tensor:
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streams: a bucket whose members are fixed, and what each rank has done with them, in that rank's own order. Decides what
- * runs together so that the decision depends on the ranks' programs, never on timing. Pure: no clock, no I/O.
+ * Streams: a bucket whose members are fixed, and what each rank has done with them, in that rank's own order. Decides
+ * what runs together so that the decision depends on the ranks' programs, never on timing. Pure: no clock, no I/O.
  *
  * A rank's stream is a sequence of READY (the member was submitted) and WAITED (somebody waits for it), and at its end
  * JOINED (the rank has no more data). Rounds:
@@ -11,10 +11,10 @@
  *      |         all are ready -------------------------> flushed  (likewise)
  *      `-------- JOINED --------------------------------> joined   (whatever the others have is ready here)
  *
- * When no rank is open: if all are complete, the whole bucket runs together. Otherwise what is ready on every rank runs,
- * each member alone, and the next round begins with what is left over, then with the rest of the streams. If nothing is
- * ready everywhere, the flushed ranks read on until something is. Ranks that have joined don't count for any of this; what
- * only they have left runs when all have joined.
+ * When no rank is open: if all are complete, the whole bucket runs together. Otherwise what is ready on every rank
+ * runs, each member alone, and the next round begins with what is left over, then with the rest of the streams. If
+ * nothing is ready everywhere, the flushed ranks read on until something is. Ranks that have joined don't count for any
+ * of this; what only they have left runs when all have joined.
  */
 #ifndef HALAY_STREAMS_H
 #define HALAY_STREAMS_H
@@ -27,7 +27,8 @@ struct halay_streams;
 
 enum halay_stream_event { HALAY_STREAM_READY, HALAY_STREAM_WAITED, HALAY_STREAM_JOINED };
 
-/* What is to run: members together, in order; called inside feed, drop and retract. members is borrowed for the call. */
+/* What is to run: members together, in order; called inside feed, drop and retract. members is borrowed for the call.
+ * */
 typedef void (*halay_streams_run)(void *arg, const size_t *members, size_t count);
 
 /* arg is borrowed until destroy. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters: what the engine has done, as a struct and as the text that Prometheus reads. Counting itself is in counters.h.
+ * Counters: what the engine has done, as a struct and as the text that Prometheus reads. Counting itself is in
+ * counters.h.
  *
- * One table says what there is: where a value lies in the public struct, its name and its help; the text is made from it.
- * Times are nanoseconds in the struct and seconds in the text, as is usual there.
+ * One table says what there is: where a value lies in the public struct, its name and its help; the text is made from
+ * it. Times are nanoseconds in the struct and seconds in the text, as is usual there.
  */
 #include "fusion/observe/counters.h"
 #include "base/clock.h"

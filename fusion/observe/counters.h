@@ -2,9 +2,9 @@
  *
  * Counters, inside view: what the driver counts as it goes, at the price of an addition each.
  *
- * Each counter has one writer at a time, so that no locked instruction is needed: the driver (the role passes under lock,
- * which orders one driver's stores before the next one's loads), or who holds ctx->lock. Readers are any threads; each
- * value is whole, the values among each other are of slightly different moments.
+ * Each counter has one writer at a time, so that no locked instruction is needed: the driver (the role passes under
+ * lock, which orders one driver's stores before the next one's loads), or who holds ctx->lock. Readers are any threads;
+ * each value is whole, the values among each other are of slightly different moments.
  */
 #ifndef HALAY_COUNTERS_H
 #define HALAY_COUNTERS_H

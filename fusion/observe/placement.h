@@ -3,9 +3,9 @@
  * Placement: on which hardware threads the engine's thread may run, and a line that says so.
  *
  * Where the host has several NUMA nodes, the thread stays on the node that holds this rank's segment
- * (halay_topology_node): it writes buckets and adds sums there, and a thread that the scheduler carries to another socket
- * pays for each line. On one node it is left alone: the scheduler knows better which core is free. HALAY_THREAD_AFFINITY
- * turns that off, or names one hardware thread for each rank of the host.
+ * (halay_topology_node): it writes buckets and adds sums there, and a thread that the scheduler carries to another
+ * socket pays for each line. On one node it is left alone: the scheduler knows better which core is free.
+ * HALAY_THREAD_AFFINITY turns that off, or names one hardware thread for each rank of the host.
  */
 #ifndef HALAY_FUSION_PLACEMENT_H
 #define HALAY_FUSION_PLACEMENT_H
@@ -15,15 +15,16 @@
 struct halay_context;
 
 /*
- * What the setting means for one rank of its host: chosen[0 .. *n) are the numbers of the hardware threads to run on, in the
- * order of threads; *n 0: wherever the process may. chosen has room for count. Pure.
+ * What the setting means for one rank of its host: chosen[0 .. *n) are the numbers of the hardware threads to run on,
+ * in the order of threads; *n 0: wherever the process may. chosen has room for count. Pure.
  * Errors: HALAY_ERR_CONFIG, with why: no list of numbers, not one for each rank, or one that is none of threads.
  */
 enum halay_status halay_placement_choose(const char *setting, const struct halay_thread *threads, size_t count,
-                                         int local_rank, int local_size, int *chosen, size_t *n, char *why, size_t size);
+                                         int local_rank, int local_size, int *chosen, size_t *n, char *why,
+                                         size_t size);
 
-/* Put the engine's thread there, and log at level info where all that this rank has lies. Called once, when the thread has
- * been started. Errors: HALAY_ERR_CONFIG; HALAY_ERR_NO_MEMORY; what the system refuses is a warning. */
+/* Put the engine's thread there, and log at level info where all that this rank has lies. Called once, when the thread
+ * has been started. Errors: HALAY_ERR_CONFIG; HALAY_ERR_NO_MEMORY; what the system refuses is a warning. */
 enum halay_status halay_placement_apply(struct halay_context *ctx);
 
 #endif

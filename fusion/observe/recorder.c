@@ -2,9 +2,9 @@
  *
  * Recorder: makes the records and hands them to the rings that want them.
  *
- * A submission is recorded when it is made and when it ends; the second record has the times between, so that a timeline
- * needs no other to draw a tensor. So have collectives. What is asked when a job hangs is asked of the first records: who
- * has not submitted, or not started, what others have.
+ * A submission is recorded when it is made and when it ends; the second record has the times between, so that a
+ * timeline needs no other to draw a tensor. So have collectives. What is asked when a job hangs is asked of the first
+ * records: who has not submitted, or not started, what others have.
  */
 #include "fusion/observe/recorder.h"
 #include "base/clock.h"

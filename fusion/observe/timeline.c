@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Timeline: start and stop. While one is on the engine's records go into a ring in memory; who stops it turns them into a
- * file, on a thread that may block, never on the one that moves data. The newest records are kept: a timeline that is left
- * on all day is as large as one of a few steps.
+ * Timeline: start and stop. While one is on the engine's records go into a ring in memory; who stops it turns them into
+ * a file, on a thread that may block, never on the one that moves data. The newest records are kept: a timeline that is
+ * left on all day is as large as one of a few steps.
  *
- * The ring stays until the context goes: a hook that began before stop may still write into it. What it writes then has a
- * number behind the last one that was looked at, or is not whole yet and is left out.
+ * The ring stays until the context goes: a hook that began before stop may still write into it. What it writes then has
+ * a number behind the last one that was looked at, or is not whole yet and is left out.
  *
  * The file is written under another name and renamed, so it is whole or not there.
  */

@@ -6,9 +6,9 @@
  *     start      when the group has a free channel; several run at a time, each on its own
  *     progress   until the collective has ended
  *
- * A bucket of one tensor runs on its own buffers. Several run as lists of pieces; whether these are reduced where they lie or
- * go through scratch memory is the group's business: it knows who can reach them. A group of tensors runs as one bucket a type.
- * The storage of a bucket is kept and grows to the largest it has seen.
+ * A bucket of one tensor runs on its own buffers. Several run as lists of pieces; whether these are reduced where they
+ * lie or go through scratch memory is the group's business: it knows who can reach them. A group of tensors runs as one
+ * bucket a type. The storage of a bucket is kept and grows to the largest it has seen.
  */
 #include "fusion/rank/bucket.h"
 #include "base/memory.h"
@@ -102,7 +102,8 @@ static void bucket_put(struct halay_context *ctx, struct halay_bucket *b)
     ctx->free_buckets = b;
 }
 
-/* It runs no further. Its requests are ended elsewhere, but what this rank gave as it has joined belongs to nobody else. */
+/* It runs no further. Its requests are ended elsewhere, but what this rank gave as it has joined belongs to nobody
+ * else. */
 static void bucket_drop(struct halay_context *ctx, struct halay_bucket *b)
 {
     if (b->coll)
@@ -316,7 +317,8 @@ static void start_first(struct halay_process_set *set)
     } else if (status == HALAY_OK) {
         bucket_end(ctx, b); /* nothing to move */
     } else {
-        /* Whatever was refused, other ranks may have started: going on, the next collectives would meet the wrong ones. */
+        /* Whatever was refused, other ranks may have started: going on, the next collectives would meet the wrong ones.
+         * */
         bucket_drop(ctx, b);
         fail_group(set, status);
     }

@@ -18,9 +18,9 @@ struct halay_bucket {
     struct halay_process_set *set;   /* borrowed */
     struct halay_request **requests; /* owned array, borrowed requests */
     size_t count, capacity;
-    int absent;                      /* ranks that averages are not divided by */
-    int chunk_shift;                 /* of its chunks: halay_group_set_chunks */
-    int is_plain; /* all are without factors and wire type, as all have agreed: one who has joined has no factors */
+    int absent;      /* ranks that averages are not divided by */
+    int chunk_shift; /* of its chunks: halay_group_set_chunks */
+    int is_plain;    /* all are without factors and wire type, as all have agreed: one who has joined has no factors */
     enum halay_dtype dtype;          /* of what an all-reduce reduces; of a group these members only */
     struct halay_bucket_part *parts; /* owned array: of an all-reduce, empty ones left out */
     struct halay_piece *pieces;      /* owned array, as long as parts; of an all-reduce: its inputs */

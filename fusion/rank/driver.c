@@ -2,10 +2,10 @@
  *
  * Cycle: who drives the engine, when, and where it sleeps. The only file of the library that creates a thread.
  *
- * One thread at a time has the driver's role. While the background thread sleeps with it, anybody may take it away: nothing
- * but the bell is touched in a sleep. So a thread in halay_wait drives at once, without waking another one first, and a
- * thread that submits tells the peers before it wakes the background thread, whose way to a processor is the longest part
- * of all.
+ * One thread at a time has the driver's role. While the background thread sleeps with it, anybody may take it away:
+ * nothing but the bell is touched in a sleep. So a thread in halay_wait drives at once, without waking another one
+ * first, and a thread that submits tells the peers before it wakes the background thread, whose way to a processor is
+ * the longest part of all.
  *
  *     background thread                                waiter
  *       drives while something is in flight              role free, or the thread sleeps: takes it, drives until its
@@ -17,29 +17,29 @@
  *       nothing to do and somebody waits: gives the         gives it back; wakes the thread
  *         role away, parks
  *
- * Who submits need not wake the thread if a call follows at once that drives, or that can wake it. halay_allreduce and its
- * like know that a wait follows; a tensor whose submissions were followed at once by another submission or by a wait, the
- * last times, is expected to go on like this, and so is a wait that leaves more in flight and was followed by another one.
- * The wake is owed then. Whoever takes the role pays it, and so does a call that comes too late or is not expected: a
- * submission, a test of what is in flight, giving the request away. A submission also pays when the first is owed for
- * HALAY_OWED_US, or more than HALAY_OWED_BYTES would be. A program that makes none of these calls (waiting for what has ended
- * already is none) lets what it submitted last lie until the thread looks by itself, park_us() later at most: what has a
- * callback is never left to that.
+ * Who submits need not wake the thread if a call follows at once that drives, or that can wake it. halay_allreduce and
+ * its like know that a wait follows; a tensor whose submissions were followed at once by another submission or by a
+ * wait, the last times, is expected to go on like this, and so is a wait that leaves more in flight and was followed by
+ * another one. The wake is owed then. Whoever takes the role pays it, and so does a call that comes too late or is not
+ * expected: a submission, a test of what is in flight, giving the request away. A submission also pays when the first
+ * is owed for HALAY_OWED_US, or more than HALAY_OWED_BYTES would be. A program that makes none of these calls (waiting
+ * for what has ended already is none) lets what it submitted last lie until the thread looks by itself, park_us() later
+ * at most: what has a callback is never left to that.
  *
- * While the thread is parked, or sleeps robbed, and nobody waits, nobody listens to peers. That is all right: nothing was
- * promised to them, so no peer can need more than an answer to a PING, and it lasts a quarter of the time they give it at
- * most. Rank 0 has promised more once there are process sets in which it takes no part and which it coordinates: then
- * (ctx->listens) whoever gives the role up wakes the thread, and nothing is owed.
+ * While the thread is parked, or sleeps robbed, and nobody waits, nobody listens to peers. That is all right: nothing
+ * was promised to them, so no peer can need more than an answer to a PING, and it lasts a quarter of the time they give
+ * it at most. Rank 0 has promised more once there are process sets in which it takes no part and which it coordinates:
+ * then (ctx->listens) whoever gives the role up wakes the thread, and nothing is owed.
  *
- * No wake-up is lost. Between peers: the driver arms the transport, then does a whole step, then sleeps; peers store their
- * news first and then ring. Inside the process all is under the lock: who has news for a driver that is awake leaves them
- * there (has_news), and it looks there before it falls asleep; a sleeper notes under the lock that it needs a bell
- * (bell_wanted), with a token from before; whoever takes that note rings after it has unlocked, so everybody who had noted
- * it by then wakes, or with the old token does not fall asleep.
+ * No wake-up is lost. Between peers: the driver arms the transport, then does a whole step, then sleeps; peers store
+ * their news first and then ring. Inside the process all is under the lock: who has news for a driver that is awake
+ * leaves them there (has_news), and it looks there before it falls asleep; a sleeper notes under the lock that it needs
+ * a bell (bell_wanted), with a token from before; whoever takes that note rings after it has unlocked, so everybody who
+ * had noted it by then wakes, or with the old token does not fall asleep.
  *
- * Data may travel over another transport than the one in which the driver sleeps. Either news of that end the sleep too (a
- * descriptor, world->data_rings), or not: then, while collectives are under way, it polls, and once nothing has come for
- * POLL_US it naps. Over several nodes it naps although the messages ring: the memory of a node has no bell there.
+ * Data may travel over another transport than the one in which the driver sleeps. Either news of that end the sleep too
+ * (a descriptor, world->data_rings), or not: then, while collectives are under way, it polls, and once nothing has come
+ * for POLL_US it naps. Over several nodes it naps although the messages ring: the memory of a node has no bell there.
  */
 #include "base/clock.h"
 #include "base/relax.h"
@@ -58,8 +58,8 @@ enum { AT_ONCE_TIMES = 3 };
 
 /* ---- sleeping ---- */
 
-/* How long the thread stays out of the way after a drive, and nobody listens at most: a fraction of what peers allow for an
- * answer to a PING. */
+/* How long the thread stays out of the way after a drive, and nobody listens at most: a fraction of what peers allow
+ * for an answer to a PING. */
 static int64_t park_us(const struct halay_context *ctx)
 {
     int64_t quarter = (int64_t)ctx->world->config.peer_timeout_ms * 250;
@@ -67,8 +67,8 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
-/* Is something under way whose news don't end a sleep? That a message was taken, for which the group of a process set waits, is
- * none that does. */
+/* Is something under way whose news don't end a sleep? That a message was taken, for which the group of a process set
+ * waits, is none that does. */
 static int must_poll(const struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
@@ -251,8 +251,8 @@ static enum wake wake_locked(struct halay_context *ctx)
     return WAKE_THREAD;
 }
 
-/* A call that has told or woken somebody returns. After an idle time that takes longer than what is at once, and it is not the
- * program's time. */
+/* A call that has told or woken somebody returns. After an idle time that takes longer than what is at once, and it is
+ * not the program's time. */
 static void note_return(struct halay_context *ctx)
 {
     atomic_store_explicit(&ctx->called_us, halay_now_us(), memory_order_relaxed);
@@ -268,8 +268,8 @@ static void wake_now(struct halay_context *ctx, enum wake wake)
         pthread_cond_broadcast(&ctx->idle);
 }
 
-/* What is awake may end what the program waits for, and so lead to halay_fini, before this thread is through: it keeps the
- * context until then (leaving). returns: this is the end of a call of the program's, see note_return. */
+/* What is awake may end what the program waits for, and so lead to halay_fini, before this thread is through: it keeps
+ * the context until then (leaving). returns: this is the end of a call of the program's, see note_return. */
 static void wake_unlock(struct halay_context *ctx, int returns)
 {
     enum wake wake = wake_locked(ctx);
@@ -327,8 +327,9 @@ static void give_role_locked(struct halay_context *ctx)
     ctx->drove_us = ctx->now_us;
 }
 
-/* Whoever leaves while the role is free wakes who may need it, whether it had the role itself or was only offered it: the
- * thread, giving the role away, wakes waiters alone, and they may all be done by then. Nonzero: the thread is to be woken. */
+/* Whoever leaves while the role is free wakes who may need it, whether it had the role itself or was only offered it:
+ * the thread, giving the role away, wakes waiters alone, and they may all be done by then. Nonzero: the thread is to be
+ * woken. */
 static int pass_on_locked(struct halay_context *ctx)
 {
     if (ctx->driver != HALAY_DRIVER_NONE)
@@ -357,8 +358,8 @@ static void owe_locked(struct halay_context *ctx, size_t bytes)
     atomic_store_explicit(&ctx->is_owed, 1, memory_order_relaxed);
 }
 
-/* May so much more be owed? Calls may follow at once for as long as a program computes gradients, and the peers wait for them.
- * When that was too long the thread was called, and finds its work owed no more. */
+/* May so much more be owed? Calls may follow at once for as long as a program computes gradients, and the peers wait
+ * for them. When that was too long the thread was called, and finds its work owed no more. */
 static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
 {
     if (!thread_sleeps_locked(ctx))
@@ -400,7 +401,8 @@ static void count_followed(int *times, int is_at_once)
         ++*times;
 }
 
-/* A submission, or a wait that has to wait: how soon has it followed the one before? Zero if too late for what was owed. */
+/* A submission, or a wait that has to wait: how soon has it followed the one before? Zero if too late for what was
+ * owed. */
 static int note_call_locked(struct halay_context *ctx, int is_wait)
 {
     int64_t now_us = halay_now_us();
@@ -544,7 +546,8 @@ static void cond_init(pthread_cond_t *cond)
 }
 
 /* Spinning pays only where whoever is waited for has a processor of its own. The background thread may share its rank's
- * with the program: so it spins no longer there than an answer takes, which is less than to sleep and to be rung costs. */
+ * with the program: so it spins no longer there than an answer takes, which is less than to sleep and to be rung costs.
+ * */
 static void choose_spin(struct halay_context *ctx)
 {
     enum { WAITER_US = 100, THREAD_US = 50, THREAD_CROWDED_US = 20 };

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Express: small all-reduces that come alone are not negotiated any more; what is agreed and exchanged lies in shared memory.
+ * Express: small all-reduces that come alone are not negotiated any more; what is agreed and exchanged lies in shared
+ * memory.
  *
  *     enrolled      a small tensor that has been a bucket by itself ALONE_TIMES in succession gets a place of its own
- *                   (collectives/shared/express_slots.h), for good. The coordinator and the ranks count buckets alike, so nobody is told.
+ *                   (collectives/shared/express_slots.h), for good. The coordinator and the ranks count buckets alike,
+ *                   so nobody is told.
  *     submitted     the data and the number of the round are put into the place: that says it to all ranks at once
  *     all have put  each rank adds for itself; the round is over
- *     somebody is missing for HALAY_EXPRESS_LATE_US, or this rank is about to join or to leave: LATE to the coordinator,
+ *     somebody is missing for HALAY_EXPRESS_LATE_US, or this rank is about to join or to leave: LATE to the
+ *     coordinator,
  *                   which then knows what it knows of any tensor: who is missing (stalls), who has left, who means
  *                   something else
  *
- * A round is also over, for all ranks alike, when the coordinator gives the tensor out as a bucket (others have joined; or
- * it is agreed on anew) and when it refuses it. So all count the same rounds, and nobody puts another one's data together
- * with his.
+ * A round is also over, for all ranks alike, when the coordinator gives the tensor out as a bucket (others have joined;
+ * or it is agreed on anew) and when it refuses it. So all count the same rounds, and nobody puts another one's data
+ * together with his.
  *
- * A rank looks at its places before it goes by what another one says (an announcement, a farewell, a bucket): whoever is in a
- * later round has seen that the one before is complete, and so does this rank then. The coordinator drops what it has heard
- * of a round when it, rank 0, has seen the round's end; what it hears of it later it ignores.
+ * A rank looks at its places before it goes by what another one says (an announcement, a farewell, a bucket): whoever
+ * is in a later round has seen that the one before is complete, and so does this rank then. The coordinator drops what
+ * it has heard of a round when it, rank 0, has seen the round's end; what it hears of it later it ignores.
  */
 #ifndef HALAY_FUSION_EXPRESS_H
 #define HALAY_FUSION_EXPRESS_H
@@ -36,13 +39,13 @@ struct halay_enrolment {
 
 static inline int halay_express_suits(const struct halay_signature *s)
 {
-    return s->operation == HALAY_ALLREDUCE && s->op != HALAY_ADASUM && !s->members &&
-           halay_signature_is_plain(s) && halay_signature_bytes(s) <= HALAY_EXPRESS_BYTES && halay_signature_bytes(s) > 0;
+    return s->operation == HALAY_ALLREDUCE && s->op != HALAY_ADASUM && !s->members && halay_signature_is_plain(s) &&
+           halay_signature_bytes(s) <= HALAY_EXPRESS_BYTES && halay_signature_bytes(s) > 0;
 }
 
 /* The tensor is given out in a bucket of so many. *enrolled, of `places`: names that are. */
-static inline void halay_enrolment_count(struct halay_enrolment *e, const struct halay_signature *agreed, size_t tensors,
-                                         size_t *enrolled, size_t places)
+static inline void halay_enrolment_count(struct halay_enrolment *e, const struct halay_signature *agreed,
+                                         size_t tensors, size_t *enrolled, size_t places)
 {
     enum { ALONE_TIMES = 2 };
 

@@ -2,13 +2,14 @@
  *
  * Failure: the end of the engine, once; the first cause stays.
  *
- * Every rank that finds a cause says so: to the coordinator, who passes it on, or as the coordinator to all. A rank that
- * died tells nobody; each of the others finds out by itself (halay_world_check_peers, the transport). The group is closed,
- * so that peers in the middle of a collective with this rank get out of it; what this rank has completed, they complete.
+ * Every rank that finds a cause says so: to the coordinator, who passes it on, or as the coordinator to all. A rank
+ * that died tells nobody; each of the others finds out by itself (halay_world_check_peers, the transport). The group is
+ * closed, so that peers in the middle of a collective with this rank get out of it; what this rank has completed, they
+ * complete.
  *
- * A rank that is gone, and has neither died nor said that it leaves, went because of something that another one knows, whose
- * word may come later than the closed group or connection. It is waited for, WORD_US and a sleep at most, so that the first
- * cause is what all report.
+ * A rank that is gone, and has neither died nor said that it leaves, went because of something that another one knows,
+ * whose word may come later than the closed group or connection. It is waited for, WORD_US and a sleep at most, so that
+ * the first cause is what all report.
  */
 #include "fusion/engine.h"
 #include <stdio.h>
@@ -48,8 +49,9 @@ static void end_all(struct halay_context *ctx)
 static void tell_others(struct halay_context *ctx, enum halay_status status, int rank)
 {
     char text[HALAY_TEXT_MAX];
-    struct halay_item item = { .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .text = text,
-                               .rank = rank >= 0 ? rank : ctx->rank };
+    struct halay_item item = {
+        .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .text = text, .rank = rank >= 0 ? rank : ctx->rank
+    };
 
     if (ctx->said_fail)
         return;
@@ -78,7 +80,7 @@ void halay_engine_drained(struct halay_context *ctx)
 {
     ctx->is_draining = 0;
     halay_process_sets_fail(ctx, -1); /* nobody misses this rank in what it has completed */
-    end_all(ctx); /* what could not even be started */
+    end_all(ctx);                     /* what could not even be started */
 }
 
 static void fail(struct halay_context *ctx, enum halay_status status, int rank, const char *text)
@@ -156,7 +158,6 @@ void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)
 
 void halay_engine_judge(struct halay_context *ctx)
 {
-    if (ctx->status == HALAY_OK &&
-        (is_explained(ctx, ctx->suspect) || ctx->now_us - ctx->suspected_us > WORD_US))
+    if (ctx->status == HALAY_OK && (is_explained(ctx, ctx->suspect) || ctx->now_us - ctx->suspected_us > WORD_US))
         halay_engine_fail_peer(ctx, ctx->suspect);
 }

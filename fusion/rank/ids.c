@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cache: the ids that all ranks have agreed on. An id stands for a name, a signature and, where the ranks may differ, what
- * each said of its rows; a steady step speaks in ids only.
+ * Cache: the ids that all ranks have agreed on. An id stands for a name, a signature and, where the ranks may differ,
+ * what each said of its rows; a steady step speaks in ids only.
  *
- * The coordinator gives them out (AGREE) and takes them back (FORGET), so that all ranks hold the same ones, in the same
- * order of messages. An array by id here, a pointer from the name's entry back.
+ * The coordinator gives them out (AGREE) and takes them back (FORGET), so that all ranks hold the same ones, in the
+ * same order of messages. An array by id here, a pointer from the name's entry back.
  */
 #include "fusion/engine.h"
 #include <stdlib.h>

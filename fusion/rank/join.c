@@ -5,8 +5,8 @@
  *     sum, average, bit-or, adasum   0         min   the largest (infinity)       bit-and   all bits
  *     product                        1         max   the smallest (-infinity)
  *
- * Such a part is a request of nobody: it belongs to the engine alone and has memory of its own, which goes with it. It is
- * counted as in flight, so that nobody leaves while a peer needs it.
+ * Such a part is a request of nobody: it belongs to the engine alone and has memory of its own, which goes with it. It
+ * is counted as in flight, so that nobody leaves while a peer needs it.
  */
 #include "base/half.h"
 #include "base/memory.h"
@@ -16,10 +16,10 @@
 #include <string.h>
 
 /* Set the element at out: one for products, the greatest (sign 1) or the least (-1), or all bits. */
-#define NEUTRAL(type, one, greatest, least)                                                                            \
-    do {                                                                                                               \
-        type value = op == HALAY_PRODUCT ? (type)(one) : op == HALAY_MIN ? (type)(greatest) : (type)(least);           \
-        memcpy(out, &value, sizeof value);                                                                             \
+#define NEUTRAL(type, one, greatest, least)                                                                  \
+    do {                                                                                                     \
+        type value = op == HALAY_PRODUCT ? (type)(one) : op == HALAY_MIN ? (type)(greatest) : (type)(least); \
+        memcpy(out, &value, sizeof value);                                                                   \
     } while (0)
 
 static void put_extreme(void *out, enum halay_dtype dtype, enum halay_op op)

@@ -7,7 +7,8 @@
  *
  * Frame and rest are under two tags of the group that is kept for control. A PING is answered here.
  *
- * Silence is counted in looks that are at most LOOK_MAX_US apart: a process that was stopped itself does not blame others.
+ * Silence is counted in looks that are at most LOOK_MAX_US apart: a process that was stopped itself does not blame
+ * others.
  *
  * Cleanup: zero-initialised; destroy accepts any state.
  */
@@ -50,8 +51,8 @@ struct halay_link {
     enum halay_status status; /* no memory, or the transport's; kept. A lost peer is none: others are reached */
     int is_deaf;              /* nothing is received any more */
     int is_behind;            /* a receive was posted that no progress has looked at */
-    _Atomic uint64_t sent; /* a counter; relaxed */
-    int64_t looked_us; /* the last look; 0: none */
+    _Atomic uint64_t sent;    /* a counter; relaxed */
+    int64_t looked_us;        /* the last look; 0: none */
 };
 
 /* Room for so many bytes; what is there stays. */
@@ -233,7 +234,8 @@ static enum halay_status handle_message(struct halay_link *link, int r, halay_li
 }
 
 /* Take what has arrived from one peer. *messages grows by those that were handed over. */
-static enum halay_status receive_from(struct halay_link *link, int r, halay_link_handler handler, void *arg, int *messages)
+static enum halay_status receive_from(struct halay_link *link, int r, halay_link_handler handler, void *arg,
+                                      int *messages)
 {
     struct link_peer *peer = &link->peers[r];
     enum halay_status status;

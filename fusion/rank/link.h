@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Link: the engine's messages between this rank and those it talks to, over a transport that sleeps. Every rank talks to
- * rank 0, rank 0 to every rank. Used by the driver only.
+ * Link: the engine's messages between this rank and those it talks to, over a transport that sleeps. Every rank talks
+ * to rank 0, rank 0 to every rank. Used by the driver only.
  *
  * Items that are appended while a message is under way travel together in the next one: a rank that is busy is not sent
  * more messages, only longer ones.
@@ -34,7 +34,8 @@ typedef enum halay_status (*halay_link_handler)(void *arg, int rank, const struc
 enum halay_status halay_link_receive(struct halay_link *link, halay_link_handler handler, void *arg, int *messages,
                                      int *rank);
 
-/* Nothing that comes matters any more: take the receives back, so that peers may leave. What is queued is still sent. */
+/* Nothing that comes matters any more: take the receives back, so that peers may leave. What is queued is still sent.
+ * */
 void halay_link_stop_receiving(struct halay_link *link);
 
 /* Nonzero if everything that was queued has been taken by its receiver's transport, or never will be. */
@@ -44,8 +45,8 @@ int halay_link_is_quiet(struct halay_link *link);
 uint64_t halay_link_sent(struct halay_link *link);
 
 /*
- * Is everybody still there? Call it from time to time while somebody waits: peers that have been silent are sent a PING.
- * HALAY_ERR_PEER: *rank has not answered for timeout_us, during which this process was awake. now_us: the clock.
+ * Is everybody still there? Call it from time to time while somebody waits: peers that have been silent are sent a
+ * PING. HALAY_ERR_PEER: *rank has not answered for timeout_us, during which this process was awake. now_us: the clock.
  */
 enum halay_status halay_link_check(struct halay_link *link, int64_t now_us, int64_t timeout_us, int *rank);
 /* Nobody waits: forget what was asked. */

@@ -4,8 +4,8 @@
  *
  *     rank 0: a a     rank 1: b     rank 2: c c c     every rank: a a b c c c
  *
- * How many rows each rank gives was agreed with the name; nothing has to be asked now. A rank's rows may lie where they go:
- * they stay. Elsewhere in out they would be overwritten by others', so they are copied first.
+ * How many rows each rank gives was agreed with the name; nothing has to be asked now. A rank's rows may lie where they
+ * go: they stay. Elsewhere in out they would be overwritten by others', so they are copied first.
  */
 #include "fusion/rank/bucket.h"
 #include "fusion/values/rows.h"

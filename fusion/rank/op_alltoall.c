@@ -5,8 +5,8 @@
  *     rank 0: a a | b      splits 2, 1     gets 2, 1 rows: a a c
  *     rank 1: c | d d d    splits 1, 3     gets 1, 3 rows: b d d d
  *
- * What this rank gets from each was agreed with the name. Another rank may have nothing to exchange while others have, and
- * cannot know it: all take part unless a row is empty.
+ * What this rank gets from each was agreed with the name. Another rank may have nothing to exchange while others have,
+ * and cannot know it: all take part unless a row is empty.
  */
 #include "fusion/rank/bucket.h"
 #include "fusion/values/rows.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reduce-scatter: each rank gets a part of the reduced rows: what the splits say, which were agreed on with the name, else
- * as even as can be, the first ranks one more.
+ * Reduce-scatter: each rank gets a part of the reduced rows: what the splits say, which were agreed on with the name,
+ * else as even as can be, the first ranks one more.
  *
  *     7 rows, 3 ranks: 3, 2, 2      with splits 0, 6, 1: 0, 6, 1
  *
  * prescale needs a copy of the rows: what is given is only read.
  */
+#include "collectives/reduce/scale.h"
 #include "fusion/rank/bucket.h"
 #include "fusion/values/rows.h"
-#include "collectives/reduce/scale.h"
 
 static size_t rows_of(const struct halay_bucket *b, int rank)
 {
@@ -40,7 +40,8 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
     }
     for (int i = 0; i < b->set->size; i++)
         ctx->counts[i] = rows_of(b, i) * row;
-    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->counts, dtype, (enum halay_op)s->op, &b->coll);
+    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->counts, dtype, (enum halay_op)s->op,
+                                             &b->coll);
 }
 
 void halay_reduce_scatter_finish(struct halay_request *r)

@@ -7,7 +7,8 @@
  *     deliver   no longer in flight (its name may be submitted again) -> callback -> status is final -> waiters wake
  *
  * So a callback may submit the same tensor again, and who sees a final status knows that the callback has returned.
- * Nothing is allocated for a submission once as many requests exist as were ever in flight, except the text of an error.
+ * Nothing is allocated for a submission once as many requests exist as were ever in flight, except the text of an
+ * error.
  */
 #include "base/clock.h"
 #include "fusion/engine.h"
@@ -174,9 +175,9 @@ static enum halay_status status_of(struct halay_request *request)
 }
 
 /*
- * Somebody waits: don't let it lie and accumulate. In the deterministic modes what runs alone depends on it (streams.h), so
- * it counts at its place among this rank's submissions, whether what is waited for has already ended or not; a second wait
- * without a submission in between says nothing new.
+ * Somebody waits: don't let it lie and accumulate. In the deterministic modes what runs alone depends on it
+ * (streams.h), so it counts at its place among this rank's submissions, whether what is waited for has already ended or
+ * not; a second wait without a submission in between says nothing new.
  */
 static void note_waiter(struct halay_context *ctx, int is_test)
 {

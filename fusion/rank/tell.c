@@ -5,8 +5,8 @@
  *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator; or express.c
  *     coordinator -> AGREE: ids.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
  *
- * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and to the link for the
- * others. Nothing in this file calls the coordinator from within its own emit.
+ * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and to the link for
+ * the others. Nothing in this file calls the coordinator from within its own emit.
  */
 #include "fusion/engine.h"
 #include <stdlib.h>
@@ -69,7 +69,9 @@ static void tune(struct halay_context *ctx, const struct halay_request *r)
     if (tune->phase == HALAY_AUTOTUNE_DONE && (tune->phase != before || tune->bytes != bytes))
         halay_info(ctx->log, "autotune: fusion threshold %zu for %d ranks and %llu bytes a step, chunks times 2^%d, %s",
                    tune->threshold, ctx->size, (unsigned long long)tune->bytes, tune->chunk_shift,
-                   tune->is_measured ? "measured" : tune->is_stopped ? "as configured" : "found earlier");
+                   tune->is_measured  ? "measured"
+                   : tune->is_stopped ? "as configured"
+                                      : "found earlier");
 }
 
 static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
@@ -105,9 +107,9 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
 
 void halay_negotiate_late(struct halay_context *ctx, const struct halay_request *r)
 {
-    to_coordinator(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_LATE,
-                                                    .id = r->entry->id,
-                                                    .round = r->entry->enrolment.round + 1 });
+    to_coordinator(
+        &ctx->all,
+        &(struct halay_item){ .kind = HALAY_ITEM_LATE, .id = r->entry->id, .round = r->entry->enrolment.round + 1 });
 }
 
 static void tell_unregistered(struct halay_context *ctx, struct halay_static_bucket *b, size_t member)

@@ -19,9 +19,9 @@ struct halay_plan_item {
 
 /*
  * Put items into buckets. An item goes into the open bucket of its kind if the sum stays within threshold, otherwise it
- * opens a new one (and the old one is closed); items of other kinds in between don't matter. One that is larger than the
- * threshold is alone, and so is everything if threshold is 0. The order of items within a bucket is kept. Returns the
- * number of buckets.
+ * opens a new one (and the old one is closed); items of other kinds in between don't matter. One that is larger than
+ * the threshold is alone, and so is everything if threshold is 0. The order of items within a bucket is kept. Returns
+ * the number of buckets.
  */
 size_t halay_plan(struct halay_plan_item *items, size_t count, size_t threshold);
 

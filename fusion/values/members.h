@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Members: the tensors of a grouped all-reduce. One name stands for all of them, so that they are ready together, agreed on
- * together and fail together; what they are is said in words (row_words.h):
+ * Members: the tensors of a grouped all-reduce. One name stands for all of them, so that they are ready together,
+ * agreed on together and fail together; what they are is said in words (row_words.h):
  *
  *     each member: type | dimensions << 8, then a word for each dimension
  */
@@ -18,7 +18,8 @@ struct halay_part {
     enum halay_dtype dtype;
 };
 
-/* Can these be a group, under this reduction and these factors? NULL: yes; *words: how many say it, *bytes: of all data. */
+/* Can these be a group, under this reduction and these factors? NULL: yes; *words: how many say it, *bytes: of all
+ * data. */
 const char *halay_members_fault(const struct halay_tensor_info *info, size_t *words, size_t *bytes);
 /* Words and parts of members that have no fault. */
 void halay_members_say(const struct halay_tensor_info *info, uint64_t *words);

@@ -152,8 +152,9 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
 
     if (p[7] > HALAY_DIMENSIONS_MAX || get16(p + 2) > HALAY_WORDS_MAX)
         return 0;
-    *s = (struct halay_signature){ .operation = p[4], .dtype = p[5], .op = p[6], .dimensions = p[7],
-                                   .root = (int32_t)get32(p + 8) };
+    *s = (struct halay_signature){
+        .operation = p[4], .dtype = p[5], .op = p[6], .dimensions = p[7], .root = (int32_t)get32(p + 8)
+    };
     memcpy(&s->prescale, p + 16, sizeof s->prescale);
     memcpy(&s->postscale, p + 24, sizeof s->postscale);
     s->members = get16(p + 32);
@@ -180,8 +181,12 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
         return HALAY_ERR_FORMAT;
     struct tail tail = tail_of(p);
     const unsigned char *names = p + fixed_bytes[p[0]] + tail.words;
-    struct halay_item read = { .kind = (enum halay_item_kind)p[0], .name = (const char *)names, .name_length = tail.name,
-                               .text = (const char *)names + tail.name, .text_length = tail.text, .rank = -1 };
+    struct halay_item read = { .kind = (enum halay_item_kind)p[0],
+                               .name = (const char *)names,
+                               .name_length = tail.name,
+                               .text = (const char *)names + tail.name,
+                               .text_length = tail.text,
+                               .rank = -1 };
     switch (read.kind) {
     case HALAY_ITEM_READY:
         read.set = get16(p + 2);

@@ -2,8 +2,8 @@
  *
  * Messages: what the ranks' engines say to each other, as bytes. Every rank talks to the coordinator (rank 0) only.
  *
- * A message is a header and items; it travels as one frame of HALAY_FRAME_BYTES (padded), and, if it is longer, a second
- * transfer with the rest. Numbers are in the byte order of the host (the magic number refuses another).
+ * A message is a header and items; it travels as one frame of HALAY_FRAME_BYTES (padded), and, if it is longer, a
+ * second transfer with the rest. Numbers are in the byte order of the host (the magic number refuses another).
  *
  *     header (16)   0 magic u32 | 4 bytes u32, all of it | 8 number u32, of this sender's messages: 1, 2, ... |
  *                   12 0 u32
@@ -14,9 +14,10 @@
  *       READY     2 set u16 | 4 first u32 | 8 count u32                      these ids have been submitted
  *       LATE      4 id u32 | 8 round u64                                     submitted by express (express.h), others are missing
  *       ANNOUNCE  1 name length | 2 words u16 | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32
- *                 | 16 prescale f64 | 24 postscale f64 | 32 members u16 | 34 set u16 | 36 priority i16 | 38 wire u8 | 39 0
- *                 | 40 shape u64 each | words u64 each (signature.h) | name, padded to 4
- *                                                              a name that has no id, or another signature or other words
+ *                 | 16 prescale f64 | 24 postscale f64 | 32 members u16 | 34 set u16 | 36 priority i16 | 38 wire u8 |
+ *                 39 0 | 40 shape u64 each | words u64 each (signature.h) | name, padded to 4
+ *                                                              a name that has no id, or another signature or other
+ *                                                              words
  *       WAITED                                                               the program waits (deterministic modes)
  *       FLUSH     2 set u16                                                  somebody waits: don't accumulate
  *       AGREE     as ANNOUNCE, 12 id u32                                     all ranks have announced it; its id from now on
@@ -70,8 +71,8 @@ enum halay_item_kind {
 
 /* What a rank's program does, as far as its engine can tell. */
 enum halay_doing {
-    HALAY_DOING_ELSE,  /* it is in no call that waits */
-    HALAY_DOING_WAITS, /* it waits for a tensor, or for one of several */
+    HALAY_DOING_ELSE,   /* it is in no call that waits */
+    HALAY_DOING_WAITS,  /* it waits for a tensor, or for one of several */
     HALAY_DOING_LEAVES, /* it is in halay_fini */
     HALAY_DOING_COUNT
 };
@@ -100,7 +101,7 @@ struct halay_item {
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
     const struct halay_id_range *ranges; /* BUCKET */
     size_t range_count;
-    int absent; /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
+    int absent;      /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
     int chunk_shift; /* BUCKET: of its chunks, halay_group_set_chunks */
 };
 
@@ -113,8 +114,8 @@ void halay_message_put_header(unsigned char *at, const struct halay_message_head
 enum halay_status halay_message_get_header(const unsigned char *at, struct halay_message_header *header);
 
 /*
- * Take the item at *at apart and move *at behind it. Nothing outside [*at, *at + left) is read; HALAY_ERR_FORMAT if it is
- * no item or reaches beyond. size: number of ranks, for signatures and ranks. *at is a multiple of 4 from the start.
+ * Take the item at *at apart and move *at behind it. Nothing outside [*at, *at + left) is read; HALAY_ERR_FORMAT if it
+ * is no item or reaches beyond. size: number of ranks, for signatures and ranks. *at is a multiple of 4 from the start.
  */
 enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes, size_t *at, int size,
                                   struct halay_item *item);

@@ -2,11 +2,11 @@
  *
  * Rows: the results of all-gather, reduce-scatter and all-to-all, and the public questions about results.
  *
- * A rank whose out is too small has been agreed with like every other and takes part like every other: its result goes into
- * memory of the request, and only its own request ends with an error.
+ * A rank whose out is too small has been agreed with like every other and takes part like every other: its result goes
+ * into memory of the request, and only its own request ends with an error.
  */
-#include "base/struct_size.h"
 #include "fusion/values/rows.h"
+#include "base/struct_size.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

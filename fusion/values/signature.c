@@ -4,8 +4,8 @@
  */
 #include "fusion/values/signature.h"
 #include "base/memory.h"
-#include "fusion/values/members.h"
 #include "collectives/reduce/scale.h"
+#include "fusion/values/members.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,10 +62,10 @@ static int scales_are_valid(const struct halay_signature *s)
     return (s->prescale == 1 && s->postscale == 1) || halay_scale_takes((enum halay_dtype)s->dtype);
 }
 
-#define REFUSE(status, text)                                                                                           \
-    do {                                                                                                               \
-        *why = text;                                                                                                   \
-        return status;                                                                                                 \
+#define REFUSE(status, text) \
+    do {                     \
+        *why = text;         \
+        return status;       \
     } while (0)
 
 static enum halay_status check_splits(const struct halay_tensor_info *info, int size, const char **why)
@@ -162,8 +162,8 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
     return info->operation == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
 }
 
-enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size, struct halay_signature *signature,
-                                       size_t *count, const char **why)
+enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size,
+                                       struct halay_signature *signature, size_t *count, const char **why)
 {
     struct halay_signature made = {
         .prescale = 1, .postscale = 1, .priority = info->priority, .wire = (uint32_t)info->wire

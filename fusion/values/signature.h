@@ -3,11 +3,12 @@
  * Signature: what all ranks must agree on about a tensor of one name: operation, type, shape, reduction, root, scale
  * factors.
  *
- * Plain values without padding, so that two of them are equal exactly when their bytes are. What an operation does not use
- * (the root of an all-reduce, dimensions that are not there) is zero; factors that don't scale are 1.
+ * Plain values without padding, so that two of them are equal exactly when their bytes are. What an operation does not
+ * use (the root of an all-reduce, dimensions that are not there) is zero; factors that don't scale are 1.
  *
- * Some operations go by rows, the first dimension (rows x a shape that is equal everywhere). Of all-gather and all-to-all the
- * number of rows may differ between ranks: then shape[0] is 0 here, and what a rank has to say about rows is in words:
+ * Some operations go by rows, the first dimension (rows x a shape that is equal everywhere). Of all-gather and
+ * all-to-all the number of rows may differ between ranks: then shape[0] is 0 here, and what a rank has to say about
+ * rows is in words:
  *
  *                       what a rank says                what the coordinator answers
  *     all-gather        its rows                        the rows of each rank
@@ -43,10 +44,10 @@ struct halay_signature {
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };
 
-/* The signature of what the caller describes, and its number of elements. HALAY_ERR_ARGUMENT or HALAY_ERR_UNSUPPORTED: *why
- * (static storage) says what is wrong. size: number of ranks of the process set. The root is taken as it is. */
-enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size, struct halay_signature *signature,
-                                       size_t *count, const char **why);
+/* The signature of what the caller describes, and its number of elements. HALAY_ERR_ARGUMENT or HALAY_ERR_UNSUPPORTED:
+ * *why (static storage) says what is wrong. size: number of ranks of the process set. The root is taken as it is. */
+enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size,
+                                       struct halay_signature *signature, size_t *count, const char **why);
 
 /* How many words a rank says of such a tensor, and how many it is answered. */
 size_t halay_signature_says(const struct halay_signature *signature, int size);

@@ -22,7 +22,8 @@ static struct halay_table_node **chain_of(const struct halay_table *table, uint6
     return &table->chains[(hash ^ hash >> 32) & (table->size - 1)];
 }
 
-struct halay_table_node *halay_table_find(const struct halay_table *table, const char *name, size_t length, uint64_t hash)
+struct halay_table_node *halay_table_find(const struct halay_table *table, const char *name, size_t length,
+                                          uint64_t hash)
 {
     if (!table->count)
         return NULL;

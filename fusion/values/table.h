@@ -16,7 +16,7 @@ struct halay_table_node {
     uint64_t hash;
 };
 
-struct halay_table { /* zero-initialised */
+struct halay_table {                  /* zero-initialised */
     struct halay_table_node **chains; /* owned */
     size_t size;                      /* a power of two, or 0 */
     size_t count;
@@ -25,7 +25,8 @@ struct halay_table { /* zero-initialised */
 uint64_t halay_table_hash(const char *name, size_t length);
 
 /* NULL if there is none. hash: halay_table_hash of the name. */
-struct halay_table_node *halay_table_find(const struct halay_table *table, const char *name, size_t length, uint64_t hash);
+struct halay_table_node *halay_table_find(const struct halay_table *table, const char *name, size_t length,
+                                          uint64_t hash);
 
 /* Add a node whose name, length and hash are set and not in the table. HALAY_ERR_NO_MEMORY: it is not added. */
 enum halay_status halay_table_add(struct halay_table *table, struct halay_table_node *node);

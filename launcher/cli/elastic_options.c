@@ -4,8 +4,8 @@
  */
 #include "launcher/cli/elastic_options.h"
 #include "base/clock.h"
-#include "launcher/where/discover.h"
 #include "launcher/common/say.h"
+#include "launcher/where/discover.h"
 #include <poll.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Environment: a program shall find on other hosts what it would find here, but not this host's home, screen or devices.
+ * Environment: a program shall find on other hosts what it would find here, but not this host's home, screen or
+ * devices.
  */
 #include "launcher/cli/environment.h"
 #include "base/config.h"
@@ -10,8 +11,34 @@
 
 /* A word that ends with '*' stands for all that begins so. */
 static const char *const kept_here[] = {
-    "BASH_FUNC_*", "CUDA_VISIBLE_DEVICES", "DBUS_*", "DISPLAY", "HALAY_OPT_ML", "HOME", "HOSTNAME", "LOGNAME", "MAIL", "OLDPWD", "PWD", "SHELL",
-    "SHLVL", "SLURMD_NODENAME", "SLURM_GTIDS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_PROCID", "SLURM_TASK_PID", "SM_*", "SSH_*", "TMPDIR", "USER", "WAYLAND_DISPLAY", "WINDOWID", "XAUTHORITY", "XDG_*", "_",
+    "BASH_FUNC_*",
+    "CUDA_VISIBLE_DEVICES",
+    "DBUS_*",
+    "DISPLAY",
+    "HALAY_OPT_ML",
+    "HOME",
+    "HOSTNAME",
+    "LOGNAME",
+    "MAIL",
+    "OLDPWD",
+    "PWD",
+    "SHELL",
+    "SHLVL",
+    "SLURMD_NODENAME",
+    "SLURM_GTIDS",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_PROCID",
+    "SLURM_TASK_PID",
+    "SM_*",
+    "SSH_*",
+    "TMPDIR",
+    "USER",
+    "WAYLAND_DISPLAY",
+    "WINDOWID",
+    "XAUTHORITY",
+    "XDG_*",
+    "_",
 };
 
 static int fits(const char *pattern, const char *name, size_t length)

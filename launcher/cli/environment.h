@@ -7,8 +7,8 @@
 
 #include "launcher/cli/options.h"
 
-/* "NAME=value", NULL at the end: everything but what belongs to a login, a terminal or a host, and that too if -x names it. The list
- * is the caller's to free, its strings are borrowed from the environment. NULL: no memory. */
+/* "NAME=value", NULL at the end: everything but what belongs to a login, a terminal or a host, and that too if -x names
+ * it. The list is the caller's to free, its strings are borrowed from the environment. NULL: no memory. */
 char **passed_on_environment(const struct options *options);
 
 #endif

@@ -46,7 +46,8 @@ static void print_allocation(const struct options *options, const struct allocat
     else
         fprintf(out, "  ranks without -np: %d\n", a->ranks);
     if (a->kind == ALLOCATION_SAGEMAKER && a->hosts.count > 1 && !options->ssh)
-        fprintf(out, "  start: halayrun, started on every host, starts them together, without ssh (--sagemaker); halayrun --mpi by the "
+        fprintf(out, "  start: halayrun, started on every host, starts them together, without ssh (--sagemaker); "
+                     "halayrun --mpi by the "
                      "MPI's launcher, on one\n");
     else if (a->copies > 1)
         fprintf(out, "  start: none, since each of the %d halayruns would start all ranks\n", a->copies);
@@ -54,11 +55,15 @@ static void print_allocation(const struct options *options, const struct allocat
         fprintf(out,
                 "  start: halayrun starts them on these hosts, by %s where that is not this one; halayrun --mpi by the "
                 "MPI's launcher\n",
-                options->ssh ? options->ssh : a->agent ? a->agent : "ssh");
+                options->ssh ? options->ssh
+                : a->agent   ? a->agent
+                             : "ssh");
     else
         fprintf(out, "  start: halayrun starts ranks on this machine, as many as -np says\n");
-    fprintf(out, "what goes over it:\n  -np N, -H or --hostfile, --ssh COMMAND; with --mpi also --mpi-args, for all that the "
-                 "MPI's launcher can be told\n");
+    fprintf(
+        out,
+        "what goes over it:\n  -np N, -H or --hostfile, --ssh COMMAND; with --mpi also --mpi-args, for all that the "
+        "MPI's launcher can be told\n");
 }
 
 int explain(const struct options *options, const struct surroundings *surroundings, FILE *out)

@@ -2,28 +2,28 @@
  *
  * halayrun: start the ranks of a program.
  *
- * Everything that can be wrong without a rank is found here, before anything is started: the command line, the program, the
- * whole configuration (the ranks' environment is made here, once, and loaded as they will load it), the binding.
+ * Everything that can be wrong without a rank is found here, before anything is started: the command line, the program,
+ * the whole configuration (the ranks' environment is made here, once, and loaded as they will load it), the binding.
  */
 #include "base/config.h"
 #include "halay_types.h"
-#include "launcher/where/adopt.h"
-#include "launcher/remote/agent.h"
-#include "launcher/where/binding.h"
 #include "launcher/cli/elastic_options.h"
 #include "launcher/cli/explain.h"
-#include "launcher/remote/frame.h"
+#include "launcher/cli/options.h"
+#include "launcher/cli/settings.h"
+#include "launcher/common/command_line.h"
+#include "launcher/common/say.h"
 #include "launcher/job/front.h"
+#include "launcher/local/start.h"
+#include "launcher/mpi/mpi_start.h"
+#include "launcher/remote/agent.h"
+#include "launcher/remote/frame.h"
+#include "launcher/remote/ssh.h"
+#include "launcher/sagemaker/sagemaker.h"
+#include "launcher/where/adopt.h"
+#include "launcher/where/binding.h"
 #include "launcher/where/gpus.h"
 #include "launcher/where/layout.h"
-#include "launcher/mpi/mpi_start.h"
-#include "launcher/cli/options.h"
-#include "launcher/sagemaker/sagemaker.h"
-#include "launcher/common/say.h"
-#include "launcher/cli/settings.h"
-#include "launcher/remote/ssh.h"
-#include "launcher/local/start.h"
-#include "launcher/common/command_line.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Horovodrun's flags: one table. A flag that only concerned speed is ignored, with a line that says so; one whose absence
- * would be noticed later, in other results or a job of another shape, is refused now.
+ * Horovodrun's flags: one table. A flag that only concerned speed is ignored, with a line that says so; one whose
+ * absence would be noticed later, in other results or a job of another shape, is refused now.
  */
 #include "launcher/cli/horovod.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Horovodrun's flags, where halayrun has another name for them, does not need them, or has nothing of the kind. Those that both
- * call alike are not here. docs/guides/from-horovod.md has them all.
+ * Horovodrun's flags, where halayrun has another name for them, does not need them, or has nothing of the kind. Those
+ * that both call alike are not here. docs/guides/from-horovod.md has them all.
  */
 #ifndef HALAY_LAUNCHER_HOROVOD_H
 #define HALAY_LAUNCHER_HOROVOD_H

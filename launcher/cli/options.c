@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halayrun's command line and its file of settings. Options come before the program; the first word that is none begins the
- * command. An option's value follows it or stands behind '='. Most options only name a variable of base/config.c and check
- * their value with its row, so that a flag and its variable cannot differ in what they accept.
+ * halayrun's command line and its file of settings. Options come before the program; the first word that is none begins
+ * the command. An option's value follows it or stands behind '='. Most options only name a variable of base/config.c
+ * and check their value with its row, so that a flag and its variable cannot differ in what they accept.
  *
- * The command line beats the environment, which beats the file, wherever on the line the file is named: the file is read
- * when the line has been. What was given is kept with its place, for complaints and for --dry-run --verbose.
+ * The command line beats the environment, which beats the file, wherever on the line the file is named: the file is
+ * read when the line has been. What was given is kept with its place, for complaints and for --dry-run --verbose.
  */
-#include "launcher/cli/options_impl.h"
 #include "base/config.h"
 #include "launcher/cli/horovod.h"
+#include "launcher/cli/options_impl.h"
 #include "launcher/common/say.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ enum {
 };
 
 #define OF(kind, member) kind, NULL, offsetof(struct options, member)
-#define FLAG_OF(member)  OF(FLAG, member)
+#define FLAG_OF(member) OF(FLAG, member)
 
 static const struct option table[] = {
     { "-np", "N", OF(RANKS, ranks), "number of ranks (also -n, --np); default: a rank for each slot of the hosts" },
@@ -64,8 +64,7 @@ static const struct option table[] = {
     { "--timestamp", NULL, FLAG_OF(timestamp), "begin each line with the time" },
     { "--output-filename", "DIR", OF(TEXT, output_folder), "also write DIR/rank.N/stdout and DIR/rank.N/stderr" },
     { "--wdir", "DIR", OF(TEXT, folder), "start the ranks in this folder; default: where halayrun is started" },
-    { "--network-interface", "NAMES", SETS, "HALAY_NETWORK_INTERFACE", 0,
-      "listen on this network only, like eth0" },
+    { "--network-interface", "NAMES", SETS, "HALAY_NETWORK_INTERFACE", 0, "listen on this network only, like eth0" },
     { "--ports", "FIRST-LAST", SETS, "HALAY_PORTS", 0, "listen on these ports only for other hosts" },
     { "--transport", "NAME", SETS, "HALAY_TRANSPORT", 0, "auto, shm, mpi, ucx" },
     { "--fusion-threshold", "SIZE", SETS, "HALAY_FUSION_THRESHOLD", 0, "largest fused bucket, like 64M; 0: no fusion" },
@@ -162,11 +161,13 @@ void options_print_help(FILE *out)
             fprintf(out, "  %-30s %s\n", left, o->help);
         }
     fprintf(out, "\nOptions of horovodrun are understood: docs/guides/from-horovod.md.\n");
-    fprintf(out, "Exit code: that of the first rank that failed, 128 + n if signal n ended it; 126 and 127 if the program\n"
-                 "cannot be run or found; 2 for a wrong command line. See halayrun(1) and halay-environment(7).\n");
+    fprintf(out,
+            "Exit code: that of the first rank that failed, 128 + n if signal n ended it; 126 and 127 if the program\n"
+            "cannot be run or found; 2 for a wrong command line. See halayrun(1) and halay-environment(7).\n");
 }
 
-static int add_assignment(struct options *options, const char *name, size_t name_length, const char *value, const char *from)
+static int add_assignment(struct options *options, const char *name, size_t name_length, const char *value,
+                          const char *from)
 {
     struct assignment *grown = realloc(options->assignments, (options->assignment_count + 1) * sizeof *grown);
 
@@ -189,7 +190,8 @@ static int set_variable(struct options *options, const struct option *o, const c
     size_t megabytes;
 
     if (o->kind == SETS_MB) {
-        if (halay_parse_size(value, &megabytes) != HALAY_OK || value[strspn(value, "0123456789")] || megabytes > SIZE_MAX >> 20) {
+        if (halay_parse_size(value, &megabytes) != HALAY_OK || value[strspn(value, "0123456789")] ||
+            megabytes > SIZE_MAX >> 20) {
             say("%s: '%s' is no whole number of MiB", who, value);
             return EXIT_USAGE;
         }
@@ -426,8 +428,8 @@ static int take_second(const struct horovod_flag *flag, char ***next, const char
     return 0;
 }
 
-/* A flag of horovodrun's, with its first value if it stood behind '='. *o becomes the option that it means, with *value; NULL
- * if there is nothing to apply. */
+/* A flag of horovodrun's, with its first value if it stood behind '='. *o becomes the option that it means, with
+ * *value; NULL if there is nothing to apply. */
 static int translate(const struct horovod_flag *flag, char ***next, const struct option **o, const char **value,
                      char joined[JOINED_BYTES])
 {
@@ -506,8 +508,8 @@ int options_parse(int argc, char **argv, struct options *options)
     if (*next && !strcmp(*next, "--"))
         next++;
     options->command = next;
-    if (options->help || options->version || options->check_build || options->explain || options->is_agent || options->call ||
-        options->ssh_keys)
+    if (options->help || options->version || options->check_build || options->explain || options->is_agent ||
+        options->call || options->ssh_keys)
         return 0;
     int code = options_apply_file(options);
     if (code)

@@ -33,34 +33,34 @@ struct options {
     int slots;                    /* of a host that the script names without a number; 0: not given */
     int elastic_timeout_ms, reset_limit, cooldown_ms[2];
     enum binding binding;
-    int grace_ms;           /* after a rank has failed */
-    int stop_grace_ms;      /* after SIGINT, SIGTERM, SIGHUP, SIGQUIT */
+    int grace_ms;      /* after a rank has failed */
+    int stop_grace_ms; /* after SIGINT, SIGTERM, SIGHUP, SIGQUIT */
     int no_prefix, timestamp, verbose;
     int dry_run, check_build, explain, version, help; /* say something and end */
     int mpi;                                          /* start by an MPI's launcher */
     const char *mpi_flavour, *mpi_args;               /* borrowed from given; NULL if not given */
-    int sagemaker, sagemaker_port;           /* sagemaker.h; 0: its own */
-    const char *ssh_keys;                    /* borrowed from given: write them there; NULL if not given */
-    const char *secret_file;                 /* borrowed from given; NULL if not given */
-    const char *call;                        /* likewise: be the connection with this host (call.h) */
-    int is_agent;                            /* started by a halayrun on another host: agent.h */
-    int oversubscribe;                       /* more ranks than slots */
-    const char *hosts, *hostfile;            /* borrowed from given; NULL if not asked for */
-    const char *ssh;                         /* likewise: a program and its first arguments */
-    const char *ssh_identity, *remote_halayrun; /* likewise */
-    int ssh_port;                               /* 0: ssh's own */
-    const char *output_folder;               /* borrowed from given; NULL if not asked for */
-    const char *folder;                      /* likewise: where ranks begin */
-    const char *config_file;                 /* likewise */
-    struct given *given;                     /* owned; the command line's first, in order, then the file's */
+    int sagemaker, sagemaker_port;                    /* sagemaker.h; 0: its own */
+    const char *ssh_keys;                             /* borrowed from given: write them there; NULL if not given */
+    const char *secret_file;                          /* borrowed from given; NULL if not given */
+    const char *call;                                 /* likewise: be the connection with this host (call.h) */
+    int is_agent;                                     /* started by a halayrun on another host: agent.h */
+    int oversubscribe;                                /* more ranks than slots */
+    const char *hosts, *hostfile;                     /* borrowed from given; NULL if not asked for */
+    const char *ssh;                                  /* likewise: a program and its first arguments */
+    const char *ssh_identity, *remote_halayrun;       /* likewise */
+    int ssh_port;                                     /* 0: ssh's own */
+    const char *output_folder;                        /* borrowed from given; NULL if not asked for */
+    const char *folder;                               /* likewise: where ranks begin */
+    const char *config_file;                          /* likewise */
+    struct given *given;                              /* owned; the command line's first, in order, then the file's */
     size_t given_count;
-    struct assignment *assignments;          /* owned; in the order in which they are to be set: -x first, flags last */
+    struct assignment *assignments; /* owned; in the order in which they are to be set: -x first, flags last */
     size_t assignment_count;
     char **command; /* borrowed: the rest of argv, NULL at the end */
 };
 
-/* Parse argv, and the file that --config-file names, into *options (zeroed or not). 0, or the exit code of a complaint that has
- * been written to standard error. */
+/* Parse argv, and the file that --config-file names, into *options (zeroed or not). 0, or the exit code of a complaint
+ * that has been written to standard error. */
 int options_parse(int argc, char **argv, struct options *options);
 void options_fini(struct options *options);
 

@@ -5,8 +5,8 @@
 #include "base/config.h"
 #include "launcher/cli/horovod.h"
 #include "launcher/cli/options_impl.h"
-#include "launcher/common/say.h"
 #include "launcher/cli/settings_file.h"
+#include "launcher/common/say.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -38,9 +38,9 @@ enum {
 static int is_for_the_line_only(const struct option *o)
 {
     static const size_t members[] = { offsetof(struct options, config_file), offsetof(struct options, help),
-                                      offsetof(struct options, version), offsetof(struct options, check_build),
-                                      offsetof(struct options, explain), offsetof(struct options, is_agent),
-                                      offsetof(struct options, call), offsetof(struct options, ssh_keys) };
+                                      offsetof(struct options, version),     offsetof(struct options, check_build),
+                                      offsetof(struct options, explain),     offsetof(struct options, is_agent),
+                                      offsetof(struct options, call),        offsetof(struct options, ssh_keys) };
 
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (!o->variable && o->kind != EXPORT && o->member == members[i])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settings: one pass over what was given, one over the table of variables. The order of the lines is that of precedence:
- * the command line, the environment, the file.
+ * Settings: one pass over what was given, one over the table of variables. The order of the lines is that of
+ * precedence: the command line, the environment, the file.
  */
 #include "launcher/cli/settings.h"
 #include "base/config.h"

@@ -2,9 +2,9 @@
  *
  * Settings file: a walk over libyaml's events, three levels deep: the mapping, a section or a list, a value.
  *
- * The trainer reads its schemas into trees of typed values (tft/data/document.c); here lines and the text as written are wanted
- * instead, so that an option's complaint can name its place and 0.50 stays 0.50. Each read_ function is given the event
- * that begins its node and consumes the rest of it. Cleanup: fini accepts any half-read list.
+ * The trainer reads its schemas into trees of typed values (tft/data/document.c); here lines and the text as written
+ * are wanted instead, so that an option's complaint can name its place and 0.50 stays 0.50. Each read_ function is
+ * given the event that begins its node and consumes the rest of it. Cleanup: fini accepts any half-read list.
  */
 #include "launcher/cli/settings_file.h"
 #include "launcher/common/say.h"

@@ -2,9 +2,10 @@
  *
  * Settings file: what --config-file names, read into a flat list.
  *
- * YAML, one mapping: a key with a value, a key with a list of values, or a section, which is a key with a mapping of the
- * first two. Values stay the text that was written, since options check them as they check the command line's. What the
- * keys mean is options.c's business. Anchors, aliases, tags and several documents are refused, as are keys given twice.
+ * YAML, one mapping: a key with a value, a key with a list of values, or a section, which is a key with a mapping of
+ * the first two. Values stay the text that was written, since options check them as they check the command line's. What
+ * the keys mean is options.c's business. Anchors, aliases, tags and several documents are refused, as are keys given
+ * twice.
  */
 #ifndef HALAY_LAUNCHER_SETTINGS_FILE_H
 #define HALAY_LAUNCHER_SETTINGS_FILE_H

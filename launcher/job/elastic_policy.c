@@ -2,12 +2,12 @@
  *
  * Elastic: see elastic_policy.h.
  *
- * next looks for the first thing that is due, marks it as done, and says it; so a caller that does what it hears and asks again comes
- * to the end of all that is due. Nothing here has a clock.
+ * next looks for the first thing that is due, marks it as done, and says it; so a caller that does what it hears and
+ * asks again comes to the end of all that is due. Nothing here has a clock.
  *
- * Accusations. A process that leaves an epoch because of a rank says which. Most often that one is dead already; one that is stopped,
- * or cannot be reached by the others, has to be killed before memory is used anew. But whoever found out first has left, too, and some
- * may name it: so the accused has ACCUSED_US to be ready itself.
+ * Accusations. A process that leaves an epoch because of a rank says which. Most often that one is dead already; one
+ * that is stopped, or cannot be reached by the others, has to be killed before memory is used anew. But whoever found
+ * out first has left, too, and some may name it: so the accused has ACCUSED_US to be ready itself.
  */
 #include "launcher/job/elastic_policy.h"
 #include <stdio.h>
@@ -299,7 +299,7 @@ static int let_go(struct elastic *e, int64_t now_us, int64_t *wake_us, struct el
             *next = act(ELASTIC_DISMISS, s);
             return 1;
         }
-        int64_t until_us = seat->since_us + (seat->is_dismissed  ? LEAVE_US
+        int64_t until_us = seat->since_us + (seat->is_dismissed ? LEAVE_US
                                              : seat->is_accused ? ACCUSED_US
                                                                 : e->setting.timeout_us);
         if (seat->is_outside || now_us >= until_us) {

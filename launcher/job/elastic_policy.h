@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic: what is to be done next in an elastic job. Pure: it is told what happens and when, and says what follows; job_elastic.c
- * does it. base/elastic_words.h has the words between halayrun and the processes.
+ * Elastic: what is to be done next in an elastic job. Pure: it is told what happens and when, and says what follows;
+ * job_elastic.c does it. base/elastic_words.h has the words between halayrun and the processes.
  *
- * A host has slots; a process that runs, or starts, sits on a seat and takes a slot. The ranks of the newest epoch are its *members*.
+ * A host has slots; a process that runs, or starts, sits on a seat and takes a slot. The ranks of the newest epoch are
+ * its *members*.
  *
  *     seat    FREE -- START --> STARTING -- FORM, as it is ready --> MEMBER
  *             it has ended: FREE           its host is not listed any more: LEAVING, until it has ended
  *
- *     an epoch ends when a member is lost, or when all have been called (CHANGE) since others are ready to join or seats are to go.
- *     The next is formed when all members that live are ready, and, within JOIN_US of that, those that are starting; at least `least`
- *     of them. Members come first, in the order that they had, then the new ones. If none of them has the job's state, and there was
- *     one, the job ends: it would begin anew, and write over what it has done. So one member stays, though its host is not listed any
- *     more, until others have got the state.
+ *     an epoch ends when a member is lost, or when all have been called (CHANGE) since others are ready to join or
+ *     seats are to go. The next is formed when all members that live are ready, and, within JOIN_US of that, those that
+ *     are starting; at least `least` of them. Members come first, in the order that they had, then the new ones. If
+ *     none of them has the job's state, and there was one, the job ends: it would begin anew, and write over what it
+ *     has done. So one member stays, though its host is not listed any more, until others have got the state.
  *
- * A host on which a process has failed is used again at once the first time; from the second time on it is left out for a time that
- * doubles. So is one that is lost, from the first time. It is forgiven when nothing has failed there for the longest such time.
+ * A host on which a process has failed is used again at once the first time; from the second time on it is left out for
+ * a time that doubles. So is one that is lost, from the first time. It is forgiven when nothing has failed there for
+ * the longest such time.
  */
 #ifndef HALAY_LAUNCHER_ELASTIC_H
 #define HALAY_LAUNCHER_ELASTIC_H

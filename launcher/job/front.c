@@ -10,16 +10,17 @@
  *     one is stopped    of an agent: the other makes it go on, the front after stopped_ms, the job when it ends; else the ranks
  *                       would outlive the job that they belong to
  *
- * The job leads a process group of its own, so that the terminal's signals reach the front alone, which passes them on: each
- * arrives once, whether it came from the keyboard or from kill. The ranks' groups are in the background for the terminal;
- * if standard input is one, the front reads it for rank 0, since it alone may, and only while it is in the foreground.
+ * The job leads a process group of its own, so that the terminal's signals reach the front alone, which passes them on:
+ * each arrives once, whether it came from the keyboard or from kill. The ranks' groups are in the background for the
+ * terminal; if standard input is one, the front reads it for rank 0, since it alone may, and only while it is in the
+ * foreground.
  *
  * Cleanup: the process ends after this; descriptors are the kernel's to close.
  */
 #include "launcher/job/front.h"
 #include "base/clock.h"
-#include "launcher/local/processes.h"
 #include "launcher/common/say.h"
+#include "launcher/local/processes.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -33,7 +34,8 @@ struct front {
     pid_t job;
     int stopped_ms;      /* as in struct job_setting */
     int64_t continue_us; /* when the job, which is stopped, is to go on; HALAY_NEVER */
-    sigset_t ignored; /* what whoever started us wants ignored, as nohup does; blocked, it would reach us all the same */
+    sigset_t
+        ignored; /* what whoever started us wants ignored, as nohup does; blocked, it would reach us all the same */
     int signal_fd;
     int pump; /* write end of rank 0's standard input; -1: it reads ours itself, or no more */
     char typed[4096];

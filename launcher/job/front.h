@@ -7,8 +7,8 @@
 
 #include "launcher/job/job.h"
 
-/* Forks the job's process, which is run (job_run, agent_run), and stands in front of it until it ends. setting->lifeline, rank0_stdin and rank_signals are
- * filled in here. Returns the exit code. */
+/* Forks the job's process, which is run (job_run, agent_run), and stands in front of it until it ends.
+ * setting->lifeline, rank0_stdin and rank_signals are filled in here. Returns the exit code. */
 int front_run(struct job_setting *setting, int (*run)(const struct job_setting *));
 
 #endif

@@ -6,25 +6,26 @@
  *        |            (SIGTERM, or that signal, to all)     |          (SIGKILL to all descendants)        |
  *        +---- last rank ended ----------------------------+----------------------------------------------+
  *                                    |
- *                                 LEAVING: what ranks left behind gets SIGTERM, then SIGKILL; output is drained; the end
+ *                                 LEAVING: what ranks left behind gets SIGTERM, then SIGKILL; output is drained; the
+ *                                 end
  *
- * A rank that ends with 0 while others run is no event. The exit code is that of the first rank that failed; of those that
- * are found ended together, one that a signal killed counts as the first, since the others most often complain about it. With ranks
- * on other hosts, whose ends take their way, "together" is within HEARSAY_MS.
+ * A rank that ends with 0 while others run is no event. The exit code is that of the first rank that failed; of those
+ * that are found ended together, one that a signal killed counts as the first, since the others most often complain
+ * about it. With ranks on other hosts, whose ends take their way, "together" is within HEARSAY_MS.
  * One loop, one poll; nothing in it blocks. The ranks of this host are a crew (crew.h).
  *
- * Ranks of other hosts are started, heard and signalled through an agent there (host_link.h, agent.h); from the moment that the
- * agent is told of them they count as running, until it reports their end or is lost.
+ * Ranks of other hosts are started, heard and signalled through an agent there (host_link.h, agent.h); from the moment
+ * that the agent is told of them they count as running, until it reports their end or is lost.
  *
  * Cleanup: job_fini accepts any half-built state that began with zeros.
  */
 #include "base/clock.h"
 #include "base/config.h"
 #include "launcher/cli/elastic_options.h"
-#include "launcher/remote/frame.h"
+#include "launcher/common/say.h"
 #include "launcher/job/job_elastic.h"
 #include "launcher/local/processes.h"
-#include "launcher/common/say.h"
+#include "launcher/remote/frame.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_SIGNAL = 128, EXIT_SSH = 255, FIXED_FDS = 4, KILL_MS = 10000, SETTLE_MS = 2000, HEARSAY_MS = 500, ONE_EVENT_US = 500000 };
+enum {
+    EXIT_SIGNAL = 128,
+    EXIT_SSH = 255,
+    FIXED_FDS = 4,
+    KILL_MS = 10000,
+    SETTLE_MS = 2000,
+    HEARSAY_MS = 500,
+    ONE_EVENT_US = 500000
+};
 
 /* ---- signals to ranks -------------------------------------------------------------------------------------------- */
 
@@ -121,7 +130,8 @@ static void told_to_stop(struct job *job, const struct signalfd_siginfo *info)
     job->stop_signal = signal;
     job->stop_sender = (pid_t)info->ssi_pid;
     job->stop_us = halay_now_us();
-    if (job_elastic_goes_on(job) && !job->running) /* it waits for hosts: nobody else will say that it has not been done */
+    if (job_elastic_goes_on(job) &&
+        !job->running) /* it waits for hosts: nobody else will say that it has not been done */
         job->exit_code = EXIT_SIGNAL + signal;
     if (job->stage == RUNNING) {
         output_say(&job->output, "%s: passed on to the ranks; SIGKILL after %g s, or at once when told again",
@@ -236,7 +246,8 @@ static void rank_ended(struct job *job, int r, int status)
         output_say(&job->output, "rank %d (%s) has ended", r, process);
 }
 
-/* One that was not killed may only have lost a rank whose end is still on its way here, or a host, of which there is no word then. */
+/* One that was not killed may only have lost a rank whose end is still on its way here, or a host, of which there is no
+ * word then. */
 static void suspect(struct job *job, int r)
 {
     if (job->elastic || !job->link_count || WIFSIGNALED(job->ranks[r].status)) {
@@ -317,7 +328,8 @@ static void remote_said(void *context, const char *host, const char *line, int i
         output_say(&job->output, "host '%s': %s", host, line);
 }
 
-/* Its ssh has ended, or says nothing any more. What ran there and has not been reported is lost, and that is a failure. */
+/* Its ssh has ended, or says nothing any more. What ran there and has not been reported is lost, and that is a failure.
+ * */
 static void host_lost(struct job *job, struct host_link *link)
 {
     char why[512], names[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job's elastic side: does what elastic_policy.h decides, and tells it what happens. A rank of struct job is a seat then, and keeps its number
- * while processes come and go on it.
+ * Job's elastic side: does what elastic_policy.h decides, and tells it what happens. A rank of struct job is a seat
+ * then, and keeps its number while processes come and go on it.
  *
  * job->elastic is NULL in a job that is not elastic: only takes_end and wait_us may be called then.
  */
@@ -9,9 +9,9 @@
 #define HALAY_LAUNCHER_JOB_ELASTIC_H
 
 #include "base/elastic_words.h"
-#include "launcher/where/discover.h"
 #include "launcher/job/elastic_policy.h"
 #include "launcher/job/job_impl.h"
+#include "launcher/where/discover.h"
 
 struct job_elastic {
     struct elastic logic;
@@ -26,7 +26,8 @@ struct job_elastic {
 int job_elastic_init(struct job *job);
 void job_elastic_fini(struct job *job);
 
-/* The process on that seat has ended. Nonzero: the job goes on all the same. code: halayrun's, if it does not in the end. */
+/* The process on that seat has ended. Nonzero: the job goes on all the same. code: halayrun's, if it does not in the
+ * end. */
 int job_elastic_takes_end(struct job *job, int seat, enum elastic_end how, int code);
 /* Was it told to go? Then its end is no failure, however it ends. */
 int job_elastic_is_leaving(const struct job *job, int seat);

@@ -7,10 +7,10 @@
 
 #include "base/net/address.h"
 #include "base/store/store.h"
-#include "launcher/local/crew.h"
-#include "launcher/remote/host_link.h"
 #include "launcher/job/job.h"
+#include "launcher/local/crew.h"
 #include "launcher/local/output.h"
+#include "launcher/remote/host_link.h"
 #include <poll.h>
 
 enum stage { RUNNING, STOPPING, KILLING, LEAVING };
@@ -33,16 +33,16 @@ struct rank {
 struct job {
     const struct job_setting *setting; /* borrowed */
     int size, running;                 /* size: ranks, or seats */
-    struct rank *ranks;      /* owned */
-    struct crew crew;        /* those that are here */
-    struct host_link *links; /* owned */
+    struct rank *ranks;                /* owned */
+    struct crew crew;                  /* those that are here */
+    struct host_link *links;           /* owned */
     size_t link_count, link_room;
     struct job_elastic *elastic; /* owned; NULL: the job is not elastic */
     struct link_events events;
     struct pollfd *fds; /* owned: FIXED_FDS + sinks + streams + links */
     struct output output;
-    struct halay_store_server *store;       /* owned */
-    char store_address[HALAY_ADDRESS_TEXT]; /* for the ranks of this host */
+    struct halay_store_server *store;                    /* owned */
+    char store_address[HALAY_ADDRESS_TEXT];              /* for the ranks of this host */
     struct halay_address addresses[HALAY_ADDRESSES_MAX]; /* of the store, for other hosts */
     int address_count;
     unsigned char secret[HALAY_SECRET_BYTES];
@@ -54,7 +54,7 @@ struct job {
     pid_t stop_sender;   /* who has told us of it */
     int64_t stop_us;     /* when */
     int exit_code;
-    int suspect;        /* a rank that failed, unless another one's end explains it until suspect_us; -1: none */
+    int suspect; /* a rank that failed, unless another one's end explains it until suspect_us; -1: none */
     int64_t suspect_us;
     int is_orphaned;  /* the front has died */
     int has_given_up; /* the system has let us down, or a killed rank is stuck in the kernel */
@@ -62,13 +62,13 @@ struct job {
 
 /* job_start.c: in this order. 0, or an exit code (said). */
 size_t job_later_links(const struct job *job); /* for how many more there has to be room */
-int job_make_links(struct job *job); /* one for each place that is elsewhere, and which ranks are its */
+int job_make_links(struct job *job);           /* one for each place that is elsewhere, and which ranks are its */
 int job_open_store(struct job *job);
 int job_call_others(struct job *job); /* blocks until the other hosts have answered */
 int job_start_all(struct job *job);
 
-/* Of an elastic job: a process for a free seat, on that host, borrowed. 0 or an exit code (said); elsewhere it is only called, and
- * counts as running. */
+/* Of an elastic job: a process for a free seat, on that host, borrowed. 0 or an exit code (said); elsewhere it is only
+ * called, and counts as running. */
 int job_start_seat(struct job *job, int r, const char *host);
 /* The host of a seat has answered: what it shall do. 0 or an exit code (said). */
 int job_send_plan(struct job *job, struct host_link *link);

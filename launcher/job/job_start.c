@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job's start: the store, the links to other hosts, the ranks and what they write to. job.c ends whatever was begun here.
+ * Job's start: the store, the links to other hosts, the ranks and what they write to. job.c ends whatever was begun
+ * here.
  */
 #include "base/config.h"
-#include "launcher/remote/call_hosts.h"
 #include "launcher/cli/elastic_options.h"
 #include "launcher/cli/environment.h"
+#include "launcher/common/say.h"
 #include "launcher/job/job_elastic.h"
 #include "launcher/job/job_impl.h"
-#include "launcher/remote/host_plan.h"
-#include "launcher/common/say.h"
-#include "launcher/remote/ssh.h"
 #include "launcher/local/start.h"
+#include "launcher/remote/call_hosts.h"
+#include "launcher/remote/host_plan.h"
+#include "launcher/remote/ssh.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -102,8 +103,8 @@ static int start_one(struct job *job, int r)
     return open_streams(job, r, fds) ? 0 : 1;
 }
 
-/* Addresses by which the store may be reached from elsewhere, as texts; if the platform names an interface for it and the
- * user none, by those that it has. */
+/* Addresses by which the store may be reached from elsewhere, as texts; if the platform names an interface for it and
+ * the user none, by those that it has. */
 static int list_addresses(struct job *job, char texts[][HALAY_ADDRESS_TEXT], char **list)
 {
     struct halay_address addresses[HALAY_ADDRESSES_MAX];

@@ -7,10 +7,11 @@
  *     rank 0 stderr --> ...            ------> sink stderr --> descriptor 2
  *
  * A line leaves its stream only when it is whole, so that lines never mix; one of LINE_MAX_BYTES is cut there, so that
- * memory stays bounded. On a terminal a carriage return ends one too, so that a rank's progress bar moves. The descriptors 1 and 2 may be shared with other programs and so are not made non-blocking; instead
- * they are written to when poll says that they can take bytes, and no more than a pipe takes then without waiting. When
- * nobody reads a sink any more its streams are closed: ranks that go on writing then meet SIGPIPE, as under a plain pipe. When
- * it cannot be written for another reason, as on a full disk, what follows is read and dropped: no job is ended for its log.
+ * memory stays bounded. On a terminal a carriage return ends one too, so that a rank's progress bar moves. The
+ * descriptors 1 and 2 may be shared with other programs and so are not made non-blocking; instead they are written to
+ * when poll says that they can take bytes, and no more than a pipe takes then without waiting. When nobody reads a sink
+ * any more its streams are closed: ranks that go on writing then meet SIGPIPE, as under a plain pipe. When it cannot be
+ * written for another reason, as on a full disk, what follows is read and dropped: no job is ended for its log.
  *
  * Cleanup: fini accepts any half-built state that began with zeros.
  */
@@ -195,8 +196,8 @@ static void keep_tail(struct stream *stream, const char *bytes, size_t count)
         stream->tail[stream->tail_count++ % TAIL_BYTES] = bytes[i];
 }
 
-/* bytes with its newline, or without one: cut, or the end of the stream. On a terminal with its carriage return: what follows
- * is written over it there, as the rank means it to. */
+/* bytes with its newline, or without one: cut, or the end of the stream. On a terminal with its carriage return: what
+ * follows is written over it there, as the rank means it to. */
 static void emit(struct stream *stream, const char *bytes, size_t count)
 {
     char last = count ? bytes[count - 1] : 0;
@@ -223,7 +224,8 @@ static void emit(struct stream *stream, const char *bytes, size_t count)
 static const char *find_end(const struct stream *stream, const char *bytes, size_t count)
 {
     const char *newline = memchr(bytes, '\n', count);
-    const char *back = stream->sink->is_terminal ? memchr(bytes, '\r', newline ? (size_t)(newline - bytes) : count) : NULL;
+    const char *back =
+        stream->sink->is_terminal ? memchr(bytes, '\r', newline ? (size_t)(newline - bytes) : count) : NULL;
 
     if (back && back + 1 != newline)
         return back + 1;

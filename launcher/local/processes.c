@@ -2,8 +2,9 @@
  *
  * Processes: the tree below this process, read from /proc.
  *
- * /proc is not read at one instant: a process may be forked while it is read and be missed. Whoever wants all of them ended
- * therefore repeats until none is left; a killed parent's children become ours (subreaper) and are seen the next time.
+ * /proc is not read at one instant: a process may be forked while it is read and be missed. Whoever wants all of them
+ * ended therefore repeats until none is left; a killed parent's children become ours (subreaper) and are seen the next
+ * time.
  */
 #include "launcher/local/processes.h"
 #include "base/clock.h"
@@ -89,7 +90,8 @@ static int by_pid(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Marks what descends from this process: each round the children of what is marked, so as many rounds as the tree is deep. */
+/* Marks what descends from this process: each round the children of what is marked, so as many rounds as the tree is
+ * deep. */
 static void mark_ours(struct list *list)
 {
     int self = getpid();

@@ -2,9 +2,9 @@
  *
  * Start: fork, prepare, execute.
  *
- * The child leads a process group of its own, so that a signal reaches what it starts; dies with its parent (PDEATHSIG); and
- * inherits its standard streams and the secret's descriptor, nothing else of ours. What goes wrong between fork and exec
- * travels back through a pipe that a successful exec closes.
+ * The child leads a process group of its own, so that a signal reaches what it starts; dies with its parent
+ * (PDEATHSIG); and inherits its standard streams and the secret's descriptor, nothing else of ours. What goes wrong
+ * between fork and exec travels back through a pipe that a successful exec closes.
  */
 #include "launcher/local/start.h"
 #include "base/config.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines of mpirun and srun, one function for each kind of launcher. The order is: ranks and hosts, placement, output, folder,
- * variables, the user's own words, the command; so the user's words go over ours wherever the last one counts.
+ * Lines of mpirun and srun, one function for each kind of launcher. The order is: ranks and hosts, placement, output,
+ * folder, variables, the user's own words, the command; so the user's words go over ours wherever the last one counts.
  *
  *                    Open MPI 4         Open MPI 5             MPICH          Intel MPI            srun
  *     program        mpirun             mpirun                 mpirun         mpiexec.hydra        srun
@@ -12,10 +12,11 @@
  *     files          a folder           a beginning of names   patterns       patterns             patterns
  *     ssh's words    plm_rsh_args       plm_ssh_args           HYDRA_LAUNCHER_EXTRA_ARGS  -bootstrap-exec-args
  *
- * Open MPI calls its daemon on other hosts by a bare name, so whatever MPI a login's PATH has there would answer: --prefix says
- * which is meant. Open MPI 5 loses what ranks write if it is given a folder (releases up to 5.0.11 take a folder that is there for
- * a failure), so it is given a file name's beginning. Intel's mpirun is a shell script, which a signal ends while the ranks run
- * on: mpiexec.hydra, which the script calls, passes signals on; the script's only other use is to say which batch system this is.
+ * Open MPI calls its daemon on other hosts by a bare name, so whatever MPI a login's PATH has there would answer:
+ * --prefix says which is meant. Open MPI 5 loses what ranks write if it is given a folder (releases up to 5.0.11 take a
+ * folder that is there for a failure), so it is given a file name's beginning. Intel's mpirun is a shell script, which
+ * a signal ends while the ranks run on: mpiexec.hydra, which the script calls, passes signals on; the script's only
+ * other use is to say which batch system this is.
  */
 #include "launcher/mpi/mpi_line.h"
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #ifndef HALAY_LAUNCHER_MPI_LINE_H
 #define HALAY_LAUNCHER_MPI_LINE_H
 
-#include "launcher/where/hosts.h"
 #include "launcher/common/command_line.h"
+#include "launcher/where/hosts.h"
 
 enum mpi_flavour { MPI_NONE, MPI_OPEN_4, MPI_OPEN_5, MPI_MPICH, MPI_INTEL, MPI_SRUN };
 
@@ -45,12 +45,12 @@ struct mpi_job {
     char *const *command;          /* NULL at the end */
 };
 
-/* *line, zeroed, becomes the line. HALAY_ERR_ARGUMENT: it cannot be had, why says what (one line); HALAY_ERR_NO_MEMORY. line
- * can be given to words_fini in any case. */
+/* *line, zeroed, becomes the line. HALAY_ERR_ARGUMENT: it cannot be had, why says what (one line); HALAY_ERR_NO_MEMORY.
+ * line can be given to words_fini in any case. */
 enum halay_status mpi_line_make(const struct mpi_job *job, struct words *line, char *why, size_t size);
 
-/* What is asked for and this launcher cannot do, though the ranks run without it: one line for each, in turn from index 0; NULL
- * behind the last. Static storage. */
+/* What is asked for and this launcher cannot do, though the ranks run without it: one line for each, in turn from index
+ * 0; NULL behind the last. Static storage. */
 const char *mpi_line_lacks(const struct mpi_job *job, size_t index);
 
 #endif

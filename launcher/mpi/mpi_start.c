@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Start by MPI. Hosts are put on the line only where MPI's launcher does not find them itself, as it does under SLURM, LSF, PBS
- * and the MPI Operator.
+ * Start by MPI. Hosts are put on the line only where MPI's launcher does not find them itself, as it does under SLURM,
+ * LSF, PBS and the MPI Operator.
  *
  * Cleanup: struct making begins with zeros; what ends it accepts any state.
  */
 #include "launcher/mpi/mpi_start.h"
 #include "base/config.h"
 #include "base/machine/topology.h"
-#include "launcher/where/binding.h"
-#include "launcher/where/layout.h"
-#include "launcher/mpi/mpi_line.h"
-#include "launcher/where/recognise.h"
 #include "launcher/common/say.h"
 #include "launcher/local/start.h"
+#include "launcher/mpi/mpi_line.h"
+#include "launcher/where/binding.h"
+#include "launcher/where/layout.h"
+#include "launcher/where/recognise.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126 };
 
 struct making {
     struct allocation allocation;
-    struct host_list named; /* by --hosts or --hostfile */
+    struct host_list named;                  /* by --hosts or --hostfile */
     struct words variables, more, line, ssh; /* ssh: its program and first arguments */
     char ssh_args[2048];
     char folder[PATH_MAX], installed[PATH_MAX];
@@ -192,7 +192,8 @@ static void warn_of_unused(const struct options *options)
                     names[j]);
 }
 
-/* What -p, -i and --ssh say, as launchers take it: a program, and words that they split at blanks. 0, or an exit code. */
+/* What -p, -i and --ssh say, as launchers take it: a program, and words that they split at blanks. 0, or an exit code.
+ * */
 static int plan_ssh(const struct options *options, struct making *m)
 {
     size_t used = 0, size = sizeof m->ssh_args;
@@ -229,7 +230,8 @@ static int is_given(const struct words *more, const char *option)
     size_t length = strlen(option);
 
     for (size_t i = 0; i < more->count; i++)
-        if (!strncmp(word = more->at[i] + strspn(more->at[i], "-"), option, length) && (!word[length] || word[length] == '='))
+        if (!strncmp(word = more->at[i] + strspn(more->at[i], "-"), option, length) &&
+            (!word[length] || word[length] == '='))
             return 1;
     return 0;
 }
@@ -268,8 +270,8 @@ static enum mpi_batch intel_batch(enum allocation_kind kind)
                                     : MPI_BATCH_NONE;
 }
 
-/* Without a plugin for MPI each of srun's ranks would be alone in its world. A site's own choice stands; where there is none, PMIx,
- * which Open MPI and new MPICHs speak, goes before PMI 2. */
+/* Without a plugin for MPI each of srun's ranks would be alone in its world. A site's own choice stands; where there is
+ * none, PMIx, which Open MPI and new MPICHs speak, goes before PMI 2. */
 static const char *find_plugin(const struct words *more)
 {
     static const char *const known[] = { "pmix", "pmi2" };
@@ -284,7 +286,8 @@ static const char *find_plugin(const struct words *more)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strstr(text, known[i]))
             return known[i];
-    say("warning: this SLURM's MpiDefault is none, and 'srun --mpi=list' has neither pmix nor pmi2: ranks will not find each other "
+    say("warning: this SLURM's MpiDefault is none, and 'srun --mpi=list' has neither pmix nor pmi2: ranks will not "
+        "find each other "
         "through MPI; start them by halayrun without --mpi");
     return NULL;
 }

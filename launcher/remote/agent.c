@@ -6,9 +6,10 @@
  *                                    \          \-- rank 3 -> ...
  *                                     lifeline
  *
- * It kills all that descends from it and ends when its standard input ends (halayrun or ssh has died, or the connection is closed),
- * when nothing has been heard for SILENCE_MS (the other host, or the network between, has gone), or when its front has died; and
- * its front does so if the agent dies. Ranks' output is read only while there is room to pass it on.
+ * It kills all that descends from it and ends when its standard input ends (halayrun or ssh has died, or the connection
+ * is closed), when nothing has been heard for SILENCE_MS (the other host, or the network between, has gone), or when
+ * its front has died; and its front does so if the agent dies. Ranks' output is read only while there is room to pass
+ * it on.
  *
  * Cleanup: agent_fini accepts any half-built state that began with zeros.
  */
@@ -16,13 +17,13 @@
 #include "base/clock.h"
 #include "base/store/store.h"
 #include "halay_types.h"
+#include "launcher/common/say.h"
 #include "launcher/local/crew.h"
+#include "launcher/local/processes.h"
+#include "launcher/local/start.h"
 #include "launcher/remote/frame.h"
 #include "launcher/remote/host_plan.h"
-#include "launcher/local/processes.h"
 #include "launcher/where/reach.h"
-#include "launcher/common/say.h"
-#include "launcher/local/start.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -32,7 +33,7 @@
 #include <unistd.h>
 
 enum { PLAN_MS = 120000, REACH_MS = 5000, READ_BYTES = 1 << 16, FIXED_FDS = 5, EXIT_GONE = 1 };
-enum { LEAVE_MS = 50 }; /* what was asked to end says nothing when it does: looked for so often */
+enum { LEAVE_MS = 50 };           /* what was asked to end says nothing when it does: looked for so often */
 #define OUT_MAX ((size_t)1 << 20) /* what may wait to be sent before ranks have to wait */
 
 struct local {

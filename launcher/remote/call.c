@@ -3,11 +3,11 @@
  * Call: two connections, so that the agent's complaints do not mix with its frames.
  */
 #include "launcher/remote/call.h"
-#include "base/net/channel.h"
 #include "base/clock.h"
+#include "base/net/channel.h"
 #include "base/net/socket.h"
-#include "launcher/remote/relay.h"
 #include "launcher/common/say.h"
+#include "launcher/remote/relay.h"
 #include <errno.h>
 #include <netdb.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Call hosts: all at once, since each takes a good part of a second, and all of their reasons, since whoever mends one wants to
- * know of the others.
+ * Call hosts: all at once, since each takes a good part of a second, and all of their reasons, since whoever mends one
+ * wants to know of the others.
  */
 #include "launcher/remote/call_hosts.h"
 #include "base/clock.h"

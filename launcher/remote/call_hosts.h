@@ -5,8 +5,8 @@
 #ifndef HALAY_LAUNCHER_CALL_HOSTS_H
 #define HALAY_LAUNCHER_CALL_HOSTS_H
 
-#include "launcher/remote/host_link.h"
 #include "launcher/cli/options.h"
+#include "launcher/remote/host_link.h"
 
 struct call_setting {
     const struct options *options;
@@ -17,8 +17,9 @@ struct call_setting {
     int cause_fd;  /* as in struct job_setting */
 };
 
-/* Call all at the same time, CALLS_MAX at once, and wait until all have answered or failed: 0 if all links are READY. Otherwise an
- * exit code; each host that failed has been named with its reason. Whatever was called is the caller's to end. */
+/* Call all at the same time, CALLS_MAX at once, and wait until all have answered or failed: 0 if all links are READY.
+ * Otherwise an exit code; each host that failed has been named with its reason. Whatever was called is the caller's to
+ * end. */
 int call_hosts(const struct call_setting *setting, struct host_link *links, size_t count);
 
 enum { CALLS_MAX = 64 };

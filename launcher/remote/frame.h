@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Frame: what halayrun and its agent on another host say to each other, through the standard streams of the ssh between them.
+ * Frame: what halayrun and its agent on another host say to each other, through the standard streams of the ssh between
+ * them.
  *
- * The agent begins with a line of text, AGENT_GREETING and the version behind it, so that whatever a login shell prints before can
- * be told from it. Then both send frames; numbers are little-endian:
+ * The agent begins with a line of text, AGENT_GREETING and the version behind it, so that whatever a login shell prints
+ * before can be told from it. Then both send frames; numbers are little-endian:
  *
  *      0  kind    4   of enum frame_kind
  *      4  number  4   by kind
@@ -35,9 +36,9 @@
 #define INPUT_MAX ((size_t)1 << 20) /* of rank 0's standard input, sent and not taken */
 
 enum {
-    ALIVE_MS = 1000,    /* after which one says that it is there */
-    SILENCE_MS = 10000, /* after which the other is given up */
-    DOUBT_MS = 3000,    /* the same of one that others have lost, too */
+    ALIVE_MS = 1000,       /* after which one says that it is there */
+    SILENCE_MS = 10000,    /* after which the other is given up */
+    DOUBT_MS = 3000,       /* the same of one that others have lost, too */
     DOUBT_LEAST_MS = 1000, /* from the moment that they say so: it may be halayrun that has not listened */
 };
 
@@ -67,7 +68,8 @@ struct frame {
 /* Append one; 0 if there is no memory or it is too long (nothing is appended then). */
 int frame_put(struct buffer *to, enum frame_kind kind, uint32_t number, const void *bytes, size_t count);
 
-/* The frame that begins at *used of from, and *used behind it: 1; 0: it has not come whole yet; -1: that is no frame. */
+/* The frame that begins at *used of from, and *used behind it: 1; 0: it has not come whole yet; -1: that is no frame.
+ * */
 int frame_take(const struct buffer *from, size_t *used, struct frame *frame);
 
 /* Little-endian numbers, for host_plan.c too. */

@@ -2,17 +2,17 @@
  *
  * Host link: three pipes to an ssh, two buffers, and what its lines on standard error mean.
  *
- * Everything that the other host's login prints before the agent's greeting is skipped. ssh's own complaints and the agent's come on
- * standard error: lines are passed on as they come once ranks run; before that they are kept, the last one being the reason of
- * a call that failed.
+ * Everything that the other host's login prints before the agent's greeting is skipped. ssh's own complaints and the
+ * agent's come on standard error: lines are passed on as they come once ranks run; before that they are kept, the last
+ * one being the reason of a call that failed.
  *
  * Cleanup: link_fini accepts any half-built state that began with zeros and a link_call.
  */
 #include "launcher/remote/host_link.h"
 #include "base/clock.h"
 #include "halay_types.h"
-#include "launcher/remote/frame.h"
 #include "launcher/common/say.h"
+#include "launcher/remote/frame.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -386,7 +386,8 @@ void link_explain(const struct host_link *link, char *text, size_t size)
     int code = WIFEXITED(link->status) ? WEXITSTATUS(link->status) : -1;
 
     if (link->is_silent)
-        snprintf(text, size, "nothing has been heard of it for %d s%s", (link->doubted_us ? DOUBT_MS : SILENCE_MS) / 1000,
+        snprintf(text, size, "nothing has been heard of it for %d s%s",
+                 (link->doubted_us ? DOUBT_MS : SILENCE_MS) / 1000,
                  link->doubted_us ? ", and ranks elsewhere have lost it" : "");
     else if (link->state == LINK_CALLING)
         snprintf(text, size, "it does not answer%s%s", link->reason ? "; the last it said: " : "",

@@ -4,7 +4,8 @@
  *
  *     CALLING -- the agent has greeted --> READY -- link_start --> RUNNING -- ssh has ended --> ENDED
  *
- * One thread; nothing blocks. What happens there comes back through the events, from within link_progress and link_reaped.
+ * One thread; nothing blocks. What happens there comes back through the events, from within link_progress and
+ * link_reaped.
  */
 #ifndef HALAY_LAUNCHER_HOST_LINK_H
 #define HALAY_LAUNCHER_HOST_LINK_H
@@ -37,11 +38,13 @@ struct host_link {
     int status;                    /* of waitpid, when ENDED */
     int64_t heard_us, said_us;
     size_t untaken; /* bytes of input that the agent has not passed to rank 0 yet */
-    int64_t doubted_us; /* since then ranks elsewhere have lost one of it, or failed, and nothing has been heard; 0: not */
-    int is_silent;      /* nothing has been heard for SILENCE_MS, or DOUBT_MS */
+    int64_t
+        doubted_us; /* since then ranks elsewhere have lost one of it, or failed, and nothing has been heard; 0: not */
+    int is_silent;  /* nothing has been heard for SILENCE_MS, or DOUBT_MS */
 };
 
-/* Fork ssh; words: its command line, NULL at the end. 0, or 1 (said): the system refuses. link says host, first and count. */
+/* Fork ssh; words: its command line, NULL at the end. 0, or 1 (said): the system refuses. link says host, first and
+ * count. */
 int link_call(struct host_link *link, char *const *words, const struct link_events *events);
 /* READY to RUNNING: what the agent shall do. 0 if there is no memory. */
 int link_start(struct host_link *link, const struct plan *plan);

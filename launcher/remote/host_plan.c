@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan's bytes: five numbers of 4 bytes, the secret, then four lists of strings (the folder is a list of one). A list is its
- * length and its strings, a string its length and its bytes.
+ * A plan's bytes: five numbers of 4 bytes, the secret, then four lists of strings (the folder is a list of one). A list
+ * is its length and its strings, a string its length and its bytes.
  *
  * Cleanup: plan_fini accepts a half-read plan that began with zeros.
  */
 #include "launcher/remote/host_plan.h"
-#include "launcher/where/binding.h"
 #include "launcher/remote/frame.h"
+#include "launcher/where/binding.h"
 #include <stdlib.h>
 #include <string.h>
 

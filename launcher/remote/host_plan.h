@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plan: all that an agent needs to know to start its host's ranks. It travels in a frame, so that nothing of it, neither the
- * environment nor the secret, is ever on a command line.
+ * Plan: all that an agent needs to know to start its host's ranks. It travels in a frame, so that nothing of it,
+ * neither the environment nor the secret, is ever on a command line.
  */
 #ifndef HALAY_LAUNCHER_PLAN_H
 #define HALAY_LAUNCHER_PLAN_H
@@ -23,7 +23,8 @@ struct plan {
 
 /* Append plan as bytes; 0 if there is no memory. It borrows all. */
 int plan_write(const struct plan *plan, struct buffer *to);
-/* 0 if these bytes are none, or no memory: *plan is empty then. Strings and lists are owned by *plan, lists end with NULL. */
+/* 0 if these bytes are none, or no memory: *plan is empty then. Strings and lists are owned by *plan, lists end with
+ * NULL. */
 int plan_read(const char *bytes, size_t count, struct plan *plan);
 void plan_fini(struct plan *plan); /* of plan_read; wipes the secret */
 

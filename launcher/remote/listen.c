@@ -13,15 +13,15 @@
  * first host is lost. It may also come in place of the agent's, if the job could not begin.
  */
 #include "launcher/remote/listen.h"
-#include "base/net/channel.h"
 #include "base/clock.h"
+#include "base/net/channel.h"
 #include "base/net/socket.h"
+#include "launcher/common/say.h"
+#include "launcher/job/front.h"
 #include "launcher/remote/agent.h"
 #include "launcher/remote/call.h"
 #include "launcher/remote/frame.h"
-#include "launcher/job/front.h"
 #include "launcher/remote/relay.h"
-#include "launcher/common/say.h"
 #include "launcher/remote/strangers.h"
 #include <errno.h>
 #include <fcntl.h>

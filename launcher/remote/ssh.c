@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ssh: nothing of the job is in these words, only where halayrun is on the other host; the rest follows through the connection.
+ * Ssh: nothing of the job is in these words, only where halayrun is on the other host; the rest follows through the
+ * connection.
  *
- * What is called in place of ssh is taken to give what follows the host to a shell there, as ssh, rsh and the MPI Operator's
- * kubexec.sh do; srun executes it as it is, and must not be told by the job's variables to mark lines, to send streams elsewhere, or
- * to give the agent, and with it all ranks of its host, the processors of one task.
+ * What is called in place of ssh is taken to give what follows the host to a shell there, as ssh, rsh and the MPI
+ * Operator's kubexec.sh do; srun executes it as it is, and must not be told by the job's variables to mark lines, to
+ * send streams elsewhere, or to give the agent, and with it all ranks of its host, the processors of one task.
  *
- * Host keys are checked as the user's ssh is told to check them; nobody is there to be asked (BatchMode), so a new host fails
- * with ssh's own words instead of hanging. A connection that the user keeps open (ControlPath) is used; none is left open for
- * others, since it would end with the job, and ports that the user's ssh_config forwards are not this connection's.
+ * Host keys are checked as the user's ssh is told to check them; nobody is there to be asked (BatchMode), so a new host
+ * fails with ssh's own words instead of hanging. A connection that the user keeps open (ControlPath) is used; none is
+ * left open for others, since it would end with the job, and ports that the user's ssh_config forwards are not this
+ * connection's.
  */
 #include "launcher/remote/ssh.h"
 #include "base/config.h"
@@ -64,8 +66,9 @@ static void add_agent(struct words *words, const struct options *options, int is
 
 static void add_srun_variables(struct words *words)
 {
-    static const char *const harmful[] = { "SLURM_LABELIO", "SLURM_STDINMODE", "SLURM_STDOUTMODE", "SLURM_STDERRMODE",
-                                           "SLURM_EXACT", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK" };
+    static const char *const harmful[] = { "SLURM_LABELIO",     "SLURM_STDINMODE", "SLURM_STDOUTMODE",
+                                           "SLURM_STDERRMODE",  "SLURM_EXACT",     "SLURM_CPUS_PER_TASK",
+                                           "SRUN_CPUS_PER_TASK" };
 
     words_add(words, "env");
     for (size_t i = 0; i < sizeof harmful / sizeof *harmful; i++) {
@@ -84,8 +87,9 @@ int ssh_words(const struct options *options, const char *host, struct words *wor
         add_srun_variables(words);
     add_split(words, command);
     if (is_program(command, "ssh")) {
-        static const char *const fixed[] = { "-T", "-x", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes",
-                                             "-o", "BatchMode=yes", "-o" };
+        static const char *const fixed[] = {
+            "-T", "-x", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes", "-o", "BatchMode=yes", "-o"
+        };
         for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
             words_add(words, fixed[i]);
         words_addf(words, "ConnectTimeout=%d", CONNECT_S);

@@ -2,20 +2,20 @@
  *
  * SageMaker: the two parts a host can play.
  *
- * The secret of the connections between hosts is derived from what the job's hosts know: the job's name and ARN, its hyperparameters, its
- * hosts. That keeps out other jobs, scanners and whoever is lost; it does not keep out who may read the job's description. A
- * file with something better (--secret-file, or channel "secret", which only the job's role can read) goes into it too; without
- * one each host says what that means.
+ * The secret of the connections between hosts is derived from what the job's hosts know: the job's name and ARN, its
+ * hyperparameters, its hosts. That keeps out other jobs, scanners and whoever is lost; it does not keep out who may
+ * read the job's description. A file with something better (--secret-file, or channel "secret", which only the job's
+ * role can read) goes into it too; without one each host says what that means.
  */
 #include "launcher/sagemaker/sagemaker.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/net/handshake.h"
 #include "base/net/ssh_key.h"
-#include "launcher/remote/call.h"
-#include "launcher/sagemaker/failure.h"
-#include "launcher/remote/listen.h"
 #include "launcher/common/say.h"
+#include "launcher/remote/call.h"
+#include "launcher/remote/listen.h"
+#include "launcher/sagemaker/failure.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -239,8 +239,8 @@ static void read_cause(int fd, char *text, size_t size)
     text[n > 0 ? n : 0] = 0;
 }
 
-/* If the first rank that failed ran here and ended by itself, what it has written itself is better. (If it was killed, what is there is
- * of another one, which only knows that it has lost it.) */
+/* If the first rank that failed ran here and ended by itself, what it has written itself is better. (If it was killed,
+ * what is there is of another one, which only knows that it has lost it.) */
 static void keep_failure(const struct party *p, int code, const char *cause)
 {
     const char *lines = strchr(cause, '\n');

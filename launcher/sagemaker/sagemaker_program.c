@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hyperparameters of a SageMaker job, for its launcher: which program they name, and its command line as SageMaker's own toolkit would
- * spell it (mapping.to_cmd_args: sorted, --key value, Python's words for truth and for lists).
+ * Hyperparameters of a SageMaker job, for its launcher: which program they name, and its command line as SageMaker's
+ * own toolkit would spell it (mapping.to_cmd_args: sorted, --key value, Python's words for truth and for lists).
  */
 #include "base/config.h"
-#include "launcher/sagemaker/sagemaker.h"
 #include "launcher/common/say.h"
+#include "launcher/sagemaker/sagemaker.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -70,8 +70,7 @@ static void spell_list(const json_t *list, FILE *out)
     json_t *item;
 
     fputc('[', out);
-    json_array_foreach((json_t *)list, i, item)
-    {
+    json_array_foreach((json_t *)list, i, item) {
         if (i)
             fputs(", ", out);
         if (json_is_string(item))
@@ -88,8 +87,7 @@ static void spell_pairs(const json_t *map, FILE *out)
     const char *name, *comma = "";
     json_t *value;
 
-    json_object_foreach((json_t *)map, name, value)
-    {
+    json_object_foreach((json_t *)map, name, value) {
         fprintf(out, "%s%s=", comma, name);
         spell_python(value, out);
         comma = ",";
@@ -161,7 +159,9 @@ static void add_parameters(const json_t *map, struct words *command)
     json_t *value;
 
     command->has_failed |= !names;
-    json_object_foreach((json_t *)map, name, value) if (names && strncmp(name, "sagemaker_", 10)) names[count++] = name;
+    json_object_foreach((json_t *)map, name, value)
+        if (names && strncmp(name, "sagemaker_", 10))
+            names[count++] = name;
     if (names)
         qsort(names, count, sizeof *names, compare_names);
     for (size_t i = 0; i < count; i++) {

@@ -2,17 +2,17 @@
  *
  * sm-entry: the first process of a SageMaker container.
  *
- * As process 1 it starts the command (train, as SageMaker calls it), collects orphans, and ends when the command does, with its code.
- * When the container is stopped (SIGTERM, and SIGKILL 120 s later) it asks this host's ranks to end, each by a signal that it handles:
- * SIGUSR1, or else SIGTERM. Ranks are found by what their launcher has left in their environment. Neither mpirun is signalled, which
- * would kill all ranks a second later, nor the shell between it and a rank, whose death ends the job. Only if no rank handles
- * either the command gets SIGTERM itself.
+ * As process 1 it starts the command (train, as SageMaker calls it), collects orphans, and ends when the command does,
+ * with its code. When the container is stopped (SIGTERM, and SIGKILL 120 s later) it asks this host's ranks to end,
+ * each by a signal that it handles: SIGUSR1, or else SIGTERM. Ranks are found by what their launcher has left in their
+ * environment. Neither mpirun is signalled, which would kill all ranks a second later, nor the shell between it and a
+ * rank, whose death ends the job. Only if no rank handles either the command gets SIGTERM itself.
  */
 #include "base/config.h"
 #include "halay_types.h"
-#include "launcher/sagemaker/failure.h"
-#include "launcher/local/processes.h"
 #include "launcher/common/say.h"
+#include "launcher/local/processes.h"
+#include "launcher/sagemaker/failure.h"
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>

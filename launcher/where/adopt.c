@@ -5,8 +5,8 @@
 #include "launcher/where/adopt.h"
 #include "base/config.h"
 #include "launcher/cli/elastic_options.h"
-#include "launcher/where/layout.h"
 #include "launcher/common/say.h"
+#include "launcher/where/layout.h"
 #include <string.h>
 
 enum { EXIT_USAGE = 2 };
@@ -27,7 +27,8 @@ static int are_among(const struct host_list *some, const struct host_list *all)
     return some->count > 0;
 }
 
-/* 0, or an exit code. With hosts of its own the command line has no need of it, and what is wrong in it does not matter. */
+/* 0, or an exit code. With hosts of its own the command line has no need of it, and what is wrong in it does not
+ * matter. */
 static int ask_allocation(const struct surroundings *from, int is_needed, struct allocation *a)
 {
     char why[1024];
@@ -45,7 +46,8 @@ static int take_hosts(struct adopted *adopted)
     const struct allocation *a = &adopted->allocation;
 
     if (a->copies > 1) {
-        say("%s has started halayrun itself %d times, and each would start all ranks: start it once, from the job's script",
+        say("%s has started halayrun itself %d times, and each would start all ranks: start it once, from the job's "
+            "script",
             allocation_name(a->kind), a->copies);
         return EXIT_USAGE;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adopt: what a start of halayrun's own takes of the allocation that it is in (recognise.h) where the command line leaves it open:
- * the hosts, how many ranks, and what is called in place of ssh.
+ * Adopt: what a start of halayrun's own takes of the allocation that it is in (recognise.h) where the command line
+ * leaves it open: the hosts, how many ranks, and what is called in place of ssh.
  */
 #ifndef HALAY_LAUNCHER_ADOPT_H
 #define HALAY_LAUNCHER_ADOPT_H
@@ -15,9 +15,10 @@ struct adopted {
     struct allocation allocation;  /* owned; zeros if there is none or it is not asked */
 };
 
-/* What the command line says goes before. A halayrun that is a rank's own program does not ask: the allocation is the outer
- * job's. options->ranks and options->ssh are filled in, the latter borrowed from *adopted. 0, or an exit code (said): wrong
- * words, an allocation that contradicts itself, no number of ranks. adopted is the caller's to fini in any case. */
+/* What the command line says goes before. A halayrun that is a rank's own program does not ask: the allocation is the
+ * outer job's. options->ranks and options->ssh are filled in, the latter borrowed from *adopted. 0, or an exit code
+ * (said): wrong words, an allocation that contradicts itself, no number of ranks. adopted is the caller's to fini in
+ * any case. */
 int adopt(const struct surroundings *from, struct options *options, struct adopted *adopted);
 void adopted_fini(struct adopted *adopted); /* zeroed or filled */
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binding: cores in the order of the machine's tree, cut into one contiguous piece a rank, so that neighbours share caches.
+ * Binding: cores in the order of the machine's tree, cut into one contiguous piece a rank, so that neighbours share
+ * caches.
  */
 #include "launcher/where/binding.h"
 #include "base/config.h"
 #include "base/machine/topology.h"
-#include "launcher/where/gpus.h"
 #include "launcher/common/say.h"
+#include "launcher/where/gpus.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,8 @@ int binding_plan(struct halay_log *log, enum binding wanted, int ranks, struct b
         map->why_not = cores < ranks ? "fewer cores than ranks" : "the control group allows less time than ranks need";
         if (wanted == BIND_AUTO)
             return 0;
-        say("option --bind: %d ranks want %d cores; this process may use %d cores and the time of %g", ranks, ranks, cores,
-            topology.quota);
+        say("option --bind: %d ranks want %d cores; this process may use %d cores and the time of %g", ranks, ranks,
+            cores, topology.quota);
         return 1;
     }
     map->threads = calloc(count, sizeof *map->threads);

@@ -15,15 +15,16 @@ struct bound_thread {
 
 struct binding_map {
     int is_bound;
-    const char *why_not; /* static; if not bound */
+    const char *why_not;          /* static; if not bound */
     struct bound_thread *threads; /* owned: in order of rank */
     size_t count;
     int gpus; /* of this host, for the ranks to share out; 0: CUDA_VISIBLE_DEVICES stays as it is */
 };
 
 /* GPUs are shared out if HALAY_GPUS is auto and nobody has set CUDA_VISIBLE_DEVICES.
- * The map for so many ranks: contiguous cores for each, all ranks the same number or one more, if there are cores for all
- * and the control group allows as much time; else no binding, or with BIND_CORES an error (said). 0 or an exit code. */
+ * The map for so many ranks: contiguous cores for each, all ranks the same number or one more, if there are cores for
+ * all and the control group allows as much time; else no binding, or with BIND_CORES an error (said). 0 or an exit
+ * code. */
 int binding_plan(struct halay_log *log, enum binding wanted, int ranks, struct binding_map *map);
 void binding_fini(struct binding_map *map);
 

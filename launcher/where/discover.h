@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Discover: runs the script of --host-discovery-script, again and again, and reads the hosts that it prints: one a line, as HOST or
- * HOST:SLOTS, with blank lines and comments behind '#'.
+ * Discover: runs the script of --host-discovery-script, again and again, and reads the hosts that it prints: one a
+ * line, as HOST or HOST:SLOTS, with blank lines and comments behind '#'.
  *
- * Nothing blocks but discover_wait. The script is a child of this process, which waits for it (discover_reaped) like for any other.
+ * Nothing blocks but discover_wait. The script is a child of this process, which waits for it (discover_reaped) like
+ * for any other.
  */
 #ifndef HALAY_LAUNCHER_DISCOVER_H
 #define HALAY_LAUNCHER_DISCOVER_H
@@ -32,8 +33,8 @@ void discover_fini(struct discover *discover); /* ends a script that runs */
 void discover_progress(struct discover *discover);
 /* When progress wants to be called though nothing has come; INT64_MAX: never. */
 int64_t discover_due(const struct discover *discover);
-/* A child has ended. 0: it is not the script. 1: it is, and *hosts is what it has printed, the caller's to fini. -1: it is, and has
- * failed: why says how, or is empty if that has been said. */
+/* A child has ended. 0: it is not the script. 1: it is, and *hosts is what it has printed, the caller's to fini. -1: it
+ * is, and has failed: why says how, or is empty if that has been said. */
 int discover_reaped(struct discover *discover, pid_t pid, int status, struct host_list *hosts, char *why, size_t size);
 
 /* Run it once and wait for it. 0 if it has failed: why. */

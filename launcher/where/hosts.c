@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hosts. Each place where a host is written, with its ranges expanded, first becomes a draft in the order of the text; at the
- * end the drafts of one name are merged. Words are cut out of a copy of the text, in place.
+ * Hosts. Each place where a host is written, with its ranges expanded, first becomes a draft in the order of the text;
+ * at the end the drafts of one name are merged. Words are cut out of a copy of the text, in place.
  */
 #include "launcher/where/hosts.h"
 #include <arpa/inet.h>

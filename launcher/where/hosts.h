@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hosts: which there are, how many ranks each takes, and which rank goes where. Pure but for the reading of the file: nothing
- * is printed, no name is looked up.
+ * Hosts: which there are, how many ranks each takes, and which rank goes where. Pure but for the reading of the file:
+ * nothing is printed, no name is looked up.
  *
  * A host is written, on a command line and in a file,
  *
@@ -15,8 +15,9 @@
  * A host that is named twice is one host with the slots of both, as in Open MPI; in a file at most one of its lines may
  * give a number, as there.
  *
- * Errors: HALAY_ERR_FORMAT (HALAY_ERR_ARGUMENT from hosts_assign), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY; `why` then has one
- * line for people: what is wrong, in which line of which file, and what would be right. The list holds nothing then.
+ * Errors: HALAY_ERR_FORMAT (HALAY_ERR_ARGUMENT from hosts_assign), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY; `why` then
+ * has one line for people: what is wrong, in which line of which file, and what would be right. The list holds nothing
+ * then.
  */
 #ifndef HALAY_LAUNCHER_HOSTS_H
 #define HALAY_LAUNCHER_HOSTS_H
@@ -50,9 +51,9 @@ void hosts_fini(struct host_list *list); /* zeroed or filled */
 
 size_t hosts_slots(const struct host_list *list); /* of all hosts */
 
-/* Where each of so many ranks goes: host_of_rank[r] is an index into the list and never falls from one rank to the next.
- * Hosts are filled in their order, each to its slots. If there are more ranks than slots and `oversubscribe`, the hosts
- * take one more each in turn, up to their max_slots. */
+/* Where each of so many ranks goes: host_of_rank[r] is an index into the list and never falls from one rank to the
+ * next. Hosts are filled in their order, each to its slots. If there are more ranks than slots and `oversubscribe`, the
+ * hosts take one more each in turn, up to their max_slots. */
 enum halay_status hosts_assign(const struct host_list *list, int ranks, int oversubscribe, int *host_of_rank, char *why,
                                size_t size);
 

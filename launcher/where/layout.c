@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layout: hosts as they were named become places of ranks. A host is this one if it is named so, or if an address of its name is
- * one of ours; "user@host" never is, since that user's ranks are not ours to fork.
+ * Layout: hosts as they were named become places of ranks. A host is this one if it is named so, or if an address of
+ * its name is one of ours; "user@host" never is, since that user's ranks are not ours to fork.
  */
 #include "launcher/where/layout.h"
 #include "base/net/address.h"

@@ -6,8 +6,8 @@
 #define HALAY_LAUNCHER_LAYOUT_H
 
 #include "base/log.h"
-#include "launcher/where/hosts.h"
 #include "launcher/cli/options.h"
+#include "launcher/where/hosts.h"
 
 struct place {
     const char *host; /* borrowed from the list that it was made of; "localhost" if that is empty */
@@ -24,8 +24,8 @@ struct layout {
 /* What -H or --hostfile say; empty if neither is given. 0, or an exit code (said). hosts is the caller's to fini. */
 int layout_name_hosts(const struct options *options, struct host_list *hosts);
 
-/* -np ranks on these hosts, which live as long as the layout; none: all here. here: another name of this host, NULL: none. 0, or
- * an exit code (said): no place for so many ranks. */
+/* -np ranks on these hosts, which live as long as the layout; none: all here. here: another name of this host, NULL:
+ * none. 0, or an exit code (said): no place for so many ranks. */
 int layout_make(struct halay_log *log, const struct options *options, const struct host_list *hosts, const char *here,
                 struct layout *layout);
 void layout_fini(struct layout *layout); /* zeroed or made */

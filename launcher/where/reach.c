@@ -3,8 +3,8 @@
  * Reach: a non-blocking connect to each address, one poll over all.
  */
 #include "launcher/where/reach.h"
-#include "base/net/address.h"
 #include "base/clock.h"
+#include "base/net/address.h"
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>

@@ -171,7 +171,8 @@ static int is_sagemaker(const struct finding *f)
 {
     char place[PATH_MAX];
 
-    return has_file(f, sagemaker_file(f, sagemaker_resources, place, sizeof place)) || (find_variable(f, "SM_HOSTS") && find_variable(f, "SM_CURRENT_HOST"));
+    return has_file(f, sagemaker_file(f, sagemaker_resources, place, sizeof place)) ||
+           (find_variable(f, "SM_HOSTS") && find_variable(f, "SM_CURRENT_HOST"));
 }
 
 static int is_kubernetes(const struct finding *f)

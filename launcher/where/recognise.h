@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recognise: which allocation this process is in, by what batch systems, container platforms and other launchers leave in the
- * environment and in files: their hosts, how many ranks each takes, and where that is said. Nothing is printed, started or
- * asked over a network, and no name is looked up.
+ * Recognise: which allocation this process is in, by what batch systems, container platforms and other launchers leave
+ * in the environment and in files: their hosts, how many ranks each takes, and where that is said. Nothing is printed,
+ * started or asked over a network, and no name is looked up.
  *
- * The first that fits counts, in the order of enum allocation_kind: who has started ranks already comes before who has only
- * given hosts, and what was made for one job before what a whole site sets.
+ * The first that fits counts, in the order of enum allocation_kind: who has started ranks already comes before who has
+ * only given hosts, and what was made for one job before what a whole site sets.
  */
 #ifndef HALAY_LAUNCHER_RECOGNISE_H
 #define HALAY_LAUNCHER_RECOGNISE_H
 
-#include "launcher/where/hosts.h"
 #include "launcher/common/command_line.h"
+#include "launcher/where/hosts.h"
 
 enum allocation_kind {
     ALLOCATION_NONE,
@@ -47,9 +47,9 @@ struct surroundings {
 /* The environment and the files of this process. */
 struct surroundings surroundings_here(void);
 
-/* *allocation is filled in; ALLOCATION_NONE is no error. HALAY_ERR_FORMAT, HALAY_ERR_SYSTEM: something was recognised and
- * contradicts itself or cannot be read; why names the variable or file, the place in it, and what would be right (one line);
- * *allocation is empty but for its kind. HALAY_ERR_NO_MEMORY. */
+/* *allocation is filled in; ALLOCATION_NONE is no error. HALAY_ERR_FORMAT, HALAY_ERR_SYSTEM: something was recognised
+ * and contradicts itself or cannot be read; why names the variable or file, the place in it, and what would be right
+ * (one line); *allocation is empty but for its kind. HALAY_ERR_NO_MEMORY. */
 enum halay_status recognise(const struct surroundings *surroundings, struct allocation *allocation, char *why,
                             size_t size);
 

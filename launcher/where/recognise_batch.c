@@ -72,8 +72,8 @@ static enum halay_status read_slurm_slots(const struct finding *f)
     return status == HALAY_OK ? read_counts(f, "SLURM_JOB_CPUS_PER_NODE", cpus, each) : status;
 }
 
-/* A step beside others, which may use all that the job has of the host; nothing of it is bound, since halayrun does that. srun would
- * hold back what an agent says until a line ends, its signs of life among it: unbuffered. */
+/* A step beside others, which may use all that the job has of the host; nothing of it is bound, since halayrun does
+ * that. srun would hold back what an agent says until a line ends, its signs of life among it: unbuffered. */
 static const char srun[] = "srun --nodes=1 --ntasks=1 --overlap --unbuffered --cpu-bind=none --mpi=none --nodelist";
 
 enum halay_status recognise_slurm(const struct finding *f)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Container platforms: SageMaker's files, the MPI Operator's hostfile, and the JSON that TensorFlow's operators leave in a
- * variable.
+ * Container platforms: SageMaker's files, the MPI Operator's hostfile, and the JSON that TensorFlow's operators leave
+ * in a variable.
  */
 #include "base/config.h"
 #include "launcher/where/gpus.h"
@@ -69,8 +69,7 @@ static enum halay_status add_names(const struct finding *f, const char *source, 
 
     if (!json_is_array(array) || !json_array_size(array))
         return wrong_finding(f, "%s: not a list of hosts; '[\"host1\", \"host2\"]' would be one", source);
-    json_array_foreach((json_t *)array, i, item)
-    {
+    json_array_foreach((json_t *)array, i, item) {
         const char *name = json_string_value(item);
         if (!name || !*name || strchr(name, ','))
             return wrong_finding(f, "%s: item %zu is no host; '\"host1\"' would be one", source, i + 1);
@@ -99,7 +98,8 @@ static enum halay_status take_names(const struct finding *f, const char *source,
 
 /* ---- SageMaker --------------------------------------------------------------------------------------------------- */
 
-/* Hyperparameters are texts that hold JSON: "2", "\"2\"", "true"; newer SDKs leave 2 and true. Its text without quotes. */
+/* Hyperparameters are texts that hold JSON: "2", "\"2\"", "true"; newer SDKs leave 2 and true. Its text without quotes.
+ * */
 static const char *hyperparameter(const json_t *map, const char *name, char *text, size_t size)
 {
     const json_t *value = json_object_get(map, name);
@@ -148,8 +148,9 @@ static int is_in(const json_t *array, const char *text)
     size_t i;
     json_t *item;
 
-    json_array_foreach((json_t *)array, i,
-                       item) if (json_is_string(item) && !strcmp(json_string_value(item), text)) return 1;
+    json_array_foreach((json_t *)array, i, item)
+        if (json_is_string(item) && !strcmp(json_string_value(item), text))
+            return 1;
     return 0;
 }
 
@@ -159,8 +160,7 @@ static int is_in_groups(const json_t *resources, const json_t *groups, const cha
     size_t i;
     json_t *group;
 
-    json_array_foreach(json_object_get(resources, "instance_groups"), i, group)
-    {
+    json_array_foreach(json_object_get(resources, "instance_groups"), i, group) {
         const char *name = json_string_value(json_object_get(group, "instance_group_name"));
         if (name && is_in(groups, name) && is_in(json_object_get(group, "hosts"), host))
             return 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parts of recognise share: recognise.c (which, and ranks that run already), recognise_batch.c (SLURM, LSF, PBS),
- * recognise_cloud.c (SageMaker, Kubernetes, TF_CONFIG).
+ * What the parts of recognise share: recognise.c (which, and ranks that run already), recognise_batch.c (SLURM, LSF,
+ * PBS), recognise_cloud.c (SageMaker, Kubernetes, TF_CONFIG).
  */
 #ifndef HALAY_LAUNCHER_RECOGNISE_IMPL_H
 #define HALAY_LAUNCHER_RECOGNISE_IMPL_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What perf/bench/elastic times: a rank that trains (elastic_rank train) until it is killed, or commits (elastic_rank commit BYTES TIMES).
+ * What perf/bench/elastic times: a rank that trains (elastic_rank train) until it is killed, or commits (elastic_rank
+ * commit BYTES TIMES).
  *
- * train prints, each time that the job has been re-formed, on the rank that was the lowest, in seconds of CLOCK_MONOTONIC: when the
- * loss was noticed (a function of halay.h returned), when this rank asked for a place, when it had one and had met the others, when
- * it goes on.
+ * train prints, each time that the job has been re-formed, on the rank that was the lowest, in seconds of
+ * CLOCK_MONOTONIC: when the loss was noticed (a function of halay.h returned), when this rank asked for a place, when
+ * it had one and had met the others, when it goes on.
  */
 #include <halay_elastic.h>
 #include <stdint.h>

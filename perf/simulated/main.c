@@ -9,16 +9,16 @@
  *     absent ALGORITHM                this build has none of that name, or not over messages
  *     checked N / wrong ALGORITHM ...
  *
- * Arguments are words: node=RANKS-A-NODE, memory=NS-A-BYTE (a neighbour's), message=NS (what sending one costs the sender),
- * tuning=FILE (written), check=1, ALGORITHM:BYTES,BYTES,... Ranks are contexts of one process: getopt, which keeps its place in a global, would be
- * shared by them.
+ * Arguments are words: node=RANKS-A-NODE, memory=NS-A-BYTE (a neighbour's), message=NS (what sending one costs the
+ * sender), tuning=FILE (written), check=1, ALGORITHM:BYTES,BYTES,... Ranks are contexts of one process: getopt, which
+ * keeps its place in a global, would be shared by them.
  *
  * Halay chooses by what the network costs, as after halay-perf tune: the tuning table, which HALAY_TUNING names too, is
  * written with what was measured in the simulation before halay starts.
  */
 #include "collectives/group/channel.h"
-#include "collectives/schedule/coll.h"
 #include "collectives/group/group.h"
+#include "collectives/schedule/coll.h"
 #include "perf/simulated/simulated.h"
 #include <mpi.h>
 #include <stdio.h>
@@ -104,8 +104,8 @@ static int options_read(struct options *options, int argc, char **argv, int rank
 
 /* ---- driving ---- */
 
-/* A round that gets nothing further may still have made room for the next (parts handed out, transfers posted): waiting is
- * safe once PATIENCE rounds in a row were in vain. */
+/* A round that gets nothing further may still have made room for the next (parts handed out, transfers posted): waiting
+ * is safe once PATIENCE rounds in a row were in vain. */
 static enum halay_status finish(struct job *job, struct halay_coll *coll)
 {
     unsigned long seen = halay_group_work(job->group) + simulated_node_rings();
@@ -160,8 +160,8 @@ static double round_trip(const struct job *job, int other, void *data, size_t by
     return (MPI_Wtime() - start) / 2;
 }
 
-/* Seconds of a step of exchanges at distance 1, 2, 4, ...: near partners are faster, and halay-perf tune takes this for the
- * latency. On all ranks. */
+/* Seconds of a step of exchanges at distance 1, 2, 4, ...: near partners are faster, and halay-perf tune takes this for
+ * the latency. On all ranks. */
 static double doubling_step(const struct job *job, void *data)
 {
     double start, mine, all = 0;

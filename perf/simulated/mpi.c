@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the mpi transport stands on, for ranks that share one process: mpi_process.h without anything kept once a process
- * (collectives/transport/mpi/mpi_process.c has the meaning), the bootstrap, and functions that the linker puts in place of
- * others (--wrap):
+ * What the mpi transport stands on, for ranks that share one process: mpi_process.h without anything kept once a
+ * process (collectives/transport/mpi/mpi_process.c has the meaning), the bootstrap, and functions that the linker puts
+ * in place of others (--wrap):
  *
  *     MPI_Testsome            waits where the rank has said that it would (simulated_block_next_look), else sees nothing
  *     MPI_Comm_get_attr       grants all tags
@@ -200,8 +200,8 @@ void *simulated_folded(size_t bytes)
     return smpi_shared_malloc(bytes, "halay", (int)(bytes / HALAY_PAGE));
 }
 
-/* Blocks that the library folds: one of each length, which all ranks are given as often as they ask. A mapping for each of
- * them would be more than the system allows a process. */
+/* Blocks that the library folds: one of each length, which all ranks are given as often as they ask. A mapping for each
+ * of them would be more than the system allows a process. */
 static struct {
     size_t bytes;
     void *ptr;

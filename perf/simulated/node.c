@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared memory of a simulated node, for the hierarchical all-reduce. All simulated ranks are in one process, so they reach
- * each other's memory as it is: an offset is an address. What that would cost on a node is simulated:
+ * Shared memory of a simulated node, for the hierarchical all-reduce. All simulated ranks are in one process, so they
+ * reach each other's memory as it is: an offset is an address. What that would cost on a node is simulated:
  *
  *     to read a neighbour's memory    memory_ns a byte, of the reading rank's time (one processor each)
  *     to write and read one's own     nothing, as everywhere in these simulations
@@ -9,12 +9,13 @@
  *                                     bytes inside the node, which takes that link's latency
  *
  * Neighbours' memory is known by address: their areas, and what of theirs was reached last. It is read by adding
- * (simulated_node_reducer) and by copying out of it, for which the linker puts a function here in place of the library's:
+ * (simulated_node_reducer) and by copying out of it, for which the linker puts a function here in place of the
+ * library's:
  *
  *     halay_vector_unpack
  *
- * A rank that waits says so before it does (is_asleep), and between its last look at the flags and that no other rank runs:
- * no ring is lost. One that comes too late wakes it once in vain.
+ * A rank that waits says so before it does (is_asleep), and between its last look at the flags and that no other rank
+ * runs: no ring is lost. One that comes too late wakes it once in vain.
  *
  * Cleanup: zero-initialised, close accepts a half-built node. Ranks are never interrupted outside MPI: no lock.
  */
@@ -236,7 +237,8 @@ static void node_free(struct halay_transport *t, void *ptr)
     free(ptr);
 }
 
-/* All neighbours are done with this rank's areas: main.c lets them meet before. The bell's own ring ends its receive. */
+/* All neighbours are done with this rank's areas: main.c lets them meet before. The bell's own ring ends its receive.
+ * */
 static void node_close(struct halay_transport *t)
 {
     struct node *self = (struct node *)t;

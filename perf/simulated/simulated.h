@@ -2,29 +2,30 @@
  *
  * Simulated: halay's groups over the mpi transport, in a cluster that does not exist.
  *
- * SimGrid's SMPI runs all ranks of an MPI program in one process, each on a stack of its own, one at a time, and computes
- * when each message would arrive on a given network. What runs here is the library's own code: groups, algorithms, the
- * mpi transport; only what finds the ranks (world.c), what the mpi module keeps once a process (mpi.c), and the shared
- * memory of a node (node.c) are others.
+ * SimGrid's SMPI runs all ranks of an MPI program in one process, each on a stack of its own, one at a time, and
+ * computes when each message would arrive on a given network. What runs here is the library's own code: groups,
+ * algorithms, the mpi transport; only what finds the ranks (world.c), what the mpi module keeps once a process (mpi.c),
+ * and the shared memory of a node (node.c) are others.
  *
  * Time passes in a simulation only while every rank waits inside MPI. Whoever polls would stop the clock for ever, so
- * waiting is done by a loop of ours (main.c) that lets the transport's look at its requests block whenever the last rounds
- * of progress got nothing further.
+ * waiting is done by a loop of ours (main.c) that lets the transport's look at its requests block whenever the last
+ * rounds of progress got nothing further.
  */
 #ifndef HALAY_SIMULATED_H
 #define HALAY_SIMULATED_H
 
+#include "collectives/group/world.h"
 #include "collectives/reduce/reduce.h"
 #include "collectives/transport/meet/boot.h"
-#include "collectives/group/world.h"
 #include <mpi.h>
 
 enum { SIMULATED_RANKS_MAX = 8192 };
 
 /* world.c */
 
-/* This rank's world. node_ranks ranks, side by side in the order of ranks, are on one node; size is a multiple. A byte that
- * one of them takes from another's memory costs memory_ns. Every rank calls it; *world is closed by halay_world_close. */
+/* This rank's world. node_ranks ranks, side by side in the order of ranks, are on one node; size is a multiple. A byte
+ * that one of them takes from another's memory costs memory_ns. Every rank calls it; *world is closed by
+ * halay_world_close. */
 enum halay_status simulated_world_open(int node_ranks, double memory_ns, struct halay_world **world);
 
 /* mpi.c */
@@ -35,8 +36,8 @@ enum halay_status simulated_boot_create(struct halay_log *log, struct halay_boot
 /* The calling rank's next look at the requests of its transport waits until one is done, or the rank's bell rings. */
 void simulated_block_next_look(void);
 
-/* From now on large blocks of the library's (staging, scratch, parts of messages) of one length are the same memory, in all
- * ranks: contents are lost, time is not, and thousands of ranks fit one machine. */
+/* From now on large blocks of the library's (staging, scratch, parts of messages) of one length are the same memory, in
+ * all ranks: contents are lost, time is not, and thousands of ranks fit one machine. */
 void simulated_fold_memory(void);
 /* Such a block for the program: NULL if there is none. Never freed. */
 void *simulated_folded(size_t bytes);

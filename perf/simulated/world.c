@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * World of a simulated rank: the mpi transport, and where ranks share a node their memory. No watch over processes (there is
- * one process), and the machine under the simulation does not count.
+ * World of a simulated rank: the mpi transport, and where ranks share a node their memory. No watch over processes
+ * (there is one process), and the machine under the simulation does not count.
  *
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "base/memory.h"
+#include "collectives/choose/tuning_share.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/mpi/mpi_module.h"
-#include "collectives/choose/tuning_share.h"
 #include "perf/simulated/simulated.h"
 #include <stdlib.h>
 

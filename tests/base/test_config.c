@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Configuration: strict parsers; defaults; HALAY_X over HOROVOD_X; every bad value is an error whose line has name, value
- * and what would be right; unknown and foreign variables are noted; the MPI launcher's size, and jobs of other
+ * Configuration: strict parsers; defaults; HALAY_X over HOROVOD_X; every bad value is an error whose line has name,
+ * value and what would be right; unknown and foreign variables are noted; the MPI launcher's size, and jobs of other
  * launchers; each row's default parses.
  */
 #include "base/config.h"
@@ -54,11 +54,20 @@ static void check_sizes(void)
     static const struct {
         const char *text;
         size_t value;
-    } good[] = { { "0", 0 },          { "67108864", 67108864 }, { "64K", 65536 },      { "64k", 65536 },
-                 { "64M", 67108864 }, { "64MB", 67108864 },     { "64MiB", 67108864 }, { "1G", 1 << 30 },
-                 { "1T", (size_t)1 << 40 }, { "5B", 5 },        { "18446744073709551615", SIZE_MAX } };
-    static const char *const bad[] = { "", " 1", "1 ", "-1", "+1", "1.5M", "M", "64X", "64MBB", "0x10", "64 M",
-                                       "18446744073709551616", "16777216T", "1e6", "nan" };
+    } good[] = { { "0", 0 },
+                 { "67108864", 67108864 },
+                 { "64K", 65536 },
+                 { "64k", 65536 },
+                 { "64M", 67108864 },
+                 { "64MB", 67108864 },
+                 { "64MiB", 67108864 },
+                 { "1G", 1 << 30 },
+                 { "1T", (size_t)1 << 40 },
+                 { "5B", 5 },
+                 { "18446744073709551615", SIZE_MAX } };
+    static const char *const bad[] = { "",          " 1",  "1 ",    "-1",   "+1",   "1.5M",
+                                       "M",         "64X", "64MBB", "0x10", "64 M", "18446744073709551616",
+                                       "16777216T", "1e6", "nan" };
     size_t value = 42;
 
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
@@ -70,10 +79,10 @@ static void check_sizes(void)
 
 static void check_numbers(void)
 {
-    static const char *const bad_longs[] = { "", " 1", "1 ", "+1", "--1", "-", "11", "-6", "0x1", "1.0", "1e0",
-                                             "99999999999999999999" };
-    static const char *const bad_doubles[] = { "", " 1", "1 ", "+1", "-", ".", "1e", "1e+", "inf", "nan", "0x1p3", "1,5",
-                                               "10.1", "-5.1", "1e999", "1.5s" };
+    static const char *const bad_longs[] = { "",   " 1", "1 ",  "+1",  "--1", "-",
+                                             "11", "-6", "0x1", "1.0", "1e0", "99999999999999999999" };
+    static const char *const bad_doubles[] = { "",    " 1",  "1 ",    "+1",  "-",    ".",    "1e",    "1e+",
+                                               "inf", "nan", "0x1p3", "1,5", "10.1", "-5.1", "1e999", "1.5s" };
     static const char *const bad_bools[] = { "", "2", "-1", "y", "tru", "on " };
     long number = 42;
     double real = 42;
@@ -82,9 +91,10 @@ static void check_numbers(void)
     CHECK(halay_parse_long("-5", -5, 10, &number) == HALAY_OK && number == -5);
     CHECK(halay_parse_long("10", -5, 10, &number) == HALAY_OK && number == 10);
     for (size_t i = 0; i < sizeof bad_longs / sizeof *bad_longs; i++)
-        CHECK(halay_parse_long(bad_longs[i], -5, 10, &number) == HALAY_ERR_CONFIG && number == 10, "'%s'", bad_longs[i]);
-    static const char *const bad_ports[] = { "0", "65536", "9-8", "1-65536", "-", "1-", "-1", "1-2-3", "x",
-                                             "0000000000000000000000001" };
+        CHECK(halay_parse_long(bad_longs[i], -5, 10, &number) == HALAY_ERR_CONFIG && number == 10, "'%s'",
+              bad_longs[i]);
+    static const char *const bad_ports[] = { "0",  "65536", "9-8",   "1-65536", "-",
+                                             "1-", "-1",    "1-2-3", "x",       "0000000000000000000000001" };
     int ports[2] = { 7, 7 };
     for (size_t i = 0; i < sizeof bad_ports / sizeof *bad_ports; i++)
         CHECK(halay_parse_ports(bad_ports[i], ports) == HALAY_ERR_CONFIG && ports[0] == 7, "'%s'", bad_ports[i]);
@@ -94,7 +104,8 @@ static void check_numbers(void)
     CHECK(halay_parse_double("0.5", -5, 10, &real) == HALAY_OK && real == 0.5);
     CHECK(halay_parse_double("-.5e+1", -5, 10, &real) == HALAY_OK && real == -5);
     for (size_t i = 0; i < sizeof bad_doubles / sizeof *bad_doubles; i++)
-        CHECK(halay_parse_double(bad_doubles[i], -5, 10, &real) == HALAY_ERR_CONFIG && real == -5, "'%s'", bad_doubles[i]);
+        CHECK(halay_parse_double(bad_doubles[i], -5, 10, &real) == HALAY_ERR_CONFIG && real == -5, "'%s'",
+              bad_doubles[i]);
     CHECK(halay_parse_bool("Yes", &truth) == HALAY_OK && truth == 1);
     CHECK(halay_parse_bool("0", &truth) == HALAY_OK && truth == 0);
     for (size_t i = 0; i < sizeof bad_bools / sizeof *bad_bools; i++)
@@ -141,9 +152,11 @@ static void check_values(void)
 
     REQUIRE(load(VARIABLES("HALAY_LOG=Debug", "HALAY_TRANSPORT=SHM", "HALAY_FUSION_THRESHOLD=2M", "HALAY_SPIN_US=50",
                            "HALAY_DETERMINISTIC=ranks", "HALAY_PEER_TIMEOUT=0.25", "HALAY_RANK=2", "HALAY_SIZE=3",
-                           "HALAY_STORE_ADDRESS=127.0.0.1:40000", "HALAY_STORE_SECRET_FD=9", "HALAY_MODULE_PATH=",
-                           "HOROVOD_FUSION_THRESHOLD=1"), &config, &lines) == HALAY_OK);
-    CHECK(config.log_level == HALAY_LOG_DEBUG && !strcmp(config.transport, "shm") && config.fusion_threshold == 2 << 20);
+                           "HALAY_STORE_ADDRESS=127.0.0.1:40000", "HALAY_STORE_SECRET_FD=9",
+                           "HALAY_MODULE_PATH=", "HOROVOD_FUSION_THRESHOLD=1"),
+                 &config, &lines) == HALAY_OK);
+    CHECK(config.log_level == HALAY_LOG_DEBUG && !strcmp(config.transport, "shm") &&
+          config.fusion_threshold == 2 << 20);
     CHECK(config.spin_us == 50 && config.deterministic == HALAY_DETERMINISTIC_RANKS && config.peer_timeout_ms == 250);
     CHECK(config.rank == 2 && config.size == 3 && config.store_secret_fd == 9 && !config.module_path);
     CHECK(!strcmp(config.store_address, "127.0.0.1:40000"));
@@ -157,8 +170,10 @@ static void check_horovod(void)
     struct lines lines;
 
     REQUIRE(load(VARIABLES("HOROVOD_FUSION_THRESHOLD=16777216", "HOROVOD_LOG_LEVEL=TRACE", "HOROVOD_START_TIMEOUT=7",
-                           "HOROVOD_STALL_CHECK_TIME_SECONDS=9", "HOROVOD_CYCLE_TIME=3.5"), &config, &lines) == HALAY_OK);
-    CHECK(config.fusion_threshold == 16 << 20 && config.log_level == HALAY_LOG_DEBUG && config.start_timeout_ms == 7000);
+                           "HOROVOD_STALL_CHECK_TIME_SECONDS=9", "HOROVOD_CYCLE_TIME=3.5"),
+                 &config, &lines) == HALAY_OK);
+    CHECK(config.fusion_threshold == 16 << 20 && config.log_level == HALAY_LOG_DEBUG &&
+          config.start_timeout_ms == 7000);
     CHECK(config.stall_check_ms == 9000);
     CHECK(lines.infos == 1 && strstr(lines.text, "'HOROVOD_CYCLE_TIME'"), "%s", lines.text);
     halay_config_fini(&config);
@@ -169,7 +184,8 @@ static void check_horovod(void)
     REQUIRE(load(VARIABLES("HOROVOD_STALL_CHECK_DISABLE=1", "HALAY_STALL_CHECK_TIME=4"), &config, &lines) == HALAY_OK);
     CHECK(config.stall_check_ms == 4000);
     halay_config_fini(&config);
-    CHECK(load(VARIABLES("HOROVOD_STALL_CHECK_DISABLE=perhaps"), &config, &lines) == HALAY_ERR_CONFIG && lines.errors == 1);
+    CHECK(load(VARIABLES("HOROVOD_STALL_CHECK_DISABLE=perhaps"), &config, &lines) == HALAY_ERR_CONFIG &&
+          lines.errors == 1);
     CHECK(load(VARIABLES("HOROVOD_FUSION_THRESHOLD=lots"), &config, &lines) == HALAY_ERR_CONFIG);
     CHECK(strstr(lines.text, "HOROVOD_FUSION_THRESHOLD: 'lots'"), "%s", lines.text);
 }
@@ -179,7 +195,8 @@ static void check_faults(void)
     static const struct {
         const char *variable, *message;
     } cases[] = {
-        { "HALAY_FUSION_THRESHOLD=64 MB", "HALAY_FUSION_THRESHOLD: '64 MB' is no size; write for example 67108864, 64M" },
+        { "HALAY_FUSION_THRESHOLD=64 MB",
+          "HALAY_FUSION_THRESHOLD: '64 MB' is no size; write for example 67108864, 64M" },
         { "HALAY_FUSION_THRESHOLD=", "HALAY_FUSION_THRESHOLD: '' is no size" },
         { "HALAY_UCX_ENDPOINTS=9", "HALAY_UCX_ENDPOINTS: " },
         { "HALAY_RING_SEGMENT=-1", "HALAY_RING_SEGMENT: '-1' is no size" },
@@ -215,7 +232,8 @@ static void check_strangers(void)
                  &lines) == HALAY_OK);
     CHECK(lines.warnings == 2, "%s", lines.text);
     CHECK(strstr(lines.text, "unknown variable 'HALAY_FUSION_TRESHOLD' in the environment; did you mean "
-                             "'HALAY_FUSION_THRESHOLD'?"), "%s", lines.text);
+                             "'HALAY_FUSION_THRESHOLD'?"),
+          "%s", lines.text);
     CHECK(strstr(lines.text, "unknown variable 'HALAY_QWERTYUIOP' in the environment\n"), "%s", lines.text);
     halay_config_fini(&config);
     REQUIRE(load(VARIABLES("HALAY_LOG=error", "HALAY_QWERTYUIOP=1"), &config, &lines) == HALAY_OK);
@@ -229,10 +247,14 @@ static void check_mpi(void)
         const char *first, *second;
         int size;
     } cases[] = {
-        { "OMPI_COMM_WORLD_SIZE=4", "PMI_SIZE=7", 4 }, { "PMI_SIZE=3", "MPI_LOCALNRANKS=2", 3 },
-        { "MPI_LOCALNRANKS=2", "X=1", 2 },             { "PMIX_RANK=0", "SLURM_NTASKS=6", 6 },
-        { "SLURM_NTASKS=6", "X=1", -1 },               { "OMPI_COMM_WORLD_SIZE=many", "X=1", -1 },
-        { "PMIX_RANK=0", "X=1", -1 },                  { "MV2_COMM_WORLD_SIZE=2", "X=1", 2 },
+        { "OMPI_COMM_WORLD_SIZE=4", "PMI_SIZE=7", 4 },
+        { "PMI_SIZE=3", "MPI_LOCALNRANKS=2", 3 },
+        { "MPI_LOCALNRANKS=2", "X=1", 2 },
+        { "PMIX_RANK=0", "SLURM_NTASKS=6", 6 },
+        { "SLURM_NTASKS=6", "X=1", -1 },
+        { "OMPI_COMM_WORLD_SIZE=many", "X=1", -1 },
+        { "PMIX_RANK=0", "X=1", -1 },
+        { "MV2_COMM_WORLD_SIZE=2", "X=1", 2 },
     };
     struct halay_config config;
     struct lines lines;
@@ -245,15 +267,18 @@ static void check_mpi(void)
     }
 }
 
-/* Variables of a job of several, and those that only look like it: a batch script, an allocation's shell, a job of one. */
+/* Variables of a job of several, and those that only look like it: a batch script, an allocation's shell, a job of one.
+ * */
 static void check_other_jobs(void)
 {
     static const struct {
         const char *variables[6], *launcher, *said;
         int size;
     } cases[] = {
-        { { "WORLD_SIZE=4", "RANK=2", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1" }, "torchrun or the like",
-          "WORLD_SIZE=4, RANK=2, MASTER_ADDR=10.0.0.1", 4 },
+        { { "WORLD_SIZE=4", "RANK=2", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1" },
+          "torchrun or the like",
+          "WORLD_SIZE=4, RANK=2, MASTER_ADDR=10.0.0.1",
+          4 },
         { { "WORLD_SIZE=1", "RANK=0", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1" }, NULL, NULL, 0 },
         { { "WORLD_SIZE=4", "RANK=2" }, NULL, NULL, 0 },
         { { "WORLD_SIZE=big", "RANK=2", "MASTER_ADDR=a" }, NULL, NULL, 0 },
@@ -264,8 +289,13 @@ static void check_other_jobs(void)
         { { "SLURM_NTASKS=4" }, NULL, NULL, 0 },
         { { "SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=1", "PMI_SIZE=1", "PMI_RANK=0" }, NULL, NULL, 0 },
         { { "SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0", "WORLD_SIZE=8", "RANK=7", "MASTER_ADDR=b" },
-          "torchrun or the like", "WORLD_SIZE=8, RANK=7, MASTER_ADDR=b", 8 },
-        { { "JSM_NAMESPACE_SIZE=6", "JSM_NAMESPACE_RANK=0" }, "jsrun", "JSM_NAMESPACE_SIZE=6, JSM_NAMESPACE_RANK=0", 6 },
+          "torchrun or the like",
+          "WORLD_SIZE=8, RANK=7, MASTER_ADDR=b",
+          8 },
+        { { "JSM_NAMESPACE_SIZE=6", "JSM_NAMESPACE_RANK=0" },
+          "jsrun",
+          "JSM_NAMESPACE_SIZE=6, JSM_NAMESPACE_RANK=0",
+          6 },
         { { "FLUX_JOB_SIZE=3", "FLUX_TASK_RANK=0" }, "flux", "FLUX_JOB_SIZE=3, FLUX_TASK_RANK=0", 3 },
         { { "HALAY_SIZE=2", "HALAY_RANK=1" }, "halayrun", "HALAY_SIZE=2, HALAY_RANK=1", 2 },
         { { "HALAY_SIZE=1", "HALAY_RANK=0" }, NULL, NULL, 0 },
@@ -307,7 +337,8 @@ static void check_table(void)
     }
     CHECK(strstr(text, "HALAY_FUSION_THRESHOLD     64M          64M"), "%s", text);
     CHECK(halay_config_check("HALAY_NOTHING", "1", why, sizeof why) == HALAY_ERR_ARGUMENT);
-    CHECK(halay_config_check("HALAY_TRANSPORT", "tcp", why, sizeof why) == HALAY_ERR_CONFIG && strstr(why, "is none of"));
+    CHECK(halay_config_check("HALAY_TRANSPORT", "tcp", why, sizeof why) == HALAY_ERR_CONFIG &&
+          strstr(why, "is none of"));
     halay_config_fini(&config);
 }
 

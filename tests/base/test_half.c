@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Half precision: every one of the 65,536 values of both types against arithmetic on long doubles, both ways; rounding at
- * and around every half-way point between neighbours; NaN payloads; arrays like scalars.
+ * Half precision: every one of the 65,536 values of both types against arithmetic on long doubles, both ways; rounding
+ * at and around every half-way point between neighbours; NaN payloads; arrays like scalars.
  */
 #include "base/half.h"
 #include "tests/test.h"
@@ -25,8 +25,8 @@ static unsigned infinity_bits(const struct format *f)
     return ((1u << f->exponent_bits) - 1u) << f->fraction_bits;
 }
 
-/* The value by definition; magnitude is not NaN. Infinity stands for "one step past the largest", which is what rounding to
- * nearest compares with. */
+/* The value by definition; magnitude is not NaN. Infinity stands for "one step past the largest", which is what
+ * rounding to nearest compares with. */
 static long double reference(const struct format *f, unsigned magnitude)
 {
     int exponent = (int)(magnitude >> f->fraction_bits), bias = (1 << (f->exponent_bits - 1)) - 1;
@@ -49,7 +49,8 @@ static void check_widening(const struct format *f)
         else if (magnitude == infinite)
             CHECK(isinf(wide) && !signbit(wide) == !(h >> 15), "%s %04x", f->name, h);
         else
-            CHECK((long double)fabsf(wide) == reference(f, magnitude) && !signbit(wide) == !(h >> 15), "%s %04x", f->name, h);
+            CHECK((long double)fabsf(wide) == reference(f, magnitude) && !signbit(wide) == !(h >> 15), "%s %04x",
+                  f->name, h);
         if (magnitude > infinite) /* the payload and the sign stay, the NaN is quiet */
             CHECK(f->narrow(wide) == (h | (1u << (f->fraction_bits - 1))), "%s %04x", f->name, h);
         else
@@ -76,7 +77,8 @@ static void check_rounding(const struct format *f)
 
 static void check_extremes(const struct format *f)
 {
-    CHECK(f->narrow(INFINITY) == infinity_bits(f) && f->narrow(-INFINITY) == (0x8000u | infinity_bits(f)), "%s", f->name);
+    CHECK(f->narrow(INFINITY) == infinity_bits(f) && f->narrow(-INFINITY) == (0x8000u | infinity_bits(f)), "%s",
+          f->name);
     CHECK(f->narrow(0x1.fffffep127f) == infinity_bits(f), "%s", f->name);
     CHECK(f->narrow(-0x1.fffffep127f) == (0x8000u | infinity_bits(f)), "%s", f->name);
     CHECK(f->narrow(0x1p-149f) == 0 && f->narrow(-0x1p-149f) == 0x8000u, "%s", f->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: overflow is refused and leaves the result alone; blocks are aligned; a segment cannot shrink, grow or lose its
- * seals; what is no sealed segment, or is shorter than announced, is not mapped; two mappings are one memory.
+ * Memory: overflow is refused and leaves the result alone; blocks are aligned; a segment cannot shrink, grow or lose
+ * its seals; what is no sealed segment, or is shorter than announced, is not mapped; two mappings are one memory.
  */
 #include "base/memory.h"
 #include "tests/test.h"
@@ -43,7 +43,7 @@ static void check_blocks(void)
             free(block);
         }
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their allocators abort */
-    volatile size_t all = PTRDIFF_MAX;                                  /* volatile: the compiler would warn of it */
+    volatile size_t all = PTRDIFF_MAX;                              /* volatile: the compiler would warn of it */
     CHECK(halay_aligned_alloc(64, all) == NULL);
 #endif
 }
@@ -58,7 +58,8 @@ static void check_segment(struct halay_log *log)
     CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     CHECK(ftruncate(fd, HALAY_PAGE) < 0 && ftruncate(fd, 2 * BYTES) < 0);
     CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) < 0);
-    REQUIRE(halay_segment_map(log, fd, BYTES, &a) == HALAY_OK && halay_segment_map(log, fd, HALAY_PAGE, &b) == HALAY_OK);
+    REQUIRE(halay_segment_map(log, fd, BYTES, &a) == HALAY_OK &&
+            halay_segment_map(log, fd, HALAY_PAGE, &b) == HALAY_OK);
     CHECK(a != b);
     for (size_t i = 0; i < BYTES; i++)
         if (((char *)a)[i])

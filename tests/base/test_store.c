@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Store: two clients and a server thread; then everything that a port on a network meets: strangers with garbage, half a
- * handshake, floods, wrong secrets and versions; members that send malformed messages, are killed, or vanish while they
- * wait. After each of them an honest client is served as before.
+ * Store: two clients and a server thread; then everything that a port on a network meets: strangers with garbage, half
+ * a handshake, floods, wrong secrets and versions; members that send malformed messages, are killed, or vanish while
+ * they wait. After each of them an honest client is served as before.
  */
 #include "base/clock.h"
 #include "base/store/store_protocol.h"
@@ -36,7 +36,8 @@ static void keep_line(void *arg, enum halay_log_level level, const char *line)
     (void)line; /* the newest error stays in log.last_error */
 }
 
-/* ---- a server in a thread of its own ------------------------------------------------------------------------------ */
+/* ---- a server in a thread of its own ------------------------------------------------------------------------------
+ * */
 
 struct service {
     struct halay_log log;
@@ -80,7 +81,8 @@ static const char *address(const struct service *s)
     return halay_store_server_address(s->server);
 }
 
-/* ---- clients ------------------------------------------------------------------------------------------------------ */
+/* ---- clients ------------------------------------------------------------------------------------------------------
+ * */
 
 static struct halay_store_client *open_client(const char *where, int rank, struct halay_log *log)
 {
@@ -169,16 +171,22 @@ static int raw_open(struct raw *raw, const char *where, uint32_t version, uint32
     return raw_greet(raw, where, version, rank) && raw_prove(raw);
 }
 
-static size_t raw_seal(struct raw *raw, enum halay_store_kind kind, const char *key, size_t key_bytes, unsigned char *wire)
+static size_t raw_seal(struct raw *raw, enum halay_store_kind kind, const char *key, size_t key_bytes,
+                       unsigned char *wire)
 {
-    struct store_message message = { .kind = kind, .number = 1, .key = (const unsigned char *)key, .key_bytes = key_bytes,
-                                     .value = (const unsigned char *)"value", .value_bytes = kind == STORE_SET ? 5 : 0 };
+    struct store_message message = { .kind = kind,
+                                     .number = 1,
+                                     .key = (const unsigned char *)key,
+                                     .key_bytes = key_bytes,
+                                     .value = (const unsigned char *)"value",
+                                     .value_bytes = kind == STORE_SET ? 5 : 0 };
 
     store_seal(&raw->out, &message, wire);
     return store_message_bytes(&message);
 }
 
-/* ---- tests -------------------------------------------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------------------------------------------------
+ * */
 
 struct getter {
     struct halay_store_client *client;
@@ -220,7 +228,8 @@ static void check_two_clients(const struct service *s, struct halay_log *log)
     CHECK(halay_store_set(b, "large", large, HALAY_STORE_VALUE_MAX + 1) == HALAY_ERR_ARGUMENT);
     memset(long_key, 'k', sizeof long_key);
     long_key[HALAY_STORE_KEY_MAX] = 0;
-    CHECK(halay_store_set(b, long_key, "x", 1) == HALAY_ERR_ARGUMENT && halay_store_set(b, "", "x", 1) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_store_set(b, long_key, "x", 1) == HALAY_ERR_ARGUMENT &&
+          halay_store_set(b, "", "x", 1) == HALAY_ERR_ARGUMENT);
     long_key[HALAY_STORE_KEY_MAX - 1] = 0;
     CHECK(halay_store_set(b, long_key, "x", 1) == HALAY_OK);
 
@@ -273,14 +282,16 @@ static void check_wrong_secret(const struct service *s, struct halay_log *log)
     struct halay_store_client *client;
     unsigned generation;
 
-    CHECK(halay_store_client_open(log, address(s), other_secret, 0, PATIENCE_MS, &client, &generation) == HALAY_ERR_AUTH);
+    CHECK(halay_store_client_open(log, address(s), other_secret, 0, PATIENCE_MS, &client, &generation) ==
+          HALAY_ERR_AUTH);
     CHECK(strstr(log->last_error, "refuses this process"), "%s", log->last_error);
 }
 
 static void check_addresses(struct halay_log *log)
 {
-    static const char *const bad[] = { "", ":", "127.0.0.1", "127.0.0.1:", ":1", "somewhere:1", "127.0.0.1:x", "[::1:1",
-                                       "[::1]1", "::", "127.0.0.1:99999999" };
+    static const char *const bad[] = { "",       ":",           "127.0.0.1",         "127.0.0.1:",
+                                       ":1",     "somewhere:1", "127.0.0.1:x",       "[::1:1",
+                                       "[::1]1", "::",          "127.0.0.1:99999999" };
     struct halay_store_client *client;
     unsigned generation;
 
@@ -335,8 +346,8 @@ static void check_impostor(struct halay_log *log, const unsigned char *its_secre
     REQUIRE(!getsockname(i.listener, (struct sockaddr *)&bound, &length));
     snprintf(where, sizeof where, "127.0.0.1:%d", ntohs(bound.sin_port));
     REQUIRE(!pthread_create(&thread, NULL, impersonate, &i));
-    enum halay_status status = halay_store_client_open(log, where, secret, 0, is_silent ? 100 : PATIENCE_MS, &client,
-                                                       &generation);
+    enum halay_status status =
+        halay_store_client_open(log, where, secret, 0, is_silent ? 100 : PATIENCE_MS, &client, &generation);
     CHECK(status == expected, "%s", halay_status_string(status));
     CHECK(strstr(log->last_error, text), "%s", log->last_error);
     REQUIRE(!pthread_join(thread, NULL));
@@ -348,7 +359,8 @@ static void check_other_version(const struct service *s, struct halay_log *log)
     struct raw raw;
 
     CHECK(!raw_open(&raw, address(s), STORE_VERSION + 1, 0), "no welcome");
-    CHECK(store_is_challenge(&raw.h, secret) && store_version(raw.h.challenge) == STORE_VERSION, "but it named its own");
+    CHECK(store_is_challenge(&raw.h, secret) && store_version(raw.h.challenge) == STORE_VERSION,
+          "but it named its own");
     CHECK(is_closed(raw.fd));
     close(raw.fd);
     check_served(s, log, "other version");
@@ -356,8 +368,8 @@ static void check_other_version(const struct service *s, struct halay_log *log)
 
 static void check_garbage(const struct service *s, struct halay_log *log)
 {
-    static const char *const texts[] = { "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-                                         "SSH-2.0-x\r\n", "halaykv\n" };
+    static const char *const texts[] = { "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+                                         "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "SSH-2.0-x\r\n", "halaykv\n" };
     unsigned char bytes[4096];
     unsigned seed = 12345;
 
@@ -431,7 +443,9 @@ static void check_fault(const struct service *s, enum fault fault)
     memset(key, 'k', sizeof key);
     REQUIRE(raw_open(&raw, address(s), STORE_VERSION, 4));
     if (fault == KIND || fault == ANSWER || fault == NO_KEY || fault == LONG_KEY) {
-        enum halay_store_kind kind = fault == KIND ? (enum halay_store_kind)99 : fault == ANSWER ? STORE_WELCOME : STORE_SET;
+        enum halay_store_kind kind = fault == KIND     ? (enum halay_store_kind)99
+                                     : fault == ANSWER ? STORE_WELCOME
+                                                       : STORE_SET;
         bytes = raw_seal(&raw, kind, key, fault == NO_KEY || fault == ANSWER ? 0 : fault == LONG_KEY ? 256 : 3, wire);
     } else if (fault == KEY_PAST_END) {
         bytes = raw_seal(&raw, STORE_GET, key, 3, wire);
@@ -612,7 +626,8 @@ static void check_table(void)
 
     store_table_init(&table, 1000);
     CHECK(!store_table_get(&table, key, 3));
-    CHECK(store_table_set(&table, key, 3, value, 100) == HALAY_OK && store_table_get(&table, key, 3)->value_bytes == 100);
+    CHECK(store_table_set(&table, key, 3, value, 100) == HALAY_OK &&
+          store_table_get(&table, key, 3)->value_bytes == 100);
     CHECK(!store_table_get(&table, key, 2));
     size_t bytes = table.bytes;
     for (int i = 0; i < 100; i++)
@@ -648,7 +663,8 @@ static void check_secret(struct halay_log *log)
     CHECK(halay_store_read_secret(log, fd, read_back) == HALAY_ERR_FORMAT && !read_back[0], "short");
     REQUIRE(pwrite(fd, secret, 32, 0) == 32);
     for (int i = 0; i < 2; i++)
-        CHECK(halay_store_read_secret(log, fd, read_back) == HALAY_OK && !memcmp(read_back, secret, 32), "again and again");
+        CHECK(halay_store_read_secret(log, fd, read_back) == HALAY_OK && !memcmp(read_back, secret, 32),
+              "again and again");
     REQUIRE(write(fd, secret, 32) == 32);
     CHECK(halay_store_read_secret(log, fd, read_back) == HALAY_ERR_FORMAT, "long");
     close(fd);
@@ -679,7 +695,8 @@ int main(void)
     check_generations(&s, &log);
     check_wrong_secret(&s, &log);
     check_impostor(&log, other_secret, STORE_VERSION, 0, HALAY_ERR_AUTH, "it is no store of this job");
-    check_impostor(&log, secret, 9, 0, HALAY_ERR_VERSION, "speaks version 9 of the store's protocol, this is version 1");
+    check_impostor(&log, secret, 9, 0, HALAY_ERR_VERSION,
+                   "speaks version 9 of the store's protocol, this is version 1");
     check_impostor(&log, secret, STORE_VERSION, 1, HALAY_ERR_TIMEOUT, "does not answer");
     check_other_version(&s, &log);
     check_garbage(&s, &log);

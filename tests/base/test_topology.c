@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Topology: this machine has a core; a bound process sees what it is bound to; machines that hwloc makes up; the limits of
- * control groups of both versions, from files made here.
+ * Topology: this machine has a core; a bound process sees what it is bound to; machines that hwloc makes up; the limits
+ * of control groups of both versions, from files made here.
  */
 #include "base/machine/cgroup.h"
 #include "base/machine/topology.h"
@@ -64,9 +64,11 @@ static void check_cgroups(void)
     clear_files();
 
     /* Version 1 in a container: the mount's root is the container's group. */
-    write_file("/proc/self/mountinfo", "31 30 0:27 /docker/abc /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
-                                       "32 30 0:28 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
-    write_file("/proc/self/cgroup", "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc/inner\n3:cpuset:/docker/other\n0::/x\n");
+    write_file("/proc/self/mountinfo",
+               "31 30 0:27 /docker/abc /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+               "32 30 0:28 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    write_file("/proc/self/cgroup",
+               "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc/inner\n3:cpuset:/docker/other\n0::/x\n");
     write_file("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n");
     write_file("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
     write_file("/sys/fs/cgroup/cpu,cpuacct/inner/cpu.cfs_quota_us", "-1\n");
@@ -165,12 +167,14 @@ static void check_nodes(struct halay_log *log, const char *machine, int size, co
 
 static void check_placement(struct halay_log *log)
 {
-    const struct halay_thread bound[] = { { .number = 9, .core = 0, .node = 3 }, { .number = 25, .core = 0, .node = 3 } };
+    const struct halay_thread bound[] = { { .number = 9, .core = 0, .node = 3 },
+                                          { .number = 25, .core = 0, .node = 3 } };
 
     for (int rank = 0; rank < 4; rank++)
         CHECK(halay_topology_node(bound, 2, rank, 4) == 3, "bound to one node: that one");
     CHECK(halay_topology_node(bound, 0, 0, 1) == 0 && halay_topology_node(bound, 2, 4, 4) == 0 &&
-          halay_topology_node(bound, 2, 0, 0) == 0, "nothing known");
+              halay_topology_node(bound, 2, 0, 0) == 0,
+          "nothing known");
 #ifdef HALAY_HAVE_HWLOC
     check_nodes(log, "numa:1 core:4 pu:1", 4, "0000");
     check_nodes(log, "package:2 numa:1 core:4 pu:2", 2, "01");
@@ -189,11 +193,11 @@ static void check_synthetic(struct halay_log *log)
 #ifdef HALAY_HAVE_HWLOC
     struct halay_topology t;
 
-    REQUIRE(!setenv("HWLOC_SYNTHETIC", "package:2 [numa(memory=1073741824)] l3:1(size=33554432) l2:8(size=1048576) core:1 pu:2",
-                    1));
+    REQUIRE(!setenv("HWLOC_SYNTHETIC",
+                    "package:2 [numa(memory=1073741824)] l3:1(size=33554432) l2:8(size=1048576) core:1 pu:2", 1));
     CHECK(halay_topology_load(log, &t) == HALAY_OK && t.cores == 16 && t.threads == 32 && t.numa_nodes == 2);
-    CHECK(t.l2_bytes == 1 << 20 && t.l3_bytes == 32 << 20 && t.memory_bytes == (size_t)2 << 30, "%zu %zu %zu", t.l2_bytes,
-          t.l3_bytes, t.memory_bytes);
+    CHECK(t.l2_bytes == 1 << 20 && t.l3_bytes == 32 << 20 && t.memory_bytes == (size_t)2 << 30, "%zu %zu %zu",
+          t.l2_bytes, t.l3_bytes, t.memory_bytes);
     CHECK(isinf(t.quota) && halay_topology_usable(&t) == 32);
     struct halay_thread *threads;
     size_t count;

@@ -35,7 +35,8 @@ int main(void)
 
     for (int a = 0; a <= HALAY_ERR_FORMAT; a++)
         for (int b = 0; b < a; b++)
-            CHECK(strcmp(halay_status_string((enum halay_status)a), halay_status_string((enum halay_status)b)), "%d %d", a, b);
+            CHECK(strcmp(halay_status_string((enum halay_status)a), halay_status_string((enum halay_status)b)), "%d %d",
+                  a, b);
     CHECK(!strcmp(halay_status_string((enum halay_status)1000), "unknown status"));
     return test_end();
 }

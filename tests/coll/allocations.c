@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each algorithm, small and large, on shared and private memory, blocking and with as many in flight as there may be: a round of
- * all that is repeated until some rounds in a row were without a call of the allocator on any rank. How many messages arrive
- * before they are asked for differs from round to round, so what holds them may grow once more in a later one; what is
- * allocated each time never comes to an end.
+ * Each algorithm, small and large, on shared and private memory, blocking and with as many in flight as there may be: a
+ * round of all that is repeated until some rounds in a row were without a call of the allocator on any rank. How many
+ * messages arrive before they are asked for differs from round to round, so what holds them may grow once more in a
+ * later one; what is allocated each time never comes to an end.
  */
 #include "tests/coll/allocations.h"
-#include "collectives/group/channel.h"
 #include "collectives/choose/select.h"
+#include "collectives/group/channel.h"
 #include "tests/counting.h"
 #include "tests/test.h"
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checking mode: the last rank calls something else than the others, in every way there is. Everybody gets the status
- * and a text with the ranks and both values, nobody's data have changed, and the group goes on. Then overlapping groups
- * with everything in flight at once, where some calls differ and others don't.
+ * The checking mode: the last rank calls something else than the others, in every way there is. Everybody gets the
+ * status and a text with the ranks and both values, nobody's data have changed, and the group goes on. Then overlapping
+ * groups with everything in flight at once, where some calls differ and others don't.
  */
 #include "tests/coll/checking.h"
 #include "tests/test.h"
@@ -54,11 +54,11 @@ static void expect(struct run *run, enum halay_status status, const char *text)
 }
 
 /* `format` is given the number of the odd rank. */
-#define EXPECT(run, status, ...)                                                                                       \
-    do {                                                                                                               \
-        char text_[256];                                                                                               \
-        snprintf(text_, sizeof text_, __VA_ARGS__);                                                                    \
-        expect(run, status, text_);                                                                                    \
+#define EXPECT(run, status, ...)                    \
+    do {                                            \
+        char text_[256];                            \
+        snprintf(text_, sizeof text_, __VA_ARGS__); \
+        expect(run, status, text_);                 \
     } while (0)
 
 static void whole_calls(struct run *run)

@@ -12,16 +12,16 @@
  *     members        two ranks are killed, one after the other; groups of the others go on
  *     die OPERATION ALGORITHM    that one; without --spawn
  *
- * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with a
- * store of its own; without it the environment (mpirun, halayrun) says who this is.
+ * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it),
+ * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "collectives/schedule/coll.h"
 #include "tests/coll/allocations.h"
 #include "tests/coll/checking.h"
-#include "tests/counting.h"
 #include "tests/coll/losses.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"
+#include "tests/counting.h"
 #include "tests/spawn.h"
 #include "tests/test.h"
 #include <signal.h>
@@ -36,8 +36,8 @@ static void to_stdout(void *arg, enum halay_log_level level, const char *line)
         printf("%s\n", line);
 }
 
-/* Byte i of rank r is (7 i + 13 r) modulo 256 within a block of a prime length, so that an offset that was cut to 31 or 32
- * bits lands in another place of it. */
+/* Byte i of rank r is (7 i + 13 r) modulo 256 within a block of a prime length, so that an offset that was cut to 31 or
+ * 32 bits lands in another place of it. */
 enum { HUGE_BLOCK = 65521 };
 
 static void huge_block(unsigned char *block, int ranks, int first)
@@ -101,14 +101,14 @@ static int be_rank(const char *what, const struct halay_algorithm *algorithm)
         return 1;
     REQUIRE(halay_group_create(world, &group) == HALAY_OK);
     wants_log = 0; /* wrong use and deaths are part of the game */
-    int failed = !strcmp(what, "die")       ? losses_run(group, algorithm, SIGKILL)
-                 : !strcmp(what, "stop")    ? losses_run(group, algorithm, SIGSTOP)
-                 : !strcmp(what, "members") ? losses_of_members(group)
-                 : !strcmp(what, "huge")    ? huge(group)
-                 : !strcmp(what, "subsets") ? subsets_run(group)
+    int failed = !strcmp(what, "die")           ? losses_run(group, algorithm, SIGKILL)
+                 : !strcmp(what, "stop")        ? losses_run(group, algorithm, SIGSTOP)
+                 : !strcmp(what, "members")     ? losses_of_members(group)
+                 : !strcmp(what, "huge")        ? huge(group)
+                 : !strcmp(what, "subsets")     ? subsets_run(group)
                  : !strcmp(what, "allocations") ? allocations_run(group)
-                 : !strcmp(what, "checking") ? checking_run(group) + matrix_run(group, 1) + subsets_run(group)
-                                            : matrix_run(group, !strcmp(what, "quick")) + subsets_run(group);
+                 : !strcmp(what, "checking")    ? checking_run(group) + matrix_run(group, 1) + subsets_run(group)
+                                                : matrix_run(group, !strcmp(what, "quick")) + subsets_run(group);
     if (!failed)
         printf("rank %d of %d over %s: passed\n", world->rank, world->size, world->data->ops->name);
     halay_group_destroy(group);

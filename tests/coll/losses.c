@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A rank that is killed or stopped in mid-operation. Who does not need it may complete what is under way and finds out in the
- * barrier behind it, which nobody can complete.
+ * A rank that is killed or stopped in mid-operation. Who does not need it may complete what is under way and finds out
+ * in the barrier behind it, which nobody can complete.
  */
 #include "tests/coll/losses.h"
 #include "tests/coll/operation.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every algorithm by name × type × reduction × counts × in and out of place × shared, private and mixed buffers, which begin
- * at a cache line, in the middle of one, or at another place of it on each rank. Among floating elements there are NaNs,
- * infinities, zeros of both signs and subnormal numbers; integers overflow.
+ * Every algorithm by name × type × reduction × counts × in and out of place × shared, private and mixed buffers, which
+ * begin at a cache line, in the middle of one, or at another place of it on each rank. Among floating elements there
+ * are NaNs, infinities, zeros of both signs and subnormal numbers; integers overflow.
  *
- * Each rank knows what every rank gives (fill()), so it computes the expected result by itself: with the plain reduction
- * along the tree, whose bits the tree algorithms must give whatever the count; in double with a tolerance for the others.
- * That all ranks have the same bits is seen by exchanging a hash of all results once per algorithm and type. Around the
- * data lie guards.
+ * Each rank knows what every rank gives (fill()), so it computes the expected result by itself: with the plain
+ * reduction along the tree, whose bits the tree algorithms must give whatever the count; in double with a tolerance for
+ * the others. That all ranks have the same bits is seen by exchanging a hash of all results once per algorithm and
+ * type. Around the data lie guards.
  */
 #include "tests/coll/matrix.h"
 #include "base/half.h"
@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* LARGE: several segments and lanes. CHUNK_AND_ONE: a chunk of shared memory has one less of 8 bytes. HUGE_COUNT: slots of
- * shared memory and halves of packed lists are used again and again. */
+/* LARGE: several segments and lanes. CHUNK_AND_ONE: a chunk of shared memory has one less of 8 bytes. HUGE_COUNT: slots
+ * of shared memory and halves of packed lists are used again and again. */
 enum { GUARD = 5, GUARD_BYTES = 128 };
 enum { RANKS_MAX = 8, LARGE = 100003, CHUNK_AND_ONE = 32769, HUGE_COUNT = 2500007, HUGE_RANKS = 3 };
 
@@ -139,8 +139,8 @@ static double value_of_kind(enum kind kind, int rank, size_t i)
     return kind == FACTORS ? (v < 0 ? -1 : 1) * (0.5 + fabs(v) / 100) : v;
 }
 
-/* Values are made once for all cases (to make them anew takes half of the time). Each case takes them from another place on, so
- * that what is left of the case before is never right. */
+/* Values are made once for all cases (to make them anew takes half of the time). Each case takes them from another
+ * place on, so that what is left of the case before is never right. */
 static void fill(struct run *run, enum halay_dtype dtype, enum kind kind, size_t count)
 {
     kind = dtype > HALAY_BF16 ? PLAIN : kind;
@@ -779,8 +779,8 @@ static void alltoall_all(struct run *run, const struct halay_algorithm *a)
 
 enum { PIECES = 40, GAP = 3 };
 
-/* Pieces of lengths 0 to 60 in one buffer, with gaps between them, other ones on each rank and none on some; `longer` makes
- * one of them much longer. */
+/* Pieces of lengths 0 to 60 in one buffer, with gaps between them, other ones on each rank and none on some; `longer`
+ * makes one of them much longer. */
 static size_t cut(const struct run *run, unsigned char *memory, size_t element, size_t longer,
                   struct halay_piece *pieces, size_t *total)
 {
@@ -847,8 +847,8 @@ static void pieces_case(struct run *run, const struct halay_algorithm *a, enum h
     add_hash(run, result, total * element);
 }
 
-/* Lists that lie apart or in place, are of another type than what is reduced, or have factors. All factors are powers of two,
- * so that the sums stay what they are. */
+/* Lists that lie apart or in place, are of another type than what is reduced, or have factors. All factors are powers
+ * of two, so that the sums stay what they are. */
 struct lists_case {
     enum halay_dtype memory, dtype;
     int in_place, has_factors, chunk_shift;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups of some ranks: overlapping ones with collectives in flight at once, waited for in an order that goes around in a
- * circle; far more of them, one after the other, than there are ids; the whole matrix on one whose ranks are in another
- * order; lists that are wrong or differ; one that fails while the others live on.
+ * Groups of some ranks: overlapping ones with collectives in flight at once, waited for in an order that goes around in
+ * a circle; far more of them, one after the other, than there are ids; the whole matrix on one whose ranks are in
+ * another order; lists that are wrong or differ; one that fails while the others live on.
  */
 #include "tests/coll/subsets.h"
 #include "collectives/group/channel.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a group over the fake transport: a rank that dies, one that gives a collective up, one that leaves early, one
- * that times out; with shared memory and with messages only, for every algorithm. Nobody is left waiting, everybody can
- * name the rank, and the first cause stays. Who completes all the same has the right data, though the rank that gives up
- * writes over its buffers at once.
+ * The end of a group over the fake transport: a rank that dies, one that gives a collective up, one that leaves early,
+ * one that times out; with shared memory and with messages only, for every algorithm. Nobody is left waiting, everybody
+ * can name the rank, and the first cause stays. Who completes all the same has the right data, though the rank that
+ * gives up writes over its buffers at once.
  */
 #include "collectives/schedule/coll.h"
-#include "tests/fake/fake.h"
 #include "tests/coll/operation.h"
+#include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,9 +27,9 @@ enum { RANKS = 4, VICTIM = 2, PART = 100000, COUNT = RANKS * PART };
 #endif
 
 enum what {
-    DIES,      /* in the middle: before it has done its part */
-    GIVES_UP,  /* starts it, makes some progress, ends it */
-    LEAVES,    /* does not start it: closes its group and world */
+    DIES,     /* in the middle: before it has done its part */
+    GIVES_UP, /* starts it, makes some progress, ends it */
+    LEAVES,   /* does not start it: closes its group and world */
     WHATS
 };
 
@@ -88,8 +88,7 @@ static int is_right(const struct halay_algorithm *algorithm, int rank, const flo
             return 0;
         if (algorithm->operation == HALAY_REDUCE_SCATTER && (int)(i / PART) == rank && all[i % PART] != sum)
             return 0;
-        if (algorithm->operation == HALAY_ALLTOALL &&
-            all[i] != given((int)(i / PART), (size_t)rank * PART + i % PART))
+        if (algorithm->operation == HALAY_ALLTOALL && all[i] != given((int)(i / PART), (size_t)rank * PART + i % PART))
             return 0;
         if (algorithm->operation == HALAY_BROADCAST && data[i] != given(VICTIM, i))
             return 0;
@@ -135,8 +134,8 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
-/* Ranks that don't need the victim may complete (a broadcast's first children, a barrier's quick ones): they find out at the
- * next collective, which nobody can complete. */
+/* Ranks that don't need the victim may complete (a broadcast's first children, a barrier's quick ones): they find out
+ * at the next collective, which nobody can complete. */
 static void run(const struct halay_algorithm *a, unsigned caps, const int *node, enum what what, int progresses)
 {
     const int all_share = caps & HALAY_TRANSPORT_SHARED && !node;
@@ -157,8 +156,8 @@ static void run(const struct halay_algorithm *a, unsigned caps, const int *node,
     for (int r = 0; r < RANKS; r++) {
         const struct rank *x = &ranks[r];
         if (r == VICTIM) {
-            CHECK(what != GIVES_UP || x->status == HALAY_ERR_CANCELED || x->again == HALAY_OK, "%s %s", halay_operation_name(a->operation),
-                  a->name);
+            CHECK(what != GIVES_UP || x->status == HALAY_ERR_CANCELED || x->again == HALAY_OK, "%s %s",
+                  halay_operation_name(a->operation), a->name);
             continue;
         }
         CHECK(!x->is_wrong, "rank %d: ok with wrong data, %s %s, rank %d %s after %d steps", r,
@@ -167,7 +166,8 @@ static void run(const struct halay_algorithm *a, unsigned caps, const int *node,
               halay_status_string(x->status), halay_operation_name(a->operation), a->name, VICTIM, what_names[what]);
         CHECK(x->later == HALAY_ERR_PEER && x->again == x->status, "rank %d: later '%s', %s %s, rank %d %s", r,
               halay_status_string(x->later), halay_operation_name(a->operation), a->name, VICTIM, what_names[what]);
-        /* Over messages alone a rank can only see who stopped talking to it: perhaps one who gave up because of the victim. */
+        /* Over messages alone a rank can only see who stopped talking to it: perhaps one who gave up because of the
+         * victim. */
         CHECK(x->named == VICTIM || (!all_share && x->named >= 0 && x->named != r),
               "rank %d names rank %d, %s %s, rank %d %s", r, x->named, halay_operation_name(a->operation), a->name,
               VICTIM, what_names[what]);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives over the fake transport: the whole matrix with ranks as threads; with shared memory and with messages only;
- * in order and delayed and reordered; on one node and on several, with as many ranks on each and not; in the checking mode.
+ * Collectives over the fake transport: the whole matrix with ranks as threads; with shared memory and with messages
+ * only; in order and delayed and reordered; on one node and on several, with as many ranks on each and not; in the
+ * checking mode.
  */
 #include "collectives/group/group.h"
-#include "tests/fake/fake.h"
 #include "tests/coll/checking.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"
+#include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <pthread.h>
 #include <string.h>

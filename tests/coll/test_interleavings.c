@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot collectives (collectives/shared/oneshot.h) in whatever order their ranks get on, over the fake transport. Ranks
- * are opened by threads and then driven by one: what one progress does is a step, and which rank makes the next one
- * is chosen here.
+ * One-shot collectives (collectives/shared/oneshot.h) in whatever order their ranks get on, over the fake transport.
+ * Ranks are opened by threads and then driven by one: what one progress does is a step, and which rank makes the next
+ * one is chosen here.
  *
  *   every order    of two ranks, for each sequence of four operations (three in slow builds) on one channel
  *   many orders    of three and four ranks, drawn, for longer sequences, with more than a slot holds among them

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wrong use of groups through their public header: each call gets a status and a line that says what is wrong, nothing moves,
- * and the group goes on. What the ranks of a group do differently is in checking.c.
+ * Wrong use of groups through their public header: each call gets a status and a line that says what is wrong, nothing
+ * moves, and the group goes on. What the ranks of a group do differently is in checking.c.
  */
 #include "halay_coll.h"
 #include "tests/test.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists that are packed in chunks: what is cleared for each collective and each chunk is what the chosen algorithm needs, not
- * what any could need among so many ranks. The storage is filled with a pattern before, and looked at afterwards.
+ * Lists that are packed in chunks: what is cleared for each collective and each chunk is what the chosen algorithm
+ * needs, not what any could need among so many ranks. The storage is filled with a pattern before, and looked at
+ * afterwards.
  */
 #include "base/memory.h"
 #include "collectives/group/channel.h"
@@ -48,7 +49,8 @@ static void *run_rank(void *arg)
     struct halay_world *world;
     struct halay_group *group;
 
-    REQUIRE(halay_world_open_fake(r->hub, r->rank, &world) == HALAY_OK && halay_group_create(world, &group) == HALAY_OK);
+    REQUIRE(halay_world_open_fake(r->hub, r->rank, &world) == HALAY_OK &&
+            halay_group_create(world, &group) == HALAY_OK);
     REQUIRE(halay_group_set_algorithm(group, "allreduce", "direct") == HALAY_OK);
     halay_group_set_chunks(group, -HALAY_CHUNK_SHIFT_MOST);
     size_t all = halay_packed_state(RANKS);

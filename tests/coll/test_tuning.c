@@ -2,8 +2,8 @@
  *
  * Tuning tables: what the parser takes and how it complains, and what is chosen by a table.
  */
-#include "collectives/choose/tuning.h"
 #include "collectives/choose/select.h"
+#include "collectives/choose/tuning.h"
 #include "tests/test.h"
 #include <stdint.h>
 #include <string.h>
@@ -50,8 +50,9 @@ static void check_values(void)
           table.rules[1].bytes_most == SIZE_MAX);
     CHECK(table.rules[2].ranks_least == 3 && table.rules[2].ranks_most == 3 && table.rules[2].bytes_most == 0);
     CHECK(halay_tuning_segment(&table, "ucx", HALAY_TUNING_LOCAL) == 1 << 20);
-    CHECK(table.slot_count == 2 && table.slots[0].operation == HALAY_ALLREDUCE && table.slots[0].bytes_most == 1 << 20 &&
-          table.slots[0].ranks_most == 4 && table.slots[0].bytes == 128 << 10 && table.slots[1].operation == -1);
+    CHECK(table.slot_count == 2 && table.slots[0].operation == HALAY_ALLREDUCE &&
+          table.slots[0].bytes_most == 1 << 20 && table.slots[0].ranks_most == 4 && table.slots[0].bytes == 128 << 10 &&
+          table.slots[1].operation == -1);
     table.next = &builtin;
     CHECK(halay_tuning_segment(&table, "mpi", HALAY_TUNING_LOCAL) == 256 << 10);
 }
@@ -105,7 +106,8 @@ static void check_complaints(void)
     memset(longer, 'x', sizeof longer);
     longer[sizeof longer - 1] = 0;
     CHECK(halay_tuning_parse(longer, "t", &table, why, sizeof why) == HALAY_ERR_CONFIG);
-    CHECK(halay_tuning_read("/no/such/file", &table, why, sizeof why) == HALAY_ERR_CONFIG && strstr(why, "cannot be read"));
+    CHECK(halay_tuning_read("/no/such/file", &table, why, sizeof why) == HALAY_ERR_CONFIG &&
+          strstr(why, "cannot be read"));
     char tiny[8];
     CHECK(halay_tuning_parse("halay-tuning 2\n", "a long name", &table, tiny, sizeof tiny) == HALAY_ERR_CONFIG);
 }
@@ -120,18 +122,23 @@ static const char *choose(const struct halay_select_query *q, const char *words)
     return name;
 }
 
-#define IS(query, name, words)                                                                                         \
-    do {                                                                                                               \
-        const char *is_ = choose(&(query), words);                                                                     \
-        CHECK(!strcmp(is_, name), "%s instead of %s", is_, name);                                                      \
+#define IS(query, name, words)                                    \
+    do {                                                          \
+        const char *is_ = choose(&(query), words);                \
+        CHECK(!strcmp(is_, name), "%s instead of %s", is_, name); \
     } while (0)
 
 /* A rule before the costs; the file before what is built in; what is not allowed is passed over. */
 static void check_order(void)
 {
     char why[256] = "";
-    struct halay_select_query q = { .operation = HALAY_ALLREDUCE, .bytes = 65536, .size = 4, .is_local = 1,
-                                    .transport = "ucx", .segment = 1 << 18, .tuning = &table };
+    struct halay_select_query q = { .operation = HALAY_ALLREDUCE,
+                                    .bytes = 65536,
+                                    .size = 4,
+                                    .is_local = 1,
+                                    .transport = "ucx",
+                                    .segment = 1 << 18,
+                                    .tuning = &table };
 
     REQUIRE(halay_tuning_parse("halay-tuning 1\n"
                                "use ucx local allreduce 4 64K one-shot\n"
@@ -167,8 +174,9 @@ static void check_order(void)
 static void check_costs(void)
 {
     char why[256] = "";
-    struct halay_select_query q = { .operation = HALAY_ALLREDUCE, .bytes = 4, .size = 16, .transport = "net",
-                                    .segment = 1 << 18, .tuning = &table };
+    struct halay_select_query q = {
+        .operation = HALAY_ALLREDUCE, .bytes = 4, .size = 16, .transport = "net", .segment = 1 << 18, .tuning = &table
+    };
 
     REQUIRE(halay_tuning_parse("halay-tuning 1\n"
                                "cost * * latency=10us message=5us byte=1ns exchange=1us memory=0.1ns\n",
@@ -203,8 +211,9 @@ static void check_costs(void)
 static void check_slots(void)
 {
     char why[256] = "";
-    struct halay_select_query q = { .operation = HALAY_ALLREDUCE, .bytes = 65536, .size = 2, .is_local = 1,
-                                    .transport = "shm", .tuning = &table };
+    struct halay_select_query q = {
+        .operation = HALAY_ALLREDUCE, .bytes = 65536, .size = 2, .is_local = 1, .transport = "shm", .tuning = &table
+    };
 
     REQUIRE(halay_tuning_parse("halay-tuning 1\n"
                                "slot shm local allreduce 2 64K 16K\n"
@@ -222,7 +231,8 @@ static void check_slots(void)
     CHECK(halay_select_slot(&q) == 4096);
 }
 
-/* Ranks of a host share its link: what sends from all of them at once pays for that, and so do the parts of hierarchical. */
+/* Ranks of a host share its link: what sends from all of them at once pays for that, and so do the parts of
+ * hierarchical. */
 static void check_hosts(void)
 {
     char why[256] = "";
@@ -272,11 +282,16 @@ static void check_all(void)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
                 for (unsigned bits = 0; bits < 16; bits++) {
                     const char *why;
-                    struct halay_select_query q = { .operation = (enum halay_operation)op, .bytes = sizes[s], .size = n,
-                                                    .is_local = bits & 1, .is_half = bits >> 1 & 1,
-                                                    .caps = bits & 4 ? HALAY_TRANSPORT_SHARED : 0, .segment = 1 << 18,
+                    struct halay_select_query q = { .operation = (enum halay_operation)op,
+                                                    .bytes = sizes[s],
+                                                    .size = n,
+                                                    .is_local = bits & 1,
+                                                    .is_half = bits >> 1 & 1,
+                                                    .caps = bits & 4 ? HALAY_TRANSPORT_SHARED : 0,
+                                                    .segment = 1 << 18,
                                                     .deterministic = bits & 8 ? HALAY_DETERMINISTIC_RANKS : 0,
-                                                    .transport = "anything", .tuning = &builtin };
+                                                    .transport = "anything",
+                                                    .tuning = &builtin };
                     const struct halay_algorithm *a = halay_select(&q, NULL, 0);
                     CHECK(halay_select_slot(&q) >= 4096);
                     CHECK(a && (int)a->operation == op && halay_select_seconds(&q, a) >= 0 &&

@@ -2,13 +2,14 @@
  *
  * Fake transport: a table of queues in memory, one for each (sender, receiver), behind one lock.
  *
- * The receiver copies, inside its progress. A sender that cancels takes the same lock, so its buffer is never read after
- * cancel has returned. A message is complete for its sender only when it was received, which is the strictest that the
- * contract allows; under delay some are copied at once instead, so that both kinds are met. One lock is slow and simple:
- * this transport is for finding out who is right, not who is fast.
+ * The receiver copies, inside its progress. A sender that cancels takes the same lock, so its buffer is never read
+ * after cancel has returned. A message is complete for its sender only when it was received, which is the strictest
+ * that the contract allows; under delay some are copied at once instead, so that both kinds are met. One lock is slow
+ * and simple: this transport is for finding out who is right, not who is fast.
  *
- * Delay: a message is held back for a random number of the receiver's looks. It stays in its queue meanwhile, so messages
- * of one tag keep their order and those of other tags overtake it. Nobody sleeps while something is held back for him.
+ * Delay: a message is held back for a random number of the receiver's looks. It stays in its queue meanwhile, so
+ * messages of one tag keep their order and those of other tags overtake it. Nobody sleeps while something is held back
+ * for him.
  *
  * A progress with nothing posted takes no lock and orders nothing, and neither does a look at who was killed: otherwise
  * the locks here would hide from ThreadSanitizer what flags in shared areas fail to order.
@@ -607,7 +608,8 @@ struct fake_boot {
     struct halay_fake_hub *hub; /* borrowed */
 };
 
-/* Wait on hub.gathered until the round that `round` counts is over (arrive) or those who left it have copied (leave). */
+/* Wait on hub.gathered until the round that `round` counts is over (arrive) or those who left it have copied (leave).
+ * */
 static enum halay_status gather_wait_locked(struct fake_boot *self, const struct timespec *until, int timeout_ms)
 {
     struct halay_fake_hub *hub = self->hub;

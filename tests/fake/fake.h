@@ -26,8 +26,8 @@ int halay_fake_hub_size(const struct halay_fake_hub *hub);
 
 /* Offer less than HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS. */
 void halay_fake_hub_set_caps(struct halay_fake_hub *hub, unsigned caps);
-/* The ranks are on these nodes ([rank]; numbered from 0 in order of their lowest rank), and share memory inside them only:
- * a matter of the world that opens the hub (world.c). Copied. HALAY_ERR_NO_MEMORY. */
+/* The ranks are on these nodes ([rank]; numbered from 0 in order of their lowest rank), and share memory inside them
+ * only: a matter of the world that opens the hub (world.c). Copied. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_fake_hub_set_nodes(struct halay_fake_hub *hub, const int *node);
 /* Deliver messages of different peers and tags in random order and late, copy some at once and some only when they are
  * received. 0: deliver in order, copy when received (the default). */

@@ -2,14 +2,14 @@
  *
  * World over the fake transport: one rank of a hub whose ranks are threads of this process. For tests.
  *
- * On one node the one transport carries data and control. Where the hub has several, it carries control alone, and views of
- * it are what the transports would be there: one of all ranks without shared memory for the data, and one of the ranks of
- * this node. Cleanup: zero-initialised, halay_world_close accepts a half-built world.
+ * On one node the one transport carries data and control. Where the hub has several, it carries control alone, and
+ * views of it are what the transports would be there: one of all ranks without shared memory for the data, and one of
+ * the ranks of this node. Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "collectives/group/world.h"
 #include "base/fork.h"
-#include "collectives/transport/subset.h"
 #include "collectives/choose/tuning_share.h"
+#include "collectives/transport/subset.h"
 #include "tests/fake/fake.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks of a communicator (halay_mpi.h), under mpirun with at least three processes, for test_communicator.sh; built once
- * for each MPI. The communicator turns the ranks round; of a second one process 0 is no member; contexts and a group work at
- * the same time, over shared memory and over MPI; what is wrong is refused; MPI stays the program's, below
- * MPI_THREAD_MULTIPLE too.
+ * Ranks of a communicator (halay_mpi.h), under mpirun with at least three processes, for test_communicator.sh; built
+ * once for each MPI. The communicator turns the ranks round; of a second one process 0 is no member; contexts and a
+ * group work at the same time, over shared memory and over MPI; what is wrong is refused; MPI stays the program's,
+ * below MPI_THREAD_MULTIPLE too.
  * usage: communicator multiple | funneled
  */
 #include "halay_mpi.h"

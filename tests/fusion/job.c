@@ -3,15 +3,15 @@
  * One rank of a job of processes with an engine, for the scripts beside it:
  * usage: job [--spawn N [--nodes LAYOUT]] WHAT [SEED]
  *
- * schedules: random programs (schedule.h). deterministic: the same bits for several orders of arrival. die: the last rank
- * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
- * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank is
- * killed while the others wait for a tensor 'w' that it never submits. stop: it is stopped instead, and the stall limit ends the
- * job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall report, who comes last. unlike: three ranks that are configured so that they cannot start together.
- * making: the last of four ranks is killed while the group of a process set is made. endless, idle: all-reduces without end,
- * or none, until a peer is lost.
- * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with a
- * store of its own; without it the environment (mpirun, halayrun) says who this is.
+ * schedules: random programs (schedule.h). deterministic: the same bits for several orders of arrival. die: the last
+ * rank is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
+ * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank
+ * is killed while the others wait for a tensor 'w' that it never submits. stop: it is stopped instead, and the stall
+ * limit ends the job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall report, who comes last. unlike: three
+ * ranks that are configured so that they cannot start together. making: the last of four ranks is killed while the
+ * group of a process set is made. endless, idle: all-reduces without end, or none, until a peer is lost.
+ * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it),
+ * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/clock.h"
 #include "fusion/engine.h"
@@ -58,7 +58,8 @@ static enum halay_status submit_to_lose(struct halay_context *ctx, int i, float 
     return halay_submit_named(ctx, &info, NULL, NULL, request);
 }
 
-/* The last rank goes, one way or the other; the others get its number in bounded time, also for what they submit later. */
+/* The last rank goes, one way or the other; the others get its number in bounded time, also for what they submit later.
+ * */
 static void lose_one(struct halay_context *ctx, int is_killed)
 {
     int rank = halay_rank(ctx), victim = halay_size(ctx) - 1;
@@ -118,8 +119,8 @@ static void wait_for_one(struct halay_context *ctx, int how)
     halay_request_free(request);
 }
 
-/* Until something happens to a peer, which every rank then says on a line of its own. Rank 0 says when they are under way: all
- * the time, or, idle, once and then nothing. */
+/* Until something happens to a peer, which every rank then says on a line of its own. Rank 0 says when they are under
+ * way: all the time, or, idle, once and then nothing. */
 static void run_endless(struct halay_context *ctx, int is_idle)
 {
     static float data[COUNT];
@@ -157,8 +158,8 @@ static void look_for_stall(void *arg, enum halay_log_level level, const char *li
         printf("%s\n", line);
 }
 
-/* Stalls are reported soon: HALAY_STALL_CHECK_TIME. The last rank comes to 'w' last, every time: the others have submitted it
- * before they meet. */
+/* Stalls are reported soon: HALAY_STALL_CHECK_TIME. The last rank comes to 'w' last, every time: the others have
+ * submitted it before they meet. */
 static void observe(void)
 {
     enum { TIMES = 5 };
@@ -260,7 +261,8 @@ static void run_unlike(void)
         start_unlike(rank, &cases[i]);
 }
 
-/* A thread submits something that calls back: what it calls may lead to halay_fini before the submission has returned. */
+/* A thread submits something that calls back: what it calls may lead to halay_fini before the submission has returned.
+ * */
 struct last {
     struct halay_context *ctx;
     float x;
@@ -391,8 +393,8 @@ static void block_until_dead(void *arg, enum halay_status status, const char *te
         poll(NULL, 0, 1);
 }
 
-/* Once the making has begun the last rank is killed; it cannot end, since rank 1, who leads it, does not go on. Rank 1 has asked
- * for the set before it blocks: what it says comes in order. */
+/* Once the making has begun the last rank is killed; it cannot end, since rank 1, who leads it, does not go on. Rank 1
+ * has asked for the set before it blocks: what it says comes in order. */
 static void die_making(struct halay_context *ctx)
 {
     int rank = halay_rank(ctx), victim = halay_size(ctx) - 1, pid = (int)getpid();
@@ -423,8 +425,8 @@ static void die_making(struct halay_context *ctx)
     REQUIRE(asking.is_done);
     pthread_join(thread, NULL);
     halay_request_free(request);
-    /* Rank 0 is no member, and need not hear of the death before its call returns. Nor need the others: the victim's engine may have
-     * done all of its part before its program saw that the making had begun. */
+    /* Rank 0 is no member, and need not hear of the death before its call returns. Nor need the others: the victim's
+     * engine may have done all of its part before its program saw that the making had begun. */
     CHECK(asking.status == HALAY_ERR_PEER || asking.status == HALAY_OK, "rank %d: %s", rank,
           halay_status_string(asking.status));
     CHECK(halay_allreduce(ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
@@ -610,8 +612,8 @@ static int loses(const char *what)
     return !strcmp(what, "die") || !strcmp(what, "making") || !strcmp(what, "flight") || !strcmp(what, "stop");
 }
 
-/* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure, and one that has stopped
- * itself is killed when all others have ended. */
+/* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure, and one that has
+ * stopped itself is killed when all others have ended. */
 static int spawn(int n, const char *layout, const char *what, uint64_t seed)
 {
     struct spawn s;

@@ -3,7 +3,8 @@
  * Random programs for the engine: see schedule.h.
  *
  * Values are small whole numbers, so that every type holds sums exactly, in any order; averages are compared with a
- * tolerance. The last step is played by some of the ranks, while the others have joined. What is common to all ranks is drawn from the common seed, the rest from it and the rank.
+ * tolerance. The last step is played by some of the ranks, while the others have joined. What is common to all ranks is
+ * drawn from the common seed, the rest from it and the rank.
  */
 #include "tests/fusion/schedule.h"
 #include "base/half.h"
@@ -181,7 +182,8 @@ static int is_ragged(const struct halay_tensor_info *info)
     return info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL;
 }
 
-/* Rows that a rank gives to another (all-gather: to all), by number in the set. By name they change every other step. */
+/* Rows that a rank gives to another (all-gather: to all), by number in the set. By name they change every other step.
+ * */
 static size_t rows_given(const struct program *p, size_t t, int from, int to)
 {
     const struct tensor_case *c = &p->tensors[t];
@@ -573,7 +575,8 @@ static void play_joined(struct program *p, struct random *common, struct random 
     CHECK(halay_join(p->ctx, &last) == HALAY_OK);
     int32_t same[2] = { last, -last };
     CHECK(halay_allreduce(p->ctx, "last joined", NULL, same, 2, HALAY_I32, HALAY_MAX) == HALAY_OK);
-    CHECK(last >= 0 && last < p->size && same[0] == last && same[1] == -last, "rank %d joined last, or %d", last, same[0]);
+    CHECK(last >= 0 && last < p->size && same[0] == last && same[1] == -last, "rank %d joined last, or %d", last,
+          same[0]);
 }
 
 int schedule_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_alone)

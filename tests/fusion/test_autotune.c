@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Autotune: a program whose step takes a known time for each threshold, with noise; the search ends after a bounded number
- * of steps at the best, stays at what is configured where nothing is better, can be stopped, and its file is read back.
+ * Autotune: a program whose step takes a known time for each threshold, with noise; the search ends after a bounded
+ * number of steps at the best, stays at what is configured where nothing is better, can be stopped, and its file is
+ * read back.
  */
 #include "fusion/coordinator/autotune.h"
 #include "tests/fusion/random.h"
@@ -35,7 +36,8 @@ static int run_steps(struct halay_autotune *tune, struct random *random, size_t 
 
     for (; steps < most && tune->phase != HALAY_AUTOTUNE_DONE; steps++) {
         double slower = 1 + 0.1 * abs(tune->chunk_shift - best_shift);
-        double us = (best ? step_us(tune->threshold, best) * slower : 10000) * (1 + (double)random_below(random, 100) / 10000);
+        double us =
+            (best ? step_us(tune->threshold, best) * slower : 10000) * (1 + (double)random_below(random, 100) / 10000);
         if (random_below(random, 50) == 0)
             us *= 3; /* now and then something else has the machine */
         for (int t = 0; t < TENSORS; t++) {
@@ -132,12 +134,12 @@ static void check_file(struct random *random)
     halay_autotune_init(&tune, (size_t)64 << 20, 3);
     CHECK(halay_autotune_load(NULL, path, &tune) == HALAY_OK);
     CHECK(run_steps(&tune, random, (size_t)1 << 20, STEPS_MAX) > 5 && tune.is_measured);
-
 }
 
 static void check_lines(void)
 {
-    static const char *const lines[] = { "4 100 much", "4 100", "4 100 200 x", "4 100 200 1 x", "4 100 200 -4", "4 100 200 4" };
+    static const char *const lines[] = { "4 100 much",    "4 100",        "4 100 200 x",
+                                         "4 100 200 1 x", "4 100 200 -4", "4 100 200 4" };
     struct halay_autotune tune;
     struct halay_log log;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of Horovod's parallel tests that concern the library, and where each has its case here; and the cases that have no
- * other place: every argument that is refused says why, an operation that a joined rank has no data for says so on every rank
- * that asked for it, a callback that submits again, ten thousand tensors, a lost peer whose word never comes.
+ * The rows of Horovod's parallel tests that concern the library, and where each has its case here; and the cases that
+ * have no other place: every argument that is refused says why, an operation that a joined rank has no data for says so
+ * on every rank that asked for it, a callback that submits again, ten thousand tensors, a lost peer whose word never
+ * comes.
  *
  *     Horovod's row                                          case
  *     rank, size, is_initialized, reinit                     test_engine.c basics; job.c again, often
@@ -29,8 +30,8 @@
  *     timeline_api                                           test_observe.c timeline
  *     compression_fp16                                       test_operations.c wire
  *
- * Rows about gradients of operations, devices, state objects and optimizers belong to frameworks; grouped all-gather and
- * reduce-scatter are submissions that fuse.
+ * Rows about gradients of operations, devices, state objects and optimizers belong to frameworks; grouped all-gather
+ * and reduce-scatter are submissions that fuse.
  */
 #include "base/clock.h"
 #include "fusion/coordinator/coordinator_impl.h"
@@ -251,9 +252,9 @@ static void configure_losing(struct rank_run *run, struct halay_config *config)
 }
 
 /*
- * Nothing comes through between ranks 0 and 2 any more. Rank 0 alone soon misses the other and says so: its word reaches rank
- * 1, which reports that cause although it finds the group closed first; rank 2, whom it cannot reach, waits for a word in vain and
- * reports what it sees.
+ * Nothing comes through between ranks 0 and 2 any more. Rank 0 alone soon misses the other and says so: its word
+ * reaches rank 1, which reports that cause although it finds the group closed first; rank 2, whom it cannot reach,
+ * waits for a word in vain and reports what it sees.
  */
 static void lose(struct rank_run *run)
 {
@@ -279,7 +280,8 @@ static void only_messages(struct halay_fake_hub *hub)
     halay_fake_hub_set_caps(hub, HALAY_TRANSPORT_SLEEPS);
 }
 
-/* Rank 2 has joined; its part of a group of two types, so in two buckets, waits for data of rank 1. Nothing may stay in flight. */
+/* Rank 2 has joined; its part of a group of two types, so in two buckets, waits for data of rank 1. Nothing may stay in
+ * flight. */
 static void die_joined(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
@@ -288,7 +290,9 @@ static void die_joined(struct rank_run *run)
     float b[5] = { 0 };
     const struct halay_member members[] = { { .out = a, .dtype = HALAY_I32, .dimensions = 1, .shape = { 4 } },
                                             { .out = b, .dtype = HALAY_F32, .dimensions = 1, .shape = { 5 } } };
-    struct halay_tensor_info info = { .struct_size = sizeof info, .name = "group", .members = members, .member_count = 2 };
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "group", .members = members, .member_count = 2
+    };
 
     if (run->rank == 2) {
         halay_fake_hub_hold(run->hub, 1, 2, 1);

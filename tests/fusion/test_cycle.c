@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who drives the engine, over the fake transport: a wait keeps its deadline while there is always something to do; what would
- * block in a callback is refused; a submission hears nothing; and what it leaves owed is little, and not old.
+ * Who drives the engine, over the fake transport: a wait keeps its deadline while there is always something to do; what
+ * would block in a callback is refused; a submission hears nothing; and what it leaves owed is little, and not old.
  */
 #include "base/clock.h"
 #include "halay_elastic.h"
@@ -44,8 +44,8 @@ static void go_on(void *arg, enum halay_status status, const char *text)
 
 static _Atomic int has_waited;
 
-/* It begins when rank 1 comes to "begin", so in the wait of rank 0, which then has the role. (On a machine so busy that the wait is
- * over by then, the engine's own thread drives it, and nothing is found out.) */
+/* It begins when rank 1 comes to "begin", so in the wait of rank 0, which then has the role. (On a machine so busy that
+ * the wait is over by then, the engine's own thread drives it, and nothing is found out.) */
 static void body_deadline(struct rank_run *run)
 {
     struct rank_run *first = run - run->rank; /* ranks_run's array */
@@ -217,8 +217,8 @@ static void count_end(void *arg, enum halay_status status, const char *text)
 }
 
 /*
- * What peers say may be a failure, and on rank 0 has to be decided on for all: a submission hears nothing. It still tells them,
- * as the engine's thread sleeps. With a callback, so that no wait is expected; too large for express.
+ * What peers say may be a failure, and on rank 0 has to be decided on for all: a submission hears nothing. It still
+ * tells them, as the engine's thread sleeps. With a callback, so that no wait is expected; too large for express.
  */
 static void body_submission(struct rank_run *run)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic contexts: ranks that are killed, that join, that are lost while the job is re-formed. This program is the launcher: it
- * forks processes that train, serves their store, kills, and gives places as base/elastic_words.h says; it judges by what they report.
+ * Elastic contexts: ranks that are killed, that join, that are lost while the job is re-formed. This program is the
+ * launcher: it forks processes that train, serves their store, kills, and gives places as base/elastic_words.h says; it
+ * judges by what they report.
  */
 #include "base/clock.h"
 #include "base/elastic_words.h"
@@ -28,13 +29,16 @@ struct training {
     struct halay_tensor *gradient;
     float *values; /* of halay_alloc */
     double *weights;
-    int64_t *large; /* [LARGE] so much more state that a rank can be killed while it gives it to others; NULL: not in this test */
+    int64_t *
+        /* [LARGE] so much more state that a rank can be killed while it gives it to others; NULL: not in this test */
+        large;
     int64_t step;
-    struct halay_tensor *parts, *pieces; /* a reduce-scatter and an all-to-all, uneven: of the ranks that there are now */
+    struct halay_tensor *parts,
+        *pieces;        /* a reduce-scatter and an all-to-all, uneven: of the ranks that there are now */
     volatile int *ends; /* shared with the launcher: it has seen enough */
     float part[SEATS];
-    int is_over;        /* all ranks have agreed on that in the newest step */
-    int told;           /* write end of a pipe to the launcher */
+    int is_over; /* all ranks have agreed on that in the newest step */
+    int told;    /* write end of a pipe to the launcher */
 };
 
 /* The launcher hears of each step: "s" and the seat. */
@@ -263,7 +267,8 @@ struct launcher {
     int starts, order[SEATS], members; /* of the newest epoch: [rank], its seat */
     unsigned epoch;
     int steps, begun, waiting; /* heard in all */
-    volatile int64_t *large;   /* [SEATS][LARGE], shared with the processes, which have it as state; NULL: they have not */
+    volatile int64_t
+        *large;          /* [SEATS][LARGE], shared with the processes, which have it as state; NULL: they have not */
     int kill_when_ready; /* a seat that is killed as soon as it is ready; -1: none */
     volatile int *ends;  /* tells the processes that it is enough */
     int holds;           /* no places are given for now */
@@ -320,7 +325,9 @@ static void start(struct launcher *l, int seat)
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (!pid) {
-        struct training training = { .told = l->heard[1], .ends = l->ends, .large = l->large ? (int64_t *)l->large + (size_t)seat * LARGE : NULL };
+        struct training training = { .told = l->heard[1],
+                                     .ends = l->ends,
+                                     .large = l->large ? (int64_t *)l->large + (size_t)seat * LARGE : NULL };
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         set_number("HALAY_RANK", seat);
         set_number("HALAY_SIZE", SEATS);
@@ -440,12 +447,12 @@ static void turn(struct launcher *l)
 }
 
 /* Turns until done, or far too long. */
-#define UNTIL(l, done)                                                                                                 \
-    do {                                                                                                               \
-        int64_t give_up_us = halay_now_us() + MINUTE_US;                                                               \
-        while (!(done) && halay_now_us() < give_up_us)                                                                 \
-            turn(l);                                                                                                   \
-        CHECK(done, "in time");                                                                                        \
+#define UNTIL(l, done)                                   \
+    do {                                                 \
+        int64_t give_up_us = halay_now_us() + MINUTE_US; \
+        while (!(done) && halay_now_us() < give_up_us)   \
+            turn(l);                                     \
+        CHECK(done, "in time");                          \
     } while (0)
 
 static int living(const struct launcher *l)
@@ -577,7 +584,8 @@ static void test_lost_again(void)
     CHECK(l.seats[0].code == 0);
 }
 
-/* One rank has made one more commit than the others, and is lost while it gives it to them: what they have got of it is nothing. */
+/* One rank has made one more commit than the others, and is lost while it gives it to them: what they have got of it is
+ * nothing. */
 static void test_torn(void)
 {
     const size_t bytes = SEATS * (size_t)LARGE * sizeof(int64_t);

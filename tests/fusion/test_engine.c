@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine over the fake transport: operations, completion, names, mismatches and their texts, leaving, dying, stalls,
- * idleness. Random schedules are in test_schedules.c.
+ * The engine over the fake transport: operations, completion, names, mismatches and their texts, leaving, dying,
+ * stalls, idleness. Random schedules are in test_schedules.c.
  */
 #include "tests/fusion/ranks.h"
 #include <math.h>
@@ -27,8 +27,12 @@ static int is_sum(const float *data, size_t count, int size)
 
 static struct halay_tensor_info float_info(const char *name, float *out, size_t count)
 {
-    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info), .name = name, .dtype = HALAY_F32,
-                                       .dimensions = 1, .shape = { count }, .out = out };
+    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
+                                       .name = name,
+                                       .dtype = HALAY_F32,
+                                       .dimensions = 1,
+                                       .shape = { count },
+                                       .out = out };
 }
 
 /* ---- operations ---- */
@@ -220,7 +224,10 @@ static void body_arguments(struct rank_run *run)
     CHECK(halay_allreduce(ctx, NULL, NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
     CHECK(halay_allreduce(ctx, "a\xff", NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
     CHECK(halay_allreduce(ctx, "a\n", NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
-    CHECK(halay_allreduce(ctx, "gr\xc3\xb6\xc3\x9f" "e", NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    CHECK(halay_allreduce(ctx,
+                          "gr\xc3\xb6\xc3\x9f"
+                          "e",
+                          NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_OK);
     CHECK(halay_allreduce(ctx, "i", NULL, a, 4, HALAY_I32, HALAY_AVERAGE) == HALAY_ERR_UNSUPPORTED);
     CHECK(halay_allreduce(ctx, "i", NULL, a, 4, (enum halay_dtype)77, HALAY_SUM) == HALAY_ERR_ARGUMENT);
     CHECK(halay_allreduce(ctx, "i", NULL, a, 4, HALAY_F32, (enum halay_op)77) == HALAY_ERR_ARGUMENT);
@@ -237,7 +244,8 @@ static void body_arguments(struct rank_run *run)
     info.struct_size = 8;
     CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
     info.struct_size = sizeof info + 8;
-    CHECK(halay_register(ctx, (void *)memcpy(newer, &info, sizeof info), &tensor) == HALAY_ERR_ARGUMENT, "of a newer version");
+    CHECK(halay_register(ctx, (void *)memcpy(newer, &info, sizeof info), &tensor) == HALAY_ERR_ARGUMENT,
+          "of a newer version");
     memset(newer + sizeof info, 0, 8);
     CHECK(halay_register(ctx, (void *)newer, &tensor) == HALAY_OK && halay_unregister(tensor) == HALAY_OK);
     CHECK(halay_submit_named(ctx, NULL, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
@@ -284,7 +292,8 @@ static void body_buffers(struct rank_run *run)
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "misaligned out");
         CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT, "misaligned out");
         CHECK(halay_broadcast(ctx, "m", (char *)a + 2, 8, HALAY_F32, 0) == HALAY_ERR_ARGUMENT, "misaligned data");
-        CHECK(halay_allreduce(ctx, "m", (char *)b + 1, a, 7, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "misaligned in");
+        CHECK(halay_allreduce(ctx, "m", (char *)b + 1, a, 7, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT,
+              "misaligned in");
         CHECK(halay_allreduce(ctx, "m", a + 7, a, 8, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "overlap");
         CHECK(halay_allreduce(ctx, "m", a, a + 7, 8, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "overlap");
     } else {
@@ -313,8 +322,9 @@ static void body_mismatch(struct rank_run *run)
 {
     float data[64] = { 0 };
     int odd = run->size - 1;
-    struct halay_tensor_info plain = { .struct_size = sizeof plain, .name = "vsn.w", .dimensions = 2, .shape = { 4, 8 },
-                                       .out = data };
+    struct halay_tensor_info plain = {
+        .struct_size = sizeof plain, .name = "vsn.w", .dimensions = 2, .shape = { 4, 8 }, .out = data
+    };
     struct difference kinds[] = {
         { "tensor 'vsn.w': rank %d has shape [4,4], rank 0 has [4,8]", { plain, plain } },
         { "tensor 'vsn.w': rank %d has shape [32], rank 0 has [4,8]", { plain, plain } },
@@ -345,7 +355,8 @@ static void body_mismatch(struct rank_run *run)
                 data[i] = (float)run->rank;
             CHECK(halay_submit_named(run->ctx, &kinds[k].info[run->rank == odd], NULL, NULL, &request) == HALAY_OK);
             float unharmed = 1;
-            CHECK(halay_allreduce_async(run->ctx, "other", NULL, &unharmed, 1, HALAY_F32, HALAY_SUM, &other) == HALAY_OK);
+            CHECK(halay_allreduce_async(run->ctx, "other", NULL, &unharmed, 1, HALAY_F32, HALAY_SUM, &other) ==
+                  HALAY_OK);
             CHECK(halay_wait(request, -1) == HALAY_ERR_MISMATCH, "kind %zu", k);
             snprintf(want, sizeof want, kinds[k].text, odd);
             CHECK(!strcmp(halay_request_text(request), want), "'%s', not '%s'", halay_request_text(request), want);
@@ -375,8 +386,8 @@ static void body_mismatch(struct rank_run *run)
         struct halay_request *request;
         CHECK(halay_submit_named(run->ctx, &plain, NULL, NULL, &request) == HALAY_OK);
         CHECK(halay_wait(request, -1) == HALAY_ERR_MISMATCH);
-        CHECK(!strcmp(halay_request_text(request), "tensor 'vsn.w': ranks 1, 3 have shape [3,8], rank 0 has [2,8]"), "%s",
-              halay_request_text(request));
+        CHECK(!strcmp(halay_request_text(request), "tensor 'vsn.w': ranks 1, 3 have shape [3,8], rank 0 has [2,8]"),
+              "%s", halay_request_text(request));
         halay_request_free(request);
     }
 }
@@ -401,7 +412,8 @@ static void body_names(struct rank_run *run)
         CHECK(halay_allreduce_async(run->ctx, name, NULL, &one, 1, HALAY_F32, HALAY_SUM, &requests[0]) == HALAY_OK);
         snprintf(name, sizeof name, "again.%d", (i * 7 + i / 9) % 23);
         CHECK(halay_allreduce_async(run->ctx, name, NULL, &two, 1, HALAY_F32, HALAY_SUM, &requests[1]) == HALAY_OK);
-        CHECK(halay_allreduce_async(run->ctx, "always", NULL, &kept, 1, HALAY_F32, HALAY_SUM, &requests[2]) == HALAY_OK);
+        CHECK(halay_allreduce_async(run->ctx, "always", NULL, &kept, 1, HALAY_F32, HALAY_SUM, &requests[2]) ==
+              HALAY_OK);
         for (int k = 2; k >= 0; k--) {
             CHECK(halay_wait(requests[k], -1) == HALAY_OK);
             halay_request_free(requests[k]);
@@ -452,7 +464,8 @@ static void body_finish_late(struct rank_run *run)
     float data[4] = { 1, 2, 3, 4 };
     char text[100];
 
-    CHECK(halay_allreduce(run->ctx, "all", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_OK && data[3] == (float)(4 * run->size));
+    CHECK(halay_allreduce(run->ctx, "all", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_OK &&
+          data[3] == (float)(4 * run->size));
     if (run->rank != late)
         return;
     for (int r = 0; r < run->size; r++)
@@ -460,11 +473,12 @@ static void body_finish_late(struct rank_run *run)
             nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     CHECK(data[3] == (float)(4 * run->size), "what is done stays done");
     CHECK(halay_allreduce(run->ctx, "alone", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
-    CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && strstr(text, "has left"), "'%s'", text);
+    CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && strstr(text, "has left"), "'%s'",
+          text);
 }
 
-/* Rank 2 has its result, leaves, and all know it, while rank 1 has not even heard that it may start: it takes from rank 0
- * what it needs, and both have the result, too. So much that the root waits until it is taken. */
+/* Rank 2 has its result, leaves, and all know it, while rank 1 has not even heard that it may start: it takes from rank
+ * 0 what it needs, and both have the result, too. So much that the root waits until it is taken. */
 static void body_leave_meanwhile(struct rank_run *run)
 {
     enum { COUNT = 8192 };
@@ -587,8 +601,8 @@ static void body_stall(struct rank_run *run)
         while (!run->expected_lines)
             halay_wait(request, 10);
         char want[100];
-        snprintf(want, sizeof want, "tensor 'late': submitted by ranks 0%s, missing: ranks %d", run->size > 2 ? ", 1" : "",
-                 run->size - 1);
+        snprintf(want, sizeof want, "tensor 'late': submitted by ranks 0%s, missing: ranks %d",
+                 run->size > 2 ? ", 1" : "", run->size - 1);
         CHECK(strstr(run->expected_line, want) != NULL, "'%s'", run->expected_line);
         go = 1;
     }
@@ -620,7 +634,8 @@ static void body_silence(struct rank_run *run)
     snprintf(silent, sizeof silent, "rank %d has not answered for 1 s", run->rank != 1);
     snprintf(closed, sizeof closed, "rank %d has closed its connection", run->rank != 1);
     halay_context_status(run->ctx, text, sizeof text);
-    /* Rank 1 and the others are silent for each other; whoever gives up first closes the group, and its word is lost. */
+    /* Rank 1 and the others are silent for each other; whoever gives up first closes the group, and its word is lost.
+     * */
     CHECK(!strcmp(text, silent) || !strcmp(text, closed), "'%s'", text);
 }
 
@@ -651,7 +666,8 @@ static void body_idle(struct rank_run *run)
     while (halay_test(request) == HALAY_IN_PROGRESS)
         usleep(100);
     halay_request_free(request);
-    /* The thread is done a moment after the request; on a busy machine that may be in the first spell, but not in every one. */
+    /* The thread is done a moment after the request; on a busy machine that may be in the first spell, but not in every
+     * one. */
     REQUIRE(!pthread_getcpuclockid(run->ctx->thread, &clock));
     int spells = 0;
     uint64_t sent;
@@ -786,30 +802,40 @@ int main(void)
         for (uint64_t delay = 0; delay < 2; delay++) {
             run_case("basics", sizes[s], delay * 77, &(struct rank_run){ .body = body_basics });
             run_case("scaling", sizes[s], delay * 87, &(struct rank_run){ .body = body_scaling });
-            run_case("arguments", sizes[s], delay * 78, &(struct rank_run){ .body = body_arguments, .expected = "tensor" });
+            run_case("arguments", sizes[s], delay * 78,
+                     &(struct rank_run){ .body = body_arguments, .expected = "tensor" });
             run_case("buffers", sizes[s], delay * 86, &(struct rank_run){ .body = body_buffers, .expected = "tensor" });
             run_case("names", sizes[s], delay * 79, &(struct rank_run){ .body = body_names });
             run_case("many", sizes[s], delay * 80, &(struct rank_run){ .body = body_many });
-            run_case("habits", sizes[s], delay * 89, &(struct rank_run){ .body = body_habits, .expected = "in flight already" });
+            run_case("habits", sizes[s], delay * 89,
+                     &(struct rank_run){ .body = body_habits, .expected = "in flight already" });
             if (sizes[s] == 1)
                 continue;
-            run_case("mismatch", sizes[s], delay * 81, &(struct rank_run){ .body = body_mismatch, .expected = "vsn.w" });
+            run_case("mismatch", sizes[s], delay * 81,
+                     &(struct rank_run){ .body = body_mismatch, .expected = "vsn.w" });
             for (int who = 0; who < sizes[s]; who += sizes[s] - 1) {
-                run_case("leave early", sizes[s], delay * 82, &(struct rank_run){ .body = body_leave_early, .arg = &who, .expected = "has left" });
+                run_case("leave early", sizes[s], delay * 82,
+                         &(struct rank_run){ .body = body_leave_early, .arg = &who, .expected = "has left" });
                 if (sizes[s] == 3 && !delay) /* the others wait for it, seconds */
-                    run_case("finish late", 3, 0, &(struct rank_run){ .body = body_finish_late, .arg = &who, .expected = "has left" });
-                run_case("die", sizes[s], delay * 83, &(struct rank_run){ .body = body_die, .arg = &who, .expected = "" });
+                    run_case("finish late", 3, 0,
+                             &(struct rank_run){ .body = body_finish_late, .arg = &who, .expected = "has left" });
+                run_case("die", sizes[s], delay * 83,
+                         &(struct rank_run){ .body = body_die, .arg = &who, .expected = "" });
             }
             closed_calls = 0;
-            run_case("leave in flight", sizes[s], delay * 84, &(struct rank_run){ .body = body_leave_in_flight, .expected = "has left" });
+            run_case("leave in flight", sizes[s], delay * 84,
+                     &(struct rank_run){ .body = body_leave_in_flight, .expected = "has left" });
             CHECK(closed_calls == sizes[s], "%d of %d requests ended", closed_calls, sizes[s]);
             _Atomic int calls = 0;
-            run_case("leave completing", sizes[s], delay * 85, &(struct rank_run){ .body = body_leave_completing, .arg = &calls });
+            run_case("leave completing", sizes[s], delay * 85,
+                     &(struct rank_run){ .body = body_leave_completing, .arg = &calls });
             CHECK(calls == sizes[s], "%d of %d completed", calls, sizes[s]);
         }
     run_case("leave meanwhile", 3, 0, &(struct rank_run){ .body = body_leave_meanwhile, .expected = "has left" });
-    run_case("stall", 3, 0, &(struct rank_run){ .body = body_stall, .configure = configure_stall, .expected = "'late'" });
-    run_case("silence", 3, 0, &(struct rank_run){ .body = body_silence, .configure = configure_silence, .expected = "" });
+    run_case("stall", 3, 0,
+             &(struct rank_run){ .body = body_stall, .configure = configure_stall, .expected = "'late'" });
+    run_case("silence", 3, 0,
+             &(struct rank_run){ .body = body_silence, .configure = configure_silence, .expected = "" });
     run_case("compute", 2, 0, &(struct rank_run){ .body = body_compute, .configure = configure_silence });
     _Atomic int idle = 0;
     run_case("idle", 2, 0, &(struct rank_run){ .body = body_idle, .arg = &idle });

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small all-reduces that come alone: their results, and that the ways out of a round (somebody means something else, agrees
- * anew, joins, leaves) keep the ranks' counts of rounds alike. Over the fake transport, whose messages may be late.
+ * Small all-reduces that come alone: their results, and that the ways out of a round (somebody means something else,
+ * agrees anew, joins, leaves) keep the ranks' counts of rounds alike. Over the fake transport, whose messages may be
+ * late.
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"

@@ -93,11 +93,12 @@ static int same(const struct halay_item *a, const struct halay_item *b)
 {
     return a->kind == b->kind && a->name_length == b->name_length && a->text_length == b->text_length &&
            !memcmp(a->name, b->name, a->name_length) && !memcmp(a->text, b->text, a->text_length) &&
-           halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->round == b->round && a->status == b->status &&
-           a->rank == b->rank && a->doing == b->doing && a->range.first == b->range.first && a->range.count == b->range.count &&
-           a->word_count == b->word_count && (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) &&
-           a->absent == b->absent && a->chunk_shift == b->chunk_shift &&
-           a->range_count == b->range_count && !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
+           halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->round == b->round &&
+           a->status == b->status && a->rank == b->rank && a->doing == b->doing && a->range.first == b->range.first &&
+           a->range.count == b->range.count && a->word_count == b->word_count &&
+           (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) && a->absent == b->absent &&
+           a->chunk_shift == b->chunk_shift && a->range_count == b->range_count &&
+           !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
 }
 
 static void check_round_trip(struct random *r)
@@ -115,7 +116,8 @@ static void check_round_trip(struct random *r)
     read.ranges = read.ranges ? read.ranges : none;
     CHECK(same(&wrote, &read), "kind %d", wrote.kind);
 
-    /* Cut short it is refused, wherever it is cut; the copy is as long as what is left, so that a sanitizer sees more. */
+    /* Cut short it is refused, wherever it is cut; the copy is as long as what is left, so that a sanitizer sees more.
+     * */
     for (size_t cut = 0; cut < items.used; cut += 1 + cut / 16) {
         unsigned char *copy = malloc(cut ? cut : 1);
         REQUIRE(copy);
@@ -133,8 +135,8 @@ static void check_round_trip(struct random *r)
             copy[random_below(r, items.used < 48 ? items.used : 48)] = (unsigned char)random_next(r);
         at = 0;
         enum halay_status status = halay_item_read(copy, items.used, &at, SIZE, &read);
-        CHECK(status == HALAY_ERR_FORMAT ||
-              (status == HALAY_OK && at <= items.used && read.name_length <= items.used && read.text_length <= items.used));
+        CHECK(status == HALAY_ERR_FORMAT || (status == HALAY_OK && at <= items.used && read.name_length <= items.used &&
+                                             read.text_length <= items.used));
         CHECK(status != HALAY_OK || read.word_count <= items.used / 8);
         if (status == HALAY_OK && (read.kind == HALAY_ITEM_ANNOUNCE || read.kind == HALAY_ITEM_AGREE))
             CHECK(halay_signature_is_valid(&read.signature, SIZE));
@@ -188,17 +190,20 @@ static void check_joining(void)
     size_t at = 0;
 
     for (uint32_t id = 10; id < 1010; id++)
-        REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_READY, .range = { id, 1 } }) == HALAY_OK);
+        REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_READY, .range = { id, 1 } }) ==
+                HALAY_OK);
     CHECK(items.used == 12);
     CHECK(halay_item_read(items.data, items.used, &at, SIZE, &read) == HALAY_OK && read.range.first == 10 &&
           read.range.count == 1000);
     REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH }) == HALAY_OK);
-    REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_READY, .range = { 1010, 1 } }) == HALAY_OK);
+    REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_READY, .range = { 1010, 1 } }) ==
+            HALAY_OK);
     CHECK(items.used == 28, "not across another item");
     CHECK(halay_items_fitting(&items, 27) == 16 && halay_items_fitting(&items, 15) == 12 &&
           halay_items_fitting(&items, 11) == 0 && halay_items_fitting(&items, 28) == 28);
     halay_items_drop(&items, 16);
-    REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_READY, .range = { 1011, 5 } }) == HALAY_OK);
+    REQUIRE(halay_items_append(&items, &(struct halay_item){ .kind = HALAY_ITEM_READY, .range = { 1011, 5 } }) ==
+            HALAY_OK);
     at = 0;
     CHECK(items.used == 12 && halay_item_read(items.data, items.used, &at, SIZE, &read) == HALAY_OK &&
           read.range.first == 1010 && read.range.count == 6);

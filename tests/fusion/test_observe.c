@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the engine tells about itself: counters, as a struct and as text; stalls and stragglers, by the coordinator alone
- * with a clock of the test's, and by engines over the fake transport; timelines that start and stop.
+ * What the engine tells about itself: counters, as a struct and as text; stalls and stragglers, by the coordinator
+ * alone with a clock of the test's, and by engines over the fake transport; timelines that start and stop.
  */
 #include "fusion/coordinator/coordinator.h"
 #include "tests/fusion/ranks.h"
@@ -419,8 +419,7 @@ static int count_events(const char *name, int rank, const char *category, const 
     snprintf(path, sizeof path, "%s/%s.%d.json", folder, name, rank);
     if (!CHECK((root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL)), "%s", path))
         return -1;
-    json_array_foreach(json_object_get(root, "traceEvents"), i, event)
-    {
+    json_array_foreach(json_object_get(root, "traceEvents"), i, event) {
         const char *its = json_string_value(json_object_get(event, "cat")),
                    *phase = json_string_value(json_object_get(event, "ph"));
         count += its && !strcmp(its, category) && strchr("bXi", *phase) &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operations that go by rows, and the barrier, over the fake transport: results, sizes that differ between ranks and
- * change, results in the request's memory, what is refused on one rank, what is found by negotiation on every rank, and that
- * a steady step negotiates nothing. Random schedules are in test_schedules.c.
+ * The operations that go by rows, and the barrier, over the fake transport: results, sizes that differ between ranks
+ * and change, results in the request's memory, what is refused on one rank, what is found by negotiation on every rank,
+ * and that a steady step negotiates nothing. Random schedules are in test_schedules.c.
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
@@ -496,8 +496,8 @@ static void body_join(struct rank_run *run)
     CHECK(halay_allreduce(ctx, "join", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "a name that is kept");
 }
 
-/* Rank r has 2 r + 1 steps of ten gradients in an order of its own, and waits for one of them now and then; a rank that has
- * fewer steps submits three of the next one and joins. */
+/* Rank r has 2 r + 1 steps of ten gradients in an order of its own, and waits for one of them now and then; a rank that
+ * has fewer steps submits three of the next one and joins. */
 static void body_join_bits(struct rank_run *run)
 {
     enum { TENSORS = 10, MOST = 4000 };

@@ -11,8 +11,8 @@ enum { ITEMS_MAX = 300 };
 
 static void check_known(void)
 {
-    struct halay_plan_item mixed[] = { { 1, 40, 9 }, { 2, 40, 9 }, { 1, 40, 9 }, { 2, 70, 9 }, { 1, 40, 9 }, { 1, 500, 9 },
-                                       { 1, 0, 9 } };
+    struct halay_plan_item mixed[] = { { 1, 40, 9 }, { 2, 40, 9 },  { 1, 40, 9 }, { 2, 70, 9 },
+                                       { 1, 40, 9 }, { 1, 500, 9 }, { 1, 0, 9 } };
     static const size_t want[] = { 0, 1, 0, 2, 3, 4, 5 };
 
     CHECK(halay_plan(mixed, 7, 100) == 6);
@@ -25,14 +25,15 @@ static void check_known(void)
           !halay_plan_joins(1, 1, HALAY_BUCKET_TENSORS_MAX, 1, 1, 1 << 30));
 }
 
-/* Every item is in one bucket of its kind; none is above the threshold but of one item; numbers grow with first items; two
- * neighbours of a kind that would fit together are not in two buckets that are both left half empty. */
+/* Every item is in one bucket of its kind; none is above the threshold but of one item; numbers grow with first items;
+ * two neighbours of a kind that would fit together are not in two buckets that are both left half empty. */
 static void check_properties(struct random *random)
 {
     struct halay_plan_item items[ITEMS_MAX] = { { 0 } }, again[ITEMS_MAX];
     size_t bytes[ITEMS_MAX] = { 0 }, members[ITEMS_MAX] = { 0 }, count = random_below(random, ITEMS_MAX);
     uint64_t kinds[ITEMS_MAX];
-    size_t threshold = random_below(random, 4) ? random_below(random, 5000) : 0, kind_count = 1 + random_below(random, 50);
+    size_t threshold = random_below(random, 4) ? random_below(random, 5000) : 0,
+           kind_count = 1 + random_below(random, 50);
 
     for (size_t i = 0; i < count; i++)
         items[i] = (struct halay_plan_item){ random_below(random, kind_count), random_below(random, 3000), 0 };

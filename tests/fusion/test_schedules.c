@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random schedules through the engine over the fake transport, with random delays; and the deterministic modes: the same
- * bits whatever the order of arrival. usage: test_schedules [SEED]
+ * Random schedules through the engine over the fake transport, with random delays; and the deterministic modes: the
+ * same bits whatever the order of arrival. usage: test_schedules [SEED]
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
@@ -54,14 +54,18 @@ static uint64_t bits(int size, struct setting s, uint64_t delay)
 
 static void check_deterministic(struct random *random, int size)
 {
-    struct setting s = { .seed = random_next(random), .mode = HALAY_DETERMINISTIC_RUN, .threshold = 20000,
-                         .algorithm = "ring", .order_seed = 1 };
+    struct setting s = { .seed = random_next(random),
+                         .mode = HALAY_DETERMINISTIC_RUN,
+                         .threshold = 20000,
+                         .algorithm = "ring",
+                         .order_seed = 1 };
     uint64_t first = bits(size, s, 0);
 
     for (int k = 0; k < 4; k++) {
         s.order_seed = random_next(random);
-        CHECK(bits(size, s, random_next(random)) == first, "run: another order of arrival, other bits (seed %llu, order %llu)",
-              (unsigned long long)s.seed, (unsigned long long)s.order_seed);
+        CHECK(bits(size, s, random_next(random)) == first,
+              "run: another order of arrival, other bits (seed %llu, order %llu)", (unsigned long long)s.seed,
+              (unsigned long long)s.order_seed);
     }
     s.mode = HALAY_DETERMINISTIC_RANKS;
     s.algorithm = "auto";
@@ -70,7 +74,8 @@ static void check_deterministic(struct random *random, int size)
         s.order_seed = random_next(random);
         s.alone = k == 2;
         s.threshold = k == 1 ? 0 : s.threshold;
-        CHECK(bits(size, s, random_next(random)) == first, "ranks: fusion changes bits (seed %llu)", (unsigned long long)s.seed);
+        CHECK(bits(size, s, random_next(random)) == first, "ranks: fusion changes bits (seed %llu)",
+              (unsigned long long)s.seed);
     }
 }
 
@@ -88,8 +93,10 @@ int main(int argc, char **argv)
     struct random random = { random_seed(argc, argv) };
 
     for (int i = 0; i < 24; i++) {
-        struct setting s = { .seed = random_next(&random), .mode = (enum halay_deterministic)random_below(&random, 3),
-                             .threshold = thresholds[random_below(&random, 4)], .algorithm = "auto" };
+        struct setting s = { .seed = random_next(&random),
+                             .mode = (enum halay_deterministic)random_below(&random, 3),
+                             .threshold = thresholds[random_below(&random, 4)],
+                             .algorithm = "auto" };
         int size = 1 + (int)random_below(&random, 4);
         uint64_t delay = random_below(&random, 2) ? random_next(&random) : 0;
         int failed = test_failed, has_nodes = i % 3 == 0;

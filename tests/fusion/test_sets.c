@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Process sets over the fake transport: every operation within them, the same name in several at once, what is refused and
- * with which text, making and removing them together, sets that rank 0 only coordinates, joins, stalls. The rows of
+ * Process sets over the fake transport: every operation within them, the same name in several at once, what is refused
+ * and with which text, making and removing them together, sets that rank 0 only coordinates, joins, stalls. The rows of
  * Horovod's parallel tests that concern process sets are among them. Random schedules have sets too (schedule.c).
  */
 #include "fusion/values/set_words.h"

@@ -2,10 +2,10 @@
  *
  * Streams: what runs together is a function of the ranks' programs, whatever the interleaving.
  *
- * Each rank has a program: submit some members, wait for one of them, and so on, all members every step. It is played by a
- * small simulation in which a random rank does its next thing; a rank that waits goes on when the member has run. The list
- * of what ran together must be the same (as a set a step) for every interleaving. Programs may have fewer steps than others
- * and join at their end.
+ * Each rank has a program: submit some members, wait for one of them, and so on, all members every step. It is played
+ * by a small simulation in which a random rank does its next thing; a rank that waits goes on when the member has run.
+ * The list of what ran together must be the same (as a set a step) for every interleaving. Programs may have fewer
+ * steps than others and join at their end.
  */
 #include "fusion/coordinator/streams.h"
 #include "tests/fusion/random.h"
@@ -40,7 +40,8 @@ static void run(void *arg, const size_t *members, size_t count)
     }
 }
 
-/* A step: all members in random order, waits for submitted ones in between; at the end all that have not been waited for. */
+/* A step: all members in random order, waits for submitted ones in between; at the end all that have not been waited
+ * for. */
 static void make_steps(struct random *random, struct program *p, int eager, int steps)
 {
     p->count = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the launcher reads, given any bytes: frames and a plan, as an agent hears them; a file of settings; records of an
- * encrypted connection. Nothing may crash or leak; what is taken says the same when it is written again, and nobody who
- * has no keys says anything.
+ * What the launcher reads, given any bytes: frames and a plan, as an agent hears them; a file of settings; records of
+ * an encrypted connection. Nothing may crash or leak; what is taken says the same when it is written again, and nobody
+ * who has no keys says anything.
  */
 #include "base/net/channel.h"
+#include "launcher/cli/settings_file.h"
+#include "launcher/common/say.h"
 #include "launcher/remote/frame.h"
 #include "launcher/remote/host_plan.h"
-#include "launcher/common/say.h"
-#include "launcher/cli/settings_file.h"
 #include "tests/fuzz/drive.h"
 #include <stdarg.h>
 #include <stdio.h>

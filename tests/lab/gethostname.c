@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stands for the library that SageMaker's toolkit preloads into each rank: gethostname() is the current_host of the container's
- * resourceconfig.json.
+ * Stands for the library that SageMaker's toolkit preloads into each rank: gethostname() is the current_host of the
+ * container's resourceconfig.json.
  */
 #include <errno.h>
 #include <stdio.h>

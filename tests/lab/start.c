@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starts ranks on the hosts of a lab (tests/lab/lab), with a store on the machine's own address there: what halayrun does for
+ * Starts ranks on the hosts of a lab (tests/lab/lab), with a store on the machine's own address there: what halayrun
+ * does for
  * one host. usage: start LAB HOST,HOST,... COMMAND...      a rank for each HOST (numbers of the lab's)
  *
  * Output goes where this program's goes. The status is that of the first rank that failed; ranks that ended by SIGKILL

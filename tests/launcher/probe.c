@@ -49,7 +49,8 @@ static int meet(void)
     int sum = 0;
 
     load(&log, &config, secret);
-    if (halay_store_client_open(&log, config.store_address, secret, config.rank, 30000, &client, &generation) != HALAY_OK)
+    if (halay_store_client_open(&log, config.store_address, secret, config.rank, 30000, &client, &generation) !=
+        HALAY_OK)
         die("cannot open the store");
     snprintf(key, sizeof key, "rank %d", config.rank);
     if (halay_store_set(client, key, &config.rank, sizeof(int)) != HALAY_OK)
@@ -86,7 +87,8 @@ static void ignore_signals(void)
             signal(s, SIG_IGN);
 }
 
-/* Returns, or stays, only when the hidden process is deaf and has written its number: it may be told to end right then. */
+/* Returns, or stays, only when the hidden process is deaf and has written its number: it may be told to end right then.
+ * */
 static int hide(const char *path, int stays)
 {
     int ready[2], status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What halayrun decides in an elastic job: stories of events, each with what must follow. A story is a text: words that happen, and
- * after '>' the acts that next gives until it waits.
+ * What halayrun decides in an elastic job: stories of events, each with what must follow. A story is a text: words that
+ * happen, and after '>' the acts that next gives until it waits.
  *
  *     @N      it is second N                        hosts=a:2,b:1   these are listed
  *     rN      the process on seat N is ready         rN!M           it left the epoch because of rank M
@@ -70,13 +70,11 @@ static const struct story {
       "hosts=a:1 > S0a W r0 > F1 W  hosts=a:1,b:2 > S1b S2b W r1 r2 > C W r0 > F3 W  x0 > O S0a W r1- > W r2- > E" },
     { "one of them has got it", 1, 3, 0,
       "hosts=a:1 > S0a W r0 > F1 W  hosts=a:1,b:2 > S1b S2b W r1 r2 > C W r0 > F3 W  x0 > O S0a W r1- r2 r0- > F3 W" },
-    { "there was none before", 1, 2, 0,
-      "hosts=a:2 > S0a S1a W r0- r1- > F2 W  x0 > O S0a W r1- r0- > F2 W" },
+    { "there was none before", 1, 2, 0, "hosts=a:2 > S0a S1a W r0- r1- > F2 W  x0 > O S0a W r1- r0- > F2 W" },
     { "all hosts are replaced at once", 1, 3, 0,
       "hosts=a:2 > S0a S1a W r0 r1 > F2 W  hosts=b:2 > S2b C W  r0 r1 > D1 W x1 > S1b W r1- > W r2- > F3 W  "
       "hosts=b:2 > C W r1 r2 r0 > D0 W x0 > F2 W" },
-    { "and nobody can come in their place", 1, 1, 0,
-      "hosts=a:1 > S0a W r0 > F1 W  hosts=b:1 > W" },
+    { "and nobody can come in their place", 1, 1, 0, "hosts=a:1 > S0a W r0 > F1 W  hosts=b:1 > W" },
     { "lost before the first epoch", 1, 2, 0, "hosts=a:2 > S0a S1a W  x0 > W  r1 > N1 W" },
 };
 

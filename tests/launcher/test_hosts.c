@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists of hosts: what is written on a command line and in a file, as tables of text and meaning; every complaint says what
- * would be right; texts made of the grammar's own characters at random do no harm; ranks fill hosts in their order.
+ * Lists of hosts: what is written on a command line and in a file, as tables of text and meaning; every complaint says
+ * what would be right; texts made of the grammar's own characters at random do no harm; ranks fill hosts in their
+ * order.
  */
 #include "launcher/where/hosts.h"
 #include "tests/test.h"

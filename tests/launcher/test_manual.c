@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The manual against the code: every variable of the configuration table is in halay-environment(7) with its default and
- * its Horovod name; every one that is not set by halayrun has an option, which is in halayrun(1) and in --help; and every
- * HALAY_ word of the manual is a variable. docs/guides/from-horovod.md has every variable of Horovod's that is read and every flag of
- * horovodrun's that is understood, and those are no names of our own.
+ * The manual against the code: every variable of the configuration table is in halay-environment(7) with its default
+ * and its Horovod name; every one that is not set by halayrun has an option, which is in halayrun(1) and in --help; and
+ * every HALAY_ word of the manual is a variable. docs/guides/from-horovod.md has every variable of Horovod's that is
+ * read and every flag of horovodrun's that is understood, and those are no names of our own.
  */
 #include "base/config.h"
 #include "launcher/cli/horovod.h"

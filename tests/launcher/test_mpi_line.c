@@ -181,8 +181,9 @@ static void check_variants(void)
     job.timestamp = 1;
     job.flavour = MPI_SRUN;
     job.plugin = "pmix";
-    check_line(&job, "srun --ntasks=4 --kill-on-bad-exit=1 --mpi=pmix --overcommit --cpu-bind=none --chdir=/work --export=ALL "
-                     "'it'\\''s two words'");
+    check_line(
+        &job, "srun --ntasks=4 --kill-on-bad-exit=1 --mpi=pmix --overcommit --cpu-bind=none --chdir=/work --export=ALL "
+              "'it'\\''s two words'");
     CHECK(strstr(mpi_line_lacks(&job, 0), "--timestamp") && !mpi_line_lacks(&job, 1));
     REQUIRE(hosts_parse("a:2,[fd77::1]:2", 1, &hosts, why, sizeof why) == HALAY_OK);
     job.hosts = &hosts;
@@ -195,7 +196,8 @@ static void check_variants(void)
     hosts_fini(&hosts);
 }
 
-/* Intel's mpirun looks for batch systems, its mpiexec.hydra wants to be told; who says how hosts are called goes before. */
+/* Intel's mpirun looks for batch systems, its mpiexec.hydra wants to be told; who says how hosts are called goes
+ * before. */
 static void check_batches(void)
 {
     struct mpi_job job = plain_job(MPI_INTEL);

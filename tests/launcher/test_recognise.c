@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is recognised of environments and files that batch systems, platforms and launchers leave: given as text here, so that
- * none of them is needed.
+ * What is recognised of environments and files that batch systems, platforms and launchers leave: given as text here,
+ * so that none of them is needed.
  */
 #include "launcher/where/gpus.h"
 #include "launcher/where/recognise.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What halay-perf makes of records: where ranks differ, in the files of jobs that never were; and how far two clocks are
- * apart, in timelines whose clocks are known.
+ * What halay-perf makes of records: where ranks differ, in the files of jobs that never were; and how far two clocks
+ * are apart, in timelines whose clocks are known.
  */
 #include "base/trace.h"
 #include "perf/src/records/flight.h"

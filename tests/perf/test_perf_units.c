@@ -2,13 +2,13 @@
  *
  * The pure parts of halay-perf: options, statistics, the pattern that is moved and reduced, the table of operations.
  */
+#include "perf/src/cli/options.h"
 #include "perf/src/engine/models.h"
 #include "perf/src/operation/operation.h"
-#include "perf/src/cli/options.h"
 #include "perf/src/operation/pattern.h"
 #include "perf/src/operation/roofline.h"
-#include "perf/src/stats.h"
 #include "perf/src/operation/tune.h"
+#include "perf/src/stats.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdint.h>
@@ -171,7 +171,8 @@ static void patterns(void)
                 pattern_of((enum halay_dtype)dtype, phase, counts[c]);
 }
 
-/* ---- operations: by hand, over ranks that are places in one process ------------------------------------------------- */
+/* ---- operations: by hand, over ranks that are places in one process -------------------------------------------------
+ * */
 
 enum { RANKS_MAX = 8 };
 
@@ -342,7 +343,8 @@ static void table(void)
     CHECK(!perf_operation_find("no-such") && !perf_operation_find(""));
 }
 
-/* ---- roofline ------------------------------------------------------------------------------------------------------ */
+/* ---- roofline ------------------------------------------------------------------------------------------------------
+ * */
 
 static void roofline(void)
 {
@@ -369,7 +371,8 @@ static void roofline(void)
     free(to);
 }
 
-/* ---- tune ---------------------------------------------------------------------------------------------------------- */
+/* ---- tune ----------------------------------------------------------------------------------------------------------
+ * */
 
 static void get_text(FILE *file, char *text, size_t size)
 {
@@ -390,8 +393,12 @@ static void tune_rules(void)
         .seconds = { { 1, 2, 30, 400 }, { 2, 1.95, 20, 300 }, { 3, 4, 25, 350 } },
     };
     const struct perf_tune_operation slots = {
-        .name = "reduce", .algorithm_count = 2, .size_count = 2, .algorithms = { "16K", "1M" },
-        .bytes = { 64, 1024 }, .seconds = { { 1, 30 }, { 2, 20 } },
+        .name = "reduce",
+        .algorithm_count = 2,
+        .size_count = 2,
+        .algorithms = { "16K", "1M" },
+        .bytes = { 64, 1024 },
+        .seconds = { { 1, 30 }, { 2, 20 } },
     };
     const struct perf_tune_scope scope = { .transport = "ucx", .place = "local", .ranks = 4 };
     char text[1024];
@@ -418,9 +425,15 @@ static void tune_costs(void)
 {
     const double n = 4, a = 10e-6, o = 3e-6, b = 0.5e-9, g = 0.25e-9, s = 1e6, segment = 65536;
     struct perf_tune_operation operations[2] = {
-        { .name = "allreduce", .algorithm_count = 3, .size_count = 2, .bytes = { 4, 1000000 },
+        { .name = "allreduce",
+          .algorithm_count = 3,
+          .size_count = 2,
+          .bytes = { 4, 1000000 },
           .algorithms = { "recursive-doubling", "ring", "direct" } },
-        { .name = "broadcast", .algorithm_count = 1, .size_count = 2, .bytes = { 4, 1000000 },
+        { .name = "broadcast",
+          .algorithm_count = 1,
+          .size_count = 2,
+          .bytes = { 4, 1000000 },
           .algorithms = { "chain" } },
     };
 
@@ -460,9 +473,7 @@ static void tune_copy(void)
                                "slot ucx local allreduce 2-4 * 4K\n"
                                "cost mpi local latency=1us byte=1ns\n";
     const struct perf_tune_operation o = { .name = "allreduce", .algorithm_count = 1 };
-    const struct perf_tune_news news = {
-        .operations = &o, .slots = &o, .count = 1, .has_costs = 1, .has_segment = 1
-    };
+    const struct perf_tune_news news = { .operations = &o, .slots = &o, .count = 1, .has_costs = 1, .has_segment = 1 };
     const struct perf_tune_scope scope = { .transport = "ucx", .place = "local", .ranks = 4 };
     FILE *in = tmpfile(), *out = tmpfile();
     char text[1024];

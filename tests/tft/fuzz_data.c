@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What reads files of others, given any bytes: CSV, documents and schemas, times and numbers, the way from rows to data, and
- * files of prepared data. Nothing may crash, leak or fail to end; what is read twice must be the same. The first byte says
- * who reads the rest. Seeds: tests/tft/test_fuzz.c.
+ * What reads files of others, given any bytes: CSV, documents and schemas, times and numbers, the way from rows to
+ * data, and files of prepared data. Nothing may crash, leak or fail to end; what is read twice must be the same. The
+ * first byte says who reads the rest. Seeds: tests/tft/test_fuzz.c.
  */
 #include "tests/tft/fuzz_data.h"
 #include "tft/data/csv.h"
@@ -21,7 +21,8 @@
 static const char schema_text[] =
     "id: {column: z}\ntime: {column: t}\nevery: 1h\nduplicates: mean\nactive: trim\ninputs:\n"
     "  y: {column: v, role: target, fill: interpolate, lags: [1], missing_indicator: true}\n"
-    "  c: {column: c, role: observed, type: category, unknown: true}\n  h: {calendar: hour, role: known, cyclic: true}\n"
+    "  c: {column: c, role: observed, type: category, unknown: true}\n  h: {calendar: hour, role: known, cyclic: "
+    "true}\n"
     "window: {encoder: 2, horizon: 1}\nsplit: {train: \"< 2020-01-02\", valid: \"< 2021-01-01\"}\n";
 
 static void ignore_line(void *arg, enum halay_log_level level, const char *line)
@@ -117,7 +118,8 @@ static void use_data(struct halay_log *log, const struct tft_data *data)
     size_t targets = tft_windows_targets(&windows), n = 0;
     for (size_t i = 0; i < windows.count && i < 1000; i++) {
         struct tft_window w = tft_windows_get(&windows, i);
-        if (!w.length || w.length > data->schema.encoder || w.origin < w.length || w.origin + data->schema.horizon > data->rows)
+        if (!w.length || w.length > data->schema.encoder || w.origin < w.length ||
+            w.origin + data->schema.horizon > data->rows)
             wrong("a window lies outside the data");
         n += tft_window_targets(data, &w);
     }
@@ -140,7 +142,8 @@ static void read_table(struct halay_log *log, const char *path)
     json_decref(document);
     if (!tft_table_read(log, &schema, &path, 1, &table)) {
         tft_encoding_drop_untrained(log, &schema, &table);
-        if (!tft_encoding_fit(log, &schema, &table, &encoding) && !tft_data_init(log, &schema, &encoding, &table, &data)) {
+        if (!tft_encoding_fit(log, &schema, &table, &encoding) &&
+            !tft_data_init(log, &schema, &encoding, &table, &data)) {
             use_data(log, &data);
             tft_data_fini(&data);
         }
@@ -168,7 +171,8 @@ static void mend_checksums(uint8_t *bytes, size_t length)
         if (at[k][0] > length || at[k][1] > length - at[k][0])
             return;
     }
-    uint64_t first = at[sections - 1][0], end = first + at[sections - 1][1], sum = first; /* the last one's are the checksums */
+    uint64_t first = at[sections - 1][0], end = first + at[sections - 1][1],
+             sum = first; /* the last one's are the checksums */
     for (size_t k = 0; k + 1 < sections; k++)
         for (uint64_t i = 0; i < at[k][1] && end - sum >= sizeof crc; i += PART, sum += sizeof crc) {
             crc = (uint32_t)crc32(0, bytes + at[k][0] + i, (uInt)(at[k][1] - i < PART ? at[k][1] - i : PART));

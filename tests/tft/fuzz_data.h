@@ -8,6 +8,16 @@
 #include "tests/fuzz/drive.h"
 
 /* By the first byte, modulo their number. */
-enum fuzz_reader { FUZZ_CSV, FUZZ_TABLE, FUZZ_YAML, FUZZ_JSON, FUZZ_TIME, FUZZ_NUMBER, FUZZ_HTD, FUZZ_HTD_MENDED, FUZZ_READERS };
+enum fuzz_reader {
+    FUZZ_CSV,
+    FUZZ_TABLE,
+    FUZZ_YAML,
+    FUZZ_JSON,
+    FUZZ_TIME,
+    FUZZ_NUMBER,
+    FUZZ_HTD,
+    FUZZ_HTD_MENDED,
+    FUZZ_READERS
+};
 
 #endif

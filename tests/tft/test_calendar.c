@@ -2,8 +2,8 @@
  *
  * Calendar: known dates, a round trip over four centuries, ISO weeks at the turns of years, strict parsing, steps.
  */
-#include "tft/data/calendar.h"
 #include "tests/test.h"
+#include "tft/data/calendar.h"
 #include <string.h>
 
 static void known_dates(void)
@@ -38,9 +38,11 @@ static void round_trip(void)
 
 static void iso_weeks(void)
 {
-    static const int cases[][4] = { { 2004, 12, 31, 53 }, { 2005, 1, 1, 53 }, { 2005, 1, 3, 1 },  { 2008, 12, 29, 1 },
-                                    { 2009, 12, 31, 53 }, { 2010, 1, 3, 53 }, { 2010, 1, 4, 1 },  { 2016, 1, 3, 53 },
-                                    { 2018, 12, 31, 1 },  { 2020, 12, 31, 53 }, { 2021, 1, 3, 53 }, { 2017, 1, 1, 52 } };
+    static const int cases[][4] = {
+        { 2004, 12, 31, 53 }, { 2005, 1, 1, 53 },   { 2005, 1, 3, 1 },  { 2008, 12, 29, 1 },
+        { 2009, 12, 31, 53 }, { 2010, 1, 3, 53 },   { 2010, 1, 4, 1 },  { 2016, 1, 3, 53 },
+        { 2018, 12, 31, 1 },  { 2020, 12, 31, 53 }, { 2021, 1, 3, 53 }, { 2017, 1, 1, 52 }
+    };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tft_date d;
@@ -52,20 +54,33 @@ static void iso_weeks(void)
 static void parsing(void)
 {
     static const char *const good[] = { "2016-02-29 05:06:07", "2018-3-1 4:5:6" };
-    static const char *const bad[] = { "2015-02-29 00:00:00", "2015-13-01 00:00:00", "2015-00-01 00:00:00", "2015-01-01 24:01:00",
-                                       "2015-01-01 00:60:00", "2015-01-01 00:00",    "2015-01-01 00:00:00 ", " 2015-01-01 00:00:00",
-                                       "15-01-01 00:00:00",   "2015-01-01T00:00:00", "", "nonsense", "2015-04-31 00:00:00" };
+    static const char *const bad[] = { "2015-02-29 00:00:00",
+                                       "2015-13-01 00:00:00",
+                                       "2015-00-01 00:00:00",
+                                       "2015-01-01 24:01:00",
+                                       "2015-01-01 00:60:00",
+                                       "2015-01-01 00:00",
+                                       "2015-01-01 00:00:00 ",
+                                       " 2015-01-01 00:00:00",
+                                       "15-01-01 00:00:00",
+                                       "2015-01-01T00:00:00",
+                                       "",
+                                       "nonsense",
+                                       "2015-04-31 00:00:00" };
     int64_t t = 0;
 
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         CHECK(tft_time_parse(good[i], "%Y-%m-%d %H:%M:%S", &t) == HALAY_OK, "'%s'", good[i]);
-    CHECK(tft_time_parse("07/08/2019 9", "%d/%m/%Y %H", &t) == HALAY_OK && t == tft_time_from_date(2019, 8, 7, 9, 0, 0));
-    CHECK(tft_time_parse("20190807T010203", "%Y%m%dT%H%M%S", &t) == HALAY_OK && t == tft_time_from_date(2019, 8, 7, 1, 2, 3));
+    CHECK(tft_time_parse("07/08/2019 9", "%d/%m/%Y %H", &t) == HALAY_OK &&
+          t == tft_time_from_date(2019, 8, 7, 9, 0, 0));
+    CHECK(tft_time_parse("20190807T010203", "%Y%m%dT%H%M%S", &t) == HALAY_OK &&
+          t == tft_time_from_date(2019, 8, 7, 1, 2, 3));
     t = 42;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK(tft_time_parse(bad[i], "%Y-%m-%d %H:%M:%S", &t) == HALAY_ERR_FORMAT && t == 42, "'%s'", bad[i]);
     CHECK(tft_time_format_is_valid("%F %T") && tft_time_format_is_valid("%d.%m.%Y"));
-    CHECK(!tft_time_format_is_valid("%H:%M") && !tft_time_format_is_valid("%Y-%q") && !tft_time_format_is_valid("%Y %"));
+    CHECK(!tft_time_format_is_valid("%H:%M") && !tft_time_format_is_valid("%Y-%q") &&
+          !tft_time_format_is_valid("%Y %"));
     CHECK(tft_time_parse_moment("2013-06-01 01:00", &t) == HALAY_OK && t == tft_time_from_date(2013, 6, 1, 1, 0, 0));
     CHECK(tft_time_parse_moment("2013-06-01", &t) == HALAY_OK && t == tft_time_from_date(2013, 6, 1, 0, 0, 0));
     CHECK(tft_time_parse_moment("yesterday", &t) == HALAY_ERR_FORMAT);
@@ -104,21 +119,30 @@ static void more_formats(void)
     static const struct {
         const char *text, *format;
     } bad[] = {
-        { "2017-08-01 13:00 pm", "%F %I:%M %p" }, { "2017-08-01 24:00:01", NULL }, { "2017366", "%Y%j" },
-        { "2017-08-01 ", NULL }, { "2017-08-01 02", NULL }, { "2017-08-01 02:03:04 Z", NULL }, { "2017-08-01 02:03:04.", NULL },
-        { "x", "%s" }, { "1 Mux 2017", "%d %b %Y" }, { "2017-08-01 00:00:00+1", "%F %T%z" },
+        { "2017-08-01 13:00 pm", "%F %I:%M %p" },
+        { "2017-08-01 24:00:01", NULL },
+        { "2017366", "%Y%j" },
+        { "2017-08-01 ", NULL },
+        { "2017-08-01 02", NULL },
+        { "2017-08-01 02:03:04 Z", NULL },
+        { "2017-08-01 02:03:04.", NULL },
+        { "x", "%s" },
+        { "1 Mux 2017", "%d %b %Y" },
+        { "2017-08-01 00:00:00+1", "%F %T%z" },
     };
     int64_t t;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         t = 0;
-        CHECK(!tft_time_parse(cases[i].text, cases[i].format, &t) && t == cases[i].time, "'%s': %lld", cases[i].text, (long long)t);
+        CHECK(!tft_time_parse(cases[i].text, cases[i].format, &t) && t == cases[i].time, "'%s': %lld", cases[i].text,
+              (long long)t);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK(tft_time_parse(bad[i].text, bad[i].format, &t) == HALAY_ERR_FORMAT, "'%s'", bad[i].text);
     CHECK(!tft_time_from_parts((const int[]){ 2017, 8, 1, 5 }, 4, &t) && t == 1501563600);
     CHECK(tft_time_from_parts((const int[]){ 2017, 2, 29 }, 3, &t) == HALAY_ERR_FORMAT);
-    CHECK(!tft_time_parse_integer(" -12 ", &t) && t == -12 && tft_time_parse_integer("1.5", &t) && tft_time_parse_integer("", &t));
+    CHECK(!tft_time_parse_integer(" -12 ", &t) && t == -12 && tft_time_parse_integer("1.5", &t) &&
+          tft_time_parse_integer("", &t));
 }
 
 static void periods(void)
@@ -133,26 +157,34 @@ static void periods(void)
         CHECK(tft_period_parse(bad[i], &p) == HALAY_ERR_FORMAT, "'%s'", bad[i]);
 
     CHECK(!tft_period_parse("1M", &p));
-    CHECK(tft_period_add(&p, at(2020, 1, 31), 1) == at(2020, 2, 29) && tft_period_add(&p, at(2020, 1, 31), 2) == at(2020, 3, 31));
-    CHECK(tft_period_add(&p, at(2020, 2, 29), 12) == at(2021, 2, 28) && tft_period_add(&p, at(2020, 1, 15), -1) == at(2019, 12, 15));
-    CHECK(tft_period_between(&p, at(2020, 1, 15), at(2020, 3, 14)) == 1 && tft_period_between(&p, at(2020, 1, 15), at(2020, 3, 15)) == 2);
+    CHECK(tft_period_add(&p, at(2020, 1, 31), 1) == at(2020, 2, 29) &&
+          tft_period_add(&p, at(2020, 1, 31), 2) == at(2020, 3, 31));
+    CHECK(tft_period_add(&p, at(2020, 2, 29), 12) == at(2021, 2, 28) &&
+          tft_period_add(&p, at(2020, 1, 15), -1) == at(2019, 12, 15));
+    CHECK(tft_period_between(&p, at(2020, 1, 15), at(2020, 3, 14)) == 1 &&
+          tft_period_between(&p, at(2020, 1, 15), at(2020, 3, 15)) == 2);
     CHECK(tft_period_between(&p, at(2020, 1, 15), at(2020, 1, 14)) == -1);
     CHECK(tft_period_floor(&p, at(2020, 5, 31)) == tft_time_from_date(2020, 5, 1, 0, 0, 0));
-    CHECK(!tft_period_parse("3M", &p) && tft_period_floor(&p, at(2020, 5, 31)) == tft_time_from_date(2020, 4, 1, 0, 0, 0));
+    CHECK(!tft_period_parse("3M", &p) &&
+          tft_period_floor(&p, at(2020, 5, 31)) == tft_time_from_date(2020, 4, 1, 0, 0, 0));
 
     CHECK(!tft_period_parse("1B", &p)); /* 2020-05-01 was a Friday */
-    CHECK(tft_period_add(&p, at(2020, 5, 1), 1) == at(2020, 5, 4) && tft_period_add(&p, at(2020, 5, 4), -1) == at(2020, 5, 1));
-    CHECK(tft_period_add(&p, at(2020, 5, 1), 10) == at(2020, 5, 15) && tft_period_between(&p, at(2020, 5, 1), at(2020, 5, 15)) == 10);
+    CHECK(tft_period_add(&p, at(2020, 5, 1), 1) == at(2020, 5, 4) &&
+          tft_period_add(&p, at(2020, 5, 4), -1) == at(2020, 5, 1));
+    CHECK(tft_period_add(&p, at(2020, 5, 1), 10) == at(2020, 5, 15) &&
+          tft_period_between(&p, at(2020, 5, 1), at(2020, 5, 15)) == 10);
     CHECK(tft_period_between(&p, at(2020, 5, 1), at(2020, 5, 3)) == 0);
 
-    CHECK(!tft_period_parse("1w", &p) && tft_period_floor(&p, at(2020, 5, 3)) == tft_time_from_date(2020, 4, 27, 0, 0, 0));
+    CHECK(!tft_period_parse("1w", &p) &&
+          tft_period_floor(&p, at(2020, 5, 3)) == tft_time_from_date(2020, 4, 27, 0, 0, 0));
     CHECK(!tft_period_parse("1h", &p) && tft_period_floor(&p, -1) == -3600 && tft_period_between(&p, 0, -1) == -1);
     CHECK(tft_period_between(&p, INT64_MIN + 1, INT64_MAX - 1) > 0);
     for (int64_t t = at(2019, 12, 20), i = 0; i < 1000; i++) { /* add and between undo each other */
         static const char *const names[] = { "1M", "1B", "5B", "7M", "1d" };
         for (size_t k = 0; k < 5; k++) {
             REQUIRE(!tft_period_parse(names[k], &p));
-            CHECK(tft_period_between(&p, t, tft_period_add(&p, t, i - 500)) == i - 500, "%s %lld", names[k], (long long)i);
+            CHECK(tft_period_between(&p, t, tft_period_add(&p, t, i - 500)) == i - 500, "%s %lld", names[k],
+                  (long long)i);
         }
     }
 }
@@ -162,17 +194,37 @@ static void seasons(void)
     static const struct {
         const char *every;
         size_t count, seasons[2];
-    } of[] = { { "30s", 2, { 2880, 20160 } }, { "15min", 2, { 96, 672 } }, { "1h", 2, { 24, 168 } }, { "6h", 2, { 4, 28 } }, { "7h", 1, { 24 } },
-               { "5h", 1, { 1 } }, { "1d", 1, { 7 } }, { "2d", 1, { 1 } }, { "36h", 1, { 1 } }, { "42h", 1, { 4 } }, { "1w", 1, { 52 } },
-               { "4w", 1, { 13 } }, { "3w", 1, { 1 } }, { "1M", 1, { 12 } }, { "3M", 1, { 4 } }, { "5M", 1, { 1 } }, { "12M", 1, { 1 } },
-               { "24M", 1, { 1 } }, { "1B", 1, { 5 } }, { "5B", 1, { 1 } }, { "2B", 1, { 1 } }, { "1", 1, { 1 } }, { "24", 1, { 1 } } };
+    } of[] = { { "30s", 2, { 2880, 20160 } },
+               { "15min", 2, { 96, 672 } },
+               { "1h", 2, { 24, 168 } },
+               { "6h", 2, { 4, 28 } },
+               { "7h", 1, { 24 } },
+               { "5h", 1, { 1 } },
+               { "1d", 1, { 7 } },
+               { "2d", 1, { 1 } },
+               { "36h", 1, { 1 } },
+               { "42h", 1, { 4 } },
+               { "1w", 1, { 52 } },
+               { "4w", 1, { 13 } },
+               { "3w", 1, { 1 } },
+               { "1M", 1, { 12 } },
+               { "3M", 1, { 4 } },
+               { "5M", 1, { 1 } },
+               { "12M", 1, { 1 } },
+               { "24M", 1, { 1 } },
+               { "1B", 1, { 5 } },
+               { "5B", 1, { 1 } },
+               { "2B", 1, { 1 } },
+               { "1", 1, { 1 } },
+               { "24", 1, { 1 } } };
 
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         struct tft_period p;
         size_t found[TFT_PERIOD_SEASONS] = { 0 };
         REQUIRE(!tft_period_parse(of[i].every, &p));
-        CHECK(tft_period_seasons(&p, found) == of[i].count && found[0] == of[i].seasons[0] && found[1] == of[i].seasons[1], "%s: %zu, %zu",
-              of[i].every, found[0], found[1]);
+        CHECK(tft_period_seasons(&p, found) == of[i].count && found[0] == of[i].seasons[0] &&
+                  found[1] == of[i].seasons[1],
+              "%s: %zu, %zu", of[i].every, found[0], found[1]);
     }
 }
 
@@ -183,7 +235,8 @@ static void values(void)
 
     tft_time_to_date(tft_time_from_date(2017, 12, 31, 17, 30, 0), &d);
     CHECK(tft_calendar_value(TFT_CALENDAR_HOUR, &d) == 17 && tft_calendar_value(TFT_CALENDAR_DAY_OF_WEEK, &d) == 6);
-    CHECK(tft_calendar_value(TFT_CALENDAR_DAY_OF_MONTH, &d) == 31 && tft_calendar_value(TFT_CALENDAR_DAY_OF_YEAR, &d) == 365);
+    CHECK(tft_calendar_value(TFT_CALENDAR_DAY_OF_MONTH, &d) == 31 &&
+          tft_calendar_value(TFT_CALENDAR_DAY_OF_YEAR, &d) == 365);
     CHECK(tft_calendar_value(TFT_CALENDAR_WEEK, &d) == 52 && tft_calendar_value(TFT_CALENDAR_MONTH, &d) == 12);
     tft_calendar_range(TFT_CALENDAR_MONTH, &first, &count);
     CHECK(first == 1 && count == 12);

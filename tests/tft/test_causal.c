@@ -11,9 +11,9 @@
  * usage: test_causal [CASES [FIRST]]: random numbers begin anew with each case's number, which a failure prints.
  */
 #include "tests/tft/files.h"
-#include "tft/run/batches.h"
 #include "tft/data/future.h"
 #include "tft/data/htd.h"
+#include "tft/run/batches.h"
 #include <math.h>
 #include <stdarg.h>
 

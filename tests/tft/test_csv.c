@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CSV: quoting, line ends, compressed and plain, and every way in which a file can be broken. A truncated compressed file is cut
- * at every byte: none of the cuts may pass for a whole table.
+ * CSV: quoting, line ends, compressed and plain, and every way in which a file can be broken. A truncated compressed
+ * file is cut at every byte: none of the cuts may pass for a whole table.
  */
 #include "tests/tft/files.h"
 #include "tft/data/csv.h"
@@ -29,7 +29,8 @@ static int count_rows(const char *path)
 
 static void fields_and_quotes(void)
 {
-    static const char text[] = "\xef\xbb\xbf" "a,\"b,c\",d\r\n1,\"x \"\"y\"\"\",3\n\n,\"two\nlines\",\r\n4,5,6";
+    static const char text[] = "\xef\xbb\xbf"
+                               "a,\"b,c\",d\r\n1,\"x \"\"y\"\"\",3\n\n,\"two\nlines\",\r\n4,5,6";
     const char *path[2] = { write_text("q.csv", text), write_gz("q.csv.gz", text) };
 
     for (int i = 0; i < 2; i++) {
@@ -37,10 +38,13 @@ static void fields_and_quotes(void)
         char **f;
         int end;
         REQUIRE(!tft_csv_open(&test_log, path[i], ',', &csv));
-        CHECK(tft_csv_columns(csv) == 3 && !strcmp(tft_csv_column_name(csv, 0), "a") && !strcmp(tft_csv_column_name(csv, 1), "b,c"));
-        CHECK(!tft_csv_next(csv, &f, &end) && !end && !strcmp(f[0], "1") && !strcmp(f[1], "x \"y\"") && !strcmp(f[2], "3"));
+        CHECK(tft_csv_columns(csv) == 3 && !strcmp(tft_csv_column_name(csv, 0), "a") &&
+              !strcmp(tft_csv_column_name(csv, 1), "b,c"));
+        CHECK(!tft_csv_next(csv, &f, &end) && !end && !strcmp(f[0], "1") && !strcmp(f[1], "x \"y\"") &&
+              !strcmp(f[2], "3"));
         CHECK(tft_csv_row(csv) == 2);
-        CHECK(!tft_csv_next(csv, &f, &end) && !end && !strcmp(f[0], "") && !strcmp(f[1], "two\nlines") && !strcmp(f[2], ""));
+        CHECK(!tft_csv_next(csv, &f, &end) && !end && !strcmp(f[0], "") && !strcmp(f[1], "two\nlines") &&
+              !strcmp(f[2], ""));
         CHECK(tft_csv_row(csv) == 4, "%zu", tft_csv_row(csv));
         CHECK(!tft_csv_next(csv, &f, &end) && !end && !strcmp(f[2], "6"));
         CHECK(tft_csv_row(csv) == 6, "%zu", tft_csv_row(csv));
@@ -59,7 +63,8 @@ static void columns(void)
     CHECK(!tft_csv_find_column(csv, "Datetime", &c) && c == 0);
     CHECK(!tft_csv_find_column(csv, "A*_MW", &c) && c == 1);
     CHECK(tft_csv_find_column(csv, "*_MW", &c) == HALAY_ERR_FORMAT && error_says("more than one column '*_MW'"));
-    CHECK(tft_csv_find_column(csv, "load", &c) == HALAY_ERR_FORMAT && error_says("no column 'load' (its columns: 'Datetime', 'AEP_MW'"));
+    CHECK(tft_csv_find_column(csv, "load", &c) == HALAY_ERR_FORMAT &&
+          error_says("no column 'load' (its columns: 'Datetime', 'AEP_MW'"));
     tft_csv_close(csv);
 }
 
@@ -82,7 +87,8 @@ static void broken(void)
     CHECK(count_rows(write_text("e.csv", "a,b\n")) == 0);
 }
 
-/* What may come behind the last byte of a compressed file's member: another one, zeros; nothing else is lost in silence. */
+/* What may come behind the last byte of a compressed file's member: another one, zeros; nothing else is lost in
+ * silence. */
 static void members(const char *member, size_t length)
 {
     char *twice = calloc(2, length);
@@ -123,8 +129,8 @@ static void truncated(void)
     free(bytes);
 }
 
-/* More than one block, which a thread reads ahead: ends around a block's, files cut or damaged behind the first, and readers that
- * give up. */
+/* More than one block, which a thread reads ahead: ends around a block's, files cut or damaged behind the first, and
+ * readers that give up. */
 static void ahead(void)
 {
     enum { LINE = 16, BLOCKS = 18, LINES = BLOCKS * (int)(TFT_INFLATE_BLOCK / LINE) };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Matrix products of the library and the plain ones against sums in double: all transpositions, writing and adding,
- * long row distances, the trainer's shapes; what C held is not read when it is written, and nothing beside or behind it is.
+ * long row distances, the trainer's shapes; what C held is not read when it is written, and nothing beside or behind it
+ * is.
  */
 #include "tests/tft/model_helpers.h"
 #include "tft/kernels/gemm_bf16.h"
@@ -65,11 +66,11 @@ static void round_values(real *x, size_t n)
 
 int main(void)
 {
-    static const size_t shapes[][3] = { { 1, 1, 1 },      { 2, 3, 160 },   { 8, 640, 160 }, { 8, 160, 640 },
-                                        { 96, 160, 160 }, { 160, 4, 96 },  { 7, 5, 3 },     { 24, 192, 40 },
-                                        { 96, 40, 192 },  { 160, 160, 2 }, { 3, 0, 4 },     { 0, 3, 4 },
-                                        { 3, 4, 0 },      { 17, 33, 65 },  { 70, 337, 300 },
-                                        { 65, 48, 40 },   { 79, 16, 16 },  { 72, 64, 300 } };
+    static const size_t shapes[][3] = { { 1, 1, 1 },      { 2, 3, 160 },   { 8, 640, 160 },  { 8, 160, 640 },
+                                        { 96, 160, 160 }, { 160, 4, 96 },  { 7, 5, 3 },      { 24, 192, 40 },
+                                        { 96, 40, 192 },  { 160, 160, 2 }, { 3, 0, 4 },      { 0, 3, 4 },
+                                        { 3, 4, 0 },      { 17, 33, 65 },  { 70, 337, 300 }, { 65, 48, 40 },
+                                        { 79, 16, 16 },   { 72, 64, 300 } };
 
     fill_values(a, 1 << 20, 1);
     fill_values(b, 1 << 20, 2);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a schema can say of tables: shapes of files, ways to give the time, periods, categories, lags, cyclic and holiday
- * inputs, indicators, weights, scales, rows that are dropped; each against numbers worked out by hand.
+ * What a schema can say of tables: shapes of files, ways to give the time, periods, categories, lags, cyclic and
+ * holiday inputs, indicators, weights, scales, rows that are dropped; each against numbers worked out by hand.
  */
 #include "tests/tft/files.h"
-#include "tft/run/batches.h"
 #include "tft/data/future.h"
 #include "tft/data/htd.h"
 #include "tft/data/windows.h"
+#include "tft/run/batches.h"
 #include <math.h>
 
 #define WINDOW "window: {encoder: 2, horizon: 1}\n"
 #define STEPS "  steps: {calendar: steps, role: known, scale: none}\n"
 
-/* future: NULL, or rows of a file that knows something of the two steps behind the table's end, by which it is then longer. */
+/* future: NULL, or rows of a file that knows something of the two steps behind the table's end, by which it is then
+ * longer. */
 static enum halay_status prepare_files(const char *schema_text, const char *const *paths, size_t count,
                                        const char *future, struct tft_data *data)
 {
@@ -93,9 +94,9 @@ static const char *codes(const struct tft_data *d, size_t entity, const char *na
     return text;
 }
 
-#define SAME(got, want)                                            \
-    do {                                                           \
-        const char *got_ = (got);                                  \
+#define SAME(got, want)                                             \
+    do {                                                            \
+        const char *got_ = (got);                                   \
         CHECK(!strcmp(got_, (want)), "'%s', not '%s'", got_, want); \
     } while (0)
 
@@ -103,29 +104,34 @@ static const char *codes(const struct tft_data *d, size_t entity, const char *na
 
 static void wide(void)
 {
-    static const char schema[] = "id: {columns: header}\ntime: {column: \"\"}\nevery: 1h\n"
-                                 "csv: {separator: \";\", decimal: \",\"}\n"
-                                 "inputs:\n  y: {column: \"MT_*\", role: target, scale: none, fill: {constant: 0}}\n" STEPS
-                                 "  temp: {column: temp, role: observed, scale: none, fill: forward}\n" WINDOW
-                                 "split: {train: \"< 2020-01-02\"}\n";
+    static const char schema[] =
+        "id: {columns: header}\ntime: {column: \"\"}\nevery: 1h\n"
+        "csv: {separator: \";\", decimal: \",\"}\n"
+        "inputs:\n  y: {column: \"MT_*\", role: target, scale: none, fill: {constant: 0}}\n" STEPS
+        "  temp: {column: temp, role: observed, scale: none, fill: forward}\n" WINDOW
+        "split: {train: \"< 2020-01-02\"}\n";
     struct tft_data d;
 
     REQUIRE(!prepare(schema,
                      "\"\";\"MT_002\";\"MT_001\";note;temp\n\"2020-01-01 00:00:00\";1,5;2;x;7\n"
                      "\"2020-01-01 01:00:00\";3;;x;8\n\"2020-01-01 03:00:00\";5;6;x;\n",
                      &d));
-    CHECK(d.entity_count == 2 && !strcmp(d.entities[0].id, "MT_001") && d.summary.columns_ignored == 1 && d.summary.rows_read == 3);
+    CHECK(d.entity_count == 2 && !strcmp(d.entities[0].id, "MT_001") && d.summary.columns_ignored == 1 &&
+          d.summary.rows_read == 3);
     SAME(targets(&d, 0), "2 0* 0* 6");
     SAME(targets(&d, 1), "1.5 3 0* 5");
     SAME(reals(&d, 1, "temp"), "7 8 8 8");
     tft_data_fini(&d);
-    CHECK(prepare(schema, ";a;temp\n2020-01-01;1;2\n", &d) == HALAY_ERR_FORMAT && error_says("no column 'MT_*' that could be an entity"));
+    CHECK(prepare(schema, ";a;temp\n2020-01-01;1;2\n", &d) == HALAY_ERR_FORMAT &&
+          error_says("no column 'MT_*' that could be an entity"));
 }
 
 static void times(void)
 {
-#define TIMED(time, every, split) \
-    "id: {column: id}\n" time every "inputs:\n  y: {column: y, role: target, scale: none, fill: forward}\n" STEPS WINDOW "split: {train: \"" split "\"}\n"
+#define TIMED(time, every, split)                                                                                  \
+    "id: {column: id}\n" time every                                                                                \
+    "inputs:\n  y: {column: y, role: target, scale: none, fill: forward}\n" STEPS WINDOW "split: {train: \"" split \
+    "\"}\n"
     static const struct {
         const char *schema, *csv, *targets, *steps;
     } cases[] = {
@@ -133,13 +139,17 @@ static void times(void)
           "id,y4,mo,d,h,y\na,2020,1,31,23,1\na,2020,02,01,1,3\n", "1 1* 3", "0 1 2" },
         { TIMED("time: {columns: [d, h], format: \"%d.%m.%Y %H:%M\"}\n", "every: 30min\n", "< 2021-01-01"),
           "id,d,h,y\na,31.1.2020,23:30,1\na,01.02.2020,00:00,3\n", "1 3", "0 1" },
-        { TIMED("time: {column: t, integer: true}\n", "every: 5\n", "< 100"), "id,t,y\na,20,3\na,10,1\na,15,2\n", "1 2 3", "0 1 2" },
+        { TIMED("time: {column: t, integer: true}\n", "every: 5\n", "< 100"), "id,t,y\na,20,3\na,10,1\na,15,2\n",
+          "1 2 3", "0 1 2" },
         { TIMED("", "", "< 100"), "id,y\na,5\na,3\na,4\n", "5 3 4", "0 1 2" },
-        { TIMED("time: {column: t}\n", "every: 1M\n", "< 2021-01-01"), "id,t,y\na,2020-01-31,1\na,2020-02-29,2\na,2020-04-30,4\n",
-          "1 2 2* 4", "0 1 2 3" },
-        { TIMED("time: {column: t}\n", "every: 1B\n", "< 2021-01-01"), "id,t,y\na,2020-04-30,1\na,2020-05-05,4\n", "1 1* 1* 4", "0 1 2 3" },
-        { TIMED("time: {column: t}\n", "every: 1w\n", "< 2021-01-01"), "id,t,y\na,2020-04-30,1\na,2020-05-14T00:00Z,4\n", "1 1* 4", "0 1 2" },
-        { TIMED("time: {column: t, format: \"%s\"}\n", "every: 1h\n", "< 2021-01-01"), "id,t,y\na,1577836800,1\na,1577840400,2\n", "1 2", "0 1" },
+        { TIMED("time: {column: t}\n", "every: 1M\n", "< 2021-01-01"),
+          "id,t,y\na,2020-01-31,1\na,2020-02-29,2\na,2020-04-30,4\n", "1 2 2* 4", "0 1 2 3" },
+        { TIMED("time: {column: t}\n", "every: 1B\n", "< 2021-01-01"), "id,t,y\na,2020-04-30,1\na,2020-05-05,4\n",
+          "1 1* 1* 4", "0 1 2 3" },
+        { TIMED("time: {column: t}\n", "every: 1w\n", "< 2021-01-01"),
+          "id,t,y\na,2020-04-30,1\na,2020-05-14T00:00Z,4\n", "1 1* 4", "0 1 2" },
+        { TIMED("time: {column: t, format: \"%s\"}\n", "every: 1h\n", "< 2021-01-01"),
+          "id,t,y\na,1577836800,1\na,1577840400,2\n", "1 2", "0 1" },
     };
     struct tft_data d;
 
@@ -149,12 +159,17 @@ static void times(void)
         SAME(reals(&d, 0, "steps"), cases[i].steps);
         tft_data_fini(&d);
     }
-    CHECK(prepare(cases[0].schema, "id,y4,mo,d,h,y\na,2020,2,30,23,1\n", &d) && error_says("row 2, column 'h': '23' is not the end of a date"));
-    CHECK(prepare(cases[0].schema, "id,y4,mo,d,h,y\na,2020,x,30,23,1\n", &d) && error_says("column 'mo': 'x' is not a part of a date"));
+    CHECK(prepare(cases[0].schema, "id,y4,mo,d,h,y\na,2020,2,30,23,1\n", &d) &&
+          error_says("row 2, column 'h': '23' is not the end of a date"));
+    CHECK(prepare(cases[0].schema, "id,y4,mo,d,h,y\na,2020,x,30,23,1\n", &d) &&
+          error_says("column 'mo': 'x' is not a part of a date"));
     CHECK(prepare(cases[2].schema, "id,t,y\na,1.5,1\n", &d) && error_says("'1.5' is not a whole number"));
-    CHECK(prepare(cases[2].schema, "id,t,y\na,10,1\na,12,1\n", &d) && error_says("12 is not a whole number of steps after the first moment of 'a', 10"));
-    CHECK(prepare(cases[4].schema, "id,t,y\na,2020-01-31,1\na,2020-02-28,2\n", &d) && error_says("not a whole number of steps"));
-    CHECK(prepare(cases[5].schema, "id,t,y\na,2020-05-01,1\na,2020-05-02,2\n", &d) && error_says("not a whole number of steps"));
+    CHECK(prepare(cases[2].schema, "id,t,y\na,10,1\na,12,1\n", &d) &&
+          error_says("12 is not a whole number of steps after the first moment of 'a', 10"));
+    CHECK(prepare(cases[4].schema, "id,t,y\na,2020-01-31,1\na,2020-02-28,2\n", &d) &&
+          error_says("not a whole number of steps"));
+    CHECK(prepare(cases[5].schema, "id,t,y\na,2020-05-01,1\na,2020-05-02,2\n", &d) &&
+          error_says("not a whole number of steps"));
 }
 
 /* The longest window that a schema may have is one that a model takes, and its quantiles are those of the run. */
@@ -166,8 +181,10 @@ static void described(void)
     struct tft_model_config config;
     struct tft_model *model;
 
-    snprintf(schema, sizeof schema, "id: {column: id}\ntime: {column: t, integer: true}\ninputs:\n  y: {column: y, role: target, scale: none}\n" STEPS
-             "window: {encoder: %d, horizon: %d, min_encoder: 1}\nsplit: {train: \"< 4\"}\n", TFT_STEPS_MAX, TFT_STEPS_MAX);
+    snprintf(schema, sizeof schema,
+             "id: {column: id}\ntime: {column: t, integer: true}\ninputs:\n  y: {column: y, role: target, scale: "
+             "none}\n" STEPS "window: {encoder: %d, horizon: %d, min_encoder: 1}\nsplit: {train: \"< 4\"}\n",
+             TFT_STEPS_MAX, TFT_STEPS_MAX);
     REQUIRE(!prepare(schema, "id,t,y\na,1,1\na,2,1\n", &d));
     tft_run_config_defaults(&run);
     run.quantiles = (struct tft_list){ .values = { 1e-7, 0.3, 0.9 }, .count = 3 };
@@ -180,18 +197,20 @@ static void described(void)
 
 static void resampled(void)
 {
-#define RESAMPLED(how) \
+#define RESAMPLED(how)                                                                                           \
     "id: {column: id}\ntime: {column: t}\nevery: 15min\nresample: {every: 1h, how: " how "}\nduplicates: mean\n" \
-    "inputs:\n  y: {column: y, role: target, scale: none, missing_number: 0, fill: forward}\n" STEPS \
+    "inputs:\n  y: {column: y, role: target, scale: none, missing_number: 0, fill: forward}\n" STEPS             \
     "  c: {column: c, role: observed, type: category, fill: forward}\n" WINDOW "split: {train: \"< 2021-01-01\"}\n"
-    static const char rows[] = "id,t,y,c\na,2020-01-01 00:15,2,x\na,2020-01-01 00:30,4,w\na,2020-01-01 00:30,8,y\na,2020-01-01 01:45,,\n"
-                               "a,2020-01-01 01:00,10,x\na,2020-01-01 02:00,0,x\na,2020-01-01 02:45,0,w\na,2020-01-01 03:00,7,w\n";
+    static const char rows[] =
+        "id,t,y,c\na,2020-01-01 00:15,2,x\na,2020-01-01 00:30,4,w\na,2020-01-01 00:30,8,y\na,2020-01-01 01:45,,\n"
+        "a,2020-01-01 01:00,10,x\na,2020-01-01 02:00,0,x\na,2020-01-01 02:45,0,w\na,2020-01-01 03:00,7,w\n";
     struct tft_data d;
 
     REQUIRE(!prepare(RESAMPLED("mean"), rows, &d));
     SAME(targets(&d, 0), "4 10 10* 7");
     SAME(codes(&d, 0, "c"), "2 1 0 0"); /* the last one of each hour, among w x y */
-    CHECK(d.summary.rows_duplicated == 1 && d.summary.rows_resampled == 3 && d.entities[0].start == tft_time_from_date(2020, 1, 1, 0, 0, 0));
+    CHECK(d.summary.rows_duplicated == 1 && d.summary.rows_resampled == 3 &&
+          d.entities[0].start == tft_time_from_date(2020, 1, 1, 0, 0, 0));
     tft_data_fini(&d);
     REQUIRE(!prepare(RESAMPLED("sum"), rows, &d));
     SAME(targets(&d, 0), "10 10*"); /* the hours of 00:15 and of 03:00 have no quarters before and after these */
@@ -202,32 +221,45 @@ static void resampled(void)
     tft_data_fini(&d);
 }
 
-/* Sums of whole periods only: where an entity begins and ends, as the step of its rows says, or the shortest between two of them. */
+/* Sums of whole periods only: where an entity begins and ends, as the step of its rows says, or the shortest between
+ * two of them. */
 static void whole_periods(void)
 {
-#define SUMS(every) \
+#define SUMS(every)                                                                                              \
     "id: {column: id}\ntime: {column: t}\n" every "inputs:\n  y: {column: y, role: target, scale: none}\n" STEPS \
     "window: {encoder: 1, horizon: 1}\nsplit: {train: \"< 2021-01-01\"}\n"
     static const struct {
         const char *schema, *rows, *targets;
     } cases[] = {
         /* six-hourly rows from 00:00 to 18:00; to 12:00; from 06:00 */
-        { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04 00:00,1\na,2020-05-04 06:00,1\na,2020-05-04 12:00,1\na,2020-05-04 18:00,1\n"
-          "a,2020-05-05 00:00,2\na,2020-05-05 06:00,2\na,2020-05-05 12:00,2\na,2020-05-05 18:00,2\n", "4 8" },
-        { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04 00:00,1\na,2020-05-04 06:00,1\na,2020-05-04 12:00,1\na,2020-05-04 18:00,1\n"
-          "a,2020-05-05 00:00,2\na,2020-05-05 06:00,2\na,2020-05-05 12:00,2\n", "4" },
-        { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04 06:00,1\na,2020-05-04 12:00,1\na,2020-05-04 18:00,1\n"
-          "a,2020-05-05 00:00,2\na,2020-05-05 06:00,2\na,2020-05-05 12:00,2\na,2020-05-05 18:00,2\n", "8" },
+        { SUMS("every: 1d\nresample: {how: sum}\n"),
+          "a,2020-05-04 00:00,1\na,2020-05-04 06:00,1\na,2020-05-04 12:00,1\na,2020-05-04 18:00,1\n"
+          "a,2020-05-05 00:00,2\na,2020-05-05 06:00,2\na,2020-05-05 12:00,2\na,2020-05-05 18:00,2\n",
+          "4 8" },
+        { SUMS("every: 1d\nresample: {how: sum}\n"),
+          "a,2020-05-04 00:00,1\na,2020-05-04 06:00,1\na,2020-05-04 12:00,1\na,2020-05-04 18:00,1\n"
+          "a,2020-05-05 00:00,2\na,2020-05-05 06:00,2\na,2020-05-05 12:00,2\n",
+          "4" },
+        { SUMS("every: 1d\nresample: {how: sum}\n"),
+          "a,2020-05-04 06:00,1\na,2020-05-04 12:00,1\na,2020-05-04 18:00,1\n"
+          "a,2020-05-05 00:00,2\na,2020-05-05 06:00,2\na,2020-05-05 12:00,2\na,2020-05-05 18:00,2\n",
+          "8" },
         /* one row a period, and one row in all */
-        { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04,1\na,2020-05-05,2\na,2020-05-07,3\na,2020-05-06,4\n", "1 2 4 3" },
+        { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04,1\na,2020-05-05,2\na,2020-05-07,3\na,2020-05-06,4\n",
+          "1 2 4 3" },
         { SUMS("every: 1d\nresample: {how: sum}\n"), "a,2020-05-04,1\n", "1" },
         /* Monday to Friday, twice (2020-05-04 was a Monday): business days fill a week, days do not */
-        { SUMS("every: 1B\nresample: {every: 1w, how: sum}\n"), "a,2020-05-04,1\na,2020-05-05,1\na,2020-05-06,1\na,2020-05-07,1\na,2020-05-08,1\n"
-          "a,2020-05-11,2\na,2020-05-12,2\na,2020-05-13,2\na,2020-05-14,2\na,2020-05-15,2\n", "5 10" },
-        { SUMS("every: 1d\nresample: {every: 1w, how: sum}\n"), "a,2020-05-04,1\na,2020-05-05,1\na,2020-05-06,1\na,2020-05-07,1\na,2020-05-08,1\n"
-          "a,2020-05-11,2\na,2020-05-12,2\na,2020-05-13,2\na,2020-05-14,2\na,2020-05-15,2\n", "5" },
+        { SUMS("every: 1B\nresample: {every: 1w, how: sum}\n"),
+          "a,2020-05-04,1\na,2020-05-05,1\na,2020-05-06,1\na,2020-05-07,1\na,2020-05-08,1\n"
+          "a,2020-05-11,2\na,2020-05-12,2\na,2020-05-13,2\na,2020-05-14,2\na,2020-05-15,2\n",
+          "5 10" },
+        { SUMS("every: 1d\nresample: {every: 1w, how: sum}\n"),
+          "a,2020-05-04,1\na,2020-05-05,1\na,2020-05-06,1\na,2020-05-07,1\na,2020-05-08,1\n"
+          "a,2020-05-11,2\na,2020-05-12,2\na,2020-05-13,2\na,2020-05-14,2\na,2020-05-15,2\n",
+          "5" },
         /* months of a quarter */
-        { SUMS("every: 1M\nresample: {every: 3M, how: sum}\n"), "a,2020-01-01,1\na,2020-02-01,2\na,2020-03-01,3\na,2020-04-01,4\n", "6" },
+        { SUMS("every: 1M\nresample: {every: 3M, how: sum}\n"),
+          "a,2020-01-01,1\na,2020-02-01,2\na,2020-03-01,3\na,2020-04-01,4\n", "6" },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -239,17 +271,22 @@ static void whole_periods(void)
         tft_data_fini(&d);
     }
     struct tft_data none;
-    CHECK(prepare(cases[0].schema, "id,t,y\na,2020-05-04 00:00,1\na,2020-05-04 06:00,1\n", &none) && error_says("hold no value of the target of a whole period"));
+    CHECK(prepare(cases[0].schema, "id,t,y\na,2020-05-04 00:00,1\na,2020-05-04 06:00,1\n", &none) &&
+          error_says("hold no value of the target of a whole period"));
 }
 
 /* A time with an offset says nothing of the day of the next row, which may have none. */
 static void offsets(void)
 {
-    static const char schema[] = "id: {column: id}\ntime: {column: t}\nevery: 1h\n"
-                                 "inputs:\n  y: {column: y, role: target, scale: none}\n" STEPS WINDOW "split: {train: \"< 2021-01-01\"}\n";
+    static const char schema[] =
+        "id: {column: id}\ntime: {column: t}\nevery: 1h\n"
+        "inputs:\n  y: {column: y, role: target, scale: none}\n" STEPS WINDOW "split: {train: \"< 2021-01-01\"}\n";
     struct tft_data d;
 
-    REQUIRE(!prepare(schema, "id,t,y\na,2020-05-01 01:00+02,1\na,2020-05-01 00:00:00,2\na,2020-05-01 01:00:00,3\na,2020-05-01 02:00:00,4\n", &d));
+    REQUIRE(!prepare(
+        schema,
+        "id,t,y\na,2020-05-01 01:00+02,1\na,2020-05-01 00:00:00,2\na,2020-05-01 01:00:00,3\na,2020-05-01 02:00:00,4\n",
+        &d));
     CHECK(d.entities[0].start == tft_time_from_date(2020, 4, 30, 23, 0, 0));
     SAME(targets(&d, 0), "1 2 3 4");
     tft_data_fini(&d);
@@ -257,13 +294,16 @@ static void offsets(void)
 
 static void trimmed(void)
 {
-    static const char schema[] = "id: {column: id}\ntime: {column: t, integer: true}\nspan: [2, 6]\nactive: trim\n"
-                                 "inputs:\n  y: {column: y, role: target, scale: none, fill: {constant: -1}}\n" STEPS WINDOW "split: {train: \"< 9\"}\n";
+    static const char schema[] =
+        "id: {column: id}\ntime: {column: t, integer: true}\nspan: [2, 6]\nactive: trim\n"
+        "inputs:\n  y: {column: y, role: target, scale: none, fill: {constant: -1}}\n" STEPS WINDOW
+        "split: {train: \"< 9\"}\n";
     struct tft_data d;
 
     /* a has values before and after the span: holes at its ends are filled; b begins and ends inside; c has none */
     REQUIRE(!prepare(schema, "id,t,y\na,1,5\na,2,\na,3,6\na,6,\na,7,1\nb,2,\nb,3,4\nb,5,6\nb,6,\nc,2,\nc,3,\n", &d));
-    CHECK(d.entity_count == 2 && d.summary.entities_empty == 1 && d.summary.rows_trimmed == 4 && d.summary.rows_outside_span == 2);
+    CHECK(d.entity_count == 2 && d.summary.entities_empty == 1 && d.summary.rows_trimmed == 4 &&
+          d.summary.rows_outside_span == 2);
     SAME(targets(&d, 0), "-1* 6 -1* -1* -1*");
     SAME(targets(&d, 1), "4 -1* 6");
     tft_data_fini(&d);
@@ -277,12 +317,14 @@ static void trimmed(void)
 
 static void categories(void)
 {
-#define CATEGORIES(more)                                                                                                     \
-    "id: {column: id}\ntime: {column: t, integer: true}\ninputs:\n  y: {column: y, role: target, scale: none}\n" STEPS        \
-    "  wind: {column: wind, role: observed, type: category" more "}\n"                                                        \
-    "  kind: {column: kind, role: static, type: category}\n"                                                                  \
-    "  land: {from: id, role: static, type: category, map: {a: North, b: South}}\n" WINDOW "split: {train: \"< 4\", valid: \"< 9\"}\n"
-    static const char rows[] = "id,t,y,wind,kind\na,1,1,NW,p\na,2,1,E,p\na,3,1,,p\na,4,1,S,p\nb,1,1,E,q\nb,2,1,NW,q\nb,3,1,E,q\nb,4,1,E,q\n";
+#define CATEGORIES(more)                                                                                               \
+    "id: {column: id}\ntime: {column: t, integer: true}\ninputs:\n  y: {column: y, role: target, scale: none}\n" STEPS \
+    "  wind: {column: wind, role: observed, type: category" more "}\n"                                                 \
+    "  kind: {column: kind, role: static, type: category}\n"                                                           \
+    "  land: {from: id, role: static, type: category, map: {a: North, b: South}}\n" WINDOW                             \
+    "split: {train: \"< 4\", valid: \"< 9\"}\n"
+    static const char rows[] =
+        "id,t,y,wind,kind\na,1,1,NW,p\na,2,1,E,p\na,3,1,,p\na,4,1,S,p\nb,1,1,E,q\nb,2,1,NW,q\nb,3,1,E,q\nb,4,1,E,q\n";
     struct tft_data d;
     struct tft_run_config run;
     struct tft_model_config model;
@@ -290,8 +332,10 @@ static void categories(void)
     REQUIRE(!prepare(CATEGORIES(", unknown: true"), rows, &d));
     SAME(codes(&d, 0, "wind"), "1 0 2 2"); /* E, NW; what is missing and what training has not seen is the third */
     SAME(codes(&d, 1, "wind"), "0 1 0 0");
-    CHECK(d.static_cat_count == 2 && d.static_codes[0] == 0 && d.static_codes[1] == 0 && d.static_codes[2] == 1 && d.static_codes[3] == 1);
-    CHECK(tft_encoding_categories(&d.schema, &d.encoding, 2) == 3 && tft_encoding_categories(&d.schema, &d.encoding, 3) == 2);
+    CHECK(d.static_cat_count == 2 && d.static_codes[0] == 0 && d.static_codes[1] == 0 && d.static_codes[2] == 1 &&
+          d.static_codes[3] == 1);
+    CHECK(tft_encoding_categories(&d.schema, &d.encoding, 2) == 3 &&
+          tft_encoding_categories(&d.schema, &d.encoding, 3) == 2);
     tft_run_config_defaults(&run);
     tft_batches_describe(&d.schema, &d.encoding, &run, &model);
     CHECK(model.variable_count == 5 && !strcmp(model.variables[2].name, "wind") && model.variables[2].categories == 3 &&
@@ -308,9 +352,18 @@ static void categories(void)
     float r[6], sr[1], target[1], weight[1];
     int32_t c[3], sc[2];
     size_t length[1];
-    struct tft_batch batch = { .B = 1, .position = 1, .reals = r, .cats = c, .static_reals = sr, .static_cats = sc, .targets = target, .weights = weight, .lengths = length };
+    struct tft_batch batch = { .B = 1,
+                               .position = 1,
+                               .reals = r,
+                               .cats = c,
+                               .static_reals = sr,
+                               .static_cats = sc,
+                               .targets = target,
+                               .weights = weight,
+                               .lengths = length };
     struct tft_gather gather = { .windows = &w };
-    CHECK(!tft_gather_fill(&gather, 0, &batch) && c[0] == 0 && c[1] == 1 && c[2] == 0 && sc[0] == 1 && sc[1] == 1 && weight[0] == 1 && length[0] == 2);
+    CHECK(!tft_gather_fill(&gather, 0, &batch) && c[0] == 0 && c[1] == 1 && c[2] == 0 && sc[0] == 1 && sc[1] == 1 &&
+          weight[0] == 1 && length[0] == 2);
     tft_windows_fini(&w);
     tft_data_fini(&m);
     tft_data_fini(&d);
@@ -318,28 +371,33 @@ static void categories(void)
     CHECK(prepare(CATEGORIES(""), rows, &d) && error_says("'a' has no value for input 'wind'"));
     CHECK(prepare(CATEGORIES(""), "id,t,y,wind,kind\na,1,1,\xfc,p\n", &d) &&
           error_says("row 2, column 'wind': '\xfc' is not text in UTF-8"));
-    CHECK(prepare(CATEGORIES(", fill: forward"), rows, &d) && error_says("input 'wind' (column 'wind') is 'S' at 4, which the training span does not have"));
+    CHECK(prepare(CATEGORIES(", fill: forward"), rows, &d) &&
+          error_says("input 'wind' (column 'wind') is 'S' at 4, which the training span does not have"));
     REQUIRE(!prepare(CATEGORIES(", fill: {constant: S}"), rows, &d));
     SAME(codes(&d, 0, "wind"), "1 0 2 2");
     tft_data_fini(&d);
-    CHECK(prepare(CATEGORIES(", unknown: true"), "id,t,y,wind,kind\nx,1,1,E,p\nx,2,1,E,p\n", &d) && error_says("the map of input 'land' has nothing"));
-    CHECK(prepare(CATEGORIES(", unknown: true"), "id,t,y,wind,kind\na,1,1,E,p\na,2,1,E,q\n", &d) && error_says("changes from p to q"));
+    CHECK(prepare(CATEGORIES(", unknown: true"), "id,t,y,wind,kind\nx,1,1,E,p\nx,2,1,E,p\n", &d) &&
+          error_says("the map of input 'land' has nothing"));
+    CHECK(prepare(CATEGORIES(", unknown: true"), "id,t,y,wind,kind\na,1,1,E,p\na,2,1,E,q\n", &d) &&
+          error_says("changes from p to q"));
 }
 
 static void derived(void)
 {
-    static const char schema[] = "id: {column: id}\ntime: {column: t}\nevery: 6h\ninputs:\n"
-                                 "  y: {column: y, role: target, scale: none, fill: forward, lags: [1, 2], missing_indicator: true}\n"
-                                 "  hour: {calendar: hour, role: known, cyclic: true}\n"
-                                 "  day: {holiday: days.csv, role: known, scale: none}\n"
-                                 "  feast: {calendar: {holiday: days.csv}, role: known, type: category}\n"
-                                 "  dow: {calendar: day_of_week, role: known, type: category}\n"
-                                 "window: {encoder: 2, horizon: 2}\nsplit: {train: \"< 2021-01-01\"}\n";
+    static const char schema[] =
+        "id: {column: id}\ntime: {column: t}\nevery: 6h\ninputs:\n"
+        "  y: {column: y, role: target, scale: none, fill: forward, lags: [1, 2], missing_indicator: true}\n"
+        "  hour: {calendar: hour, role: known, cyclic: true}\n"
+        "  day: {holiday: days.csv, role: known, scale: none}\n"
+        "  feast: {calendar: {holiday: days.csv}, role: known, type: category}\n"
+        "  dow: {calendar: day_of_week, role: known, type: category}\n"
+        "window: {encoder: 2, horizon: 2}\nsplit: {train: \"< 2021-01-01\"}\n";
     struct tft_data d;
 
     write_text("days.csv", "date,name\n2020-01-02,Berchtold\n2020-01-01,New Year\n2020-12-25,Christmas\n");
     REQUIRE(!prepare(schema,
-                     "id,t,y\na,2020-01-01 06:00,1\na,2020-01-01 12:00,2\na,2020-01-01 18:00,3\na,2020-01-02,\na,2020-01-02 06:00,5\na,2020-01-03 00:00,6\n",
+                     "id,t,y\na,2020-01-01 06:00,1\na,2020-01-01 12:00,2\na,2020-01-01 "
+                     "18:00,3\na,2020-01-02,\na,2020-01-02 06:00,5\na,2020-01-03 00:00,6\n",
                      &d));
     SAME(targets(&d, 0), "3 3* 5 5* 5* 6"); /* the first two rows have no value two steps before */
     SAME(reals(&d, 0, "y_lag1"), "2 3 3 5 5 5");
@@ -350,13 +408,17 @@ static void derived(void)
     SAME(reals(&d, 0, "day"), "1 1 1 1 1 0");
     SAME(codes(&d, 0, "feast"), "3 1 1 1 1 0"); /* Berchtold, Christmas, New Year */
     SAME(codes(&d, 0, "dow"), "2 3 3 3 3 4");
-    CHECK(d.schema.inputs[1].role == TFT_INPUT_OBSERVED && d.schema.inputs[2].role == TFT_INPUT_OBSERVED && d.schema.inputs[3].role == TFT_INPUT_KNOWN);
-    CHECK(tft_encoding_categories(&d.schema, &d.encoding, 7) == 4 && tft_encoding_categories(&d.schema, &d.encoding, 8) == 7);
-    CHECK(json_is_object(json_object_get(json_object_get(json_object_get(d.schema.document, "inputs"), "day"), "holiday")));
+    CHECK(d.schema.inputs[1].role == TFT_INPUT_OBSERVED && d.schema.inputs[2].role == TFT_INPUT_OBSERVED &&
+          d.schema.inputs[3].role == TFT_INPUT_KNOWN);
+    CHECK(tft_encoding_categories(&d.schema, &d.encoding, 7) == 4 &&
+          tft_encoding_categories(&d.schema, &d.encoding, 8) == 7);
+    CHECK(json_is_object(
+        json_object_get(json_object_get(json_object_get(d.schema.document, "inputs"), "day"), "holiday")));
     CHECK(d.schema.longest_lag == 2 && d.entities[0].start == tft_time_from_date(2020, 1, 1, 18, 0, 0));
     tft_data_fini(&d);
     CHECK(prepare(schema, "id,t,y\na,2020-01-01 06:00,1\na,2020-01-01 12:00,2\n", &d) &&
-          error_says("no entity has a measured target in the training span behind its first 2 rows, which the lags need"));
+          error_says(
+              "no entity has a measured target in the training span behind its first 2 rows, which the lags need"));
     write_text("days.csv", "date,name\n2020-13-02,x\n");
     CHECK(prepare(schema, "id,t,y\n", &d) && error_says("row 2, column 'date': '2020-13-02' is not a day"));
 }
@@ -366,33 +428,44 @@ static void scales(void)
     static const struct {
         const char *scale, *values;
     } cases[] = {
-        { "none", "1 2 3 4 90" }, { "robust", "-1 -0.3333 0.3333 1 58.33" }, { "minmax", "0 0.3333 0.6667 1 29.67" },
-        { "standard", "-1.342 -0.4472 0.4472 1.342 78.26" }, { "log1p-standard", "-1.47 -0.2868 0.5529 1.204 9.673" },
+        { "none", "1 2 3 4 90" },
+        { "robust", "-1 -0.3333 0.3333 1 58.33" },
+        { "minmax", "0 0.3333 0.6667 1 29.67" },
+        { "standard", "-1.342 -0.4472 0.4472 1.342 78.26" },
+        { "log1p-standard", "-1.47 -0.2868 0.5529 1.204 9.673" },
     };
     char schema[600];
     struct tft_data d;
 
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
-        snprintf(schema, sizeof schema, "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: %s, per: %s}\n" STEPS WINDOW "split: {train: \"< 4\"}\n",
+        snprintf(schema, sizeof schema,
+                 "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: %s, per: %s}\n" STEPS WINDOW
+                 "split: {train: \"< 4\"}\n",
                  cases[i / 2].scale, i % 2 ? "all" : "entity");
         REQUIRE(!prepare(schema, "id,y\na,1\na,2\na,3\na,4\na,90\n", &d));
         SAME(reals(&d, 0, "y"), cases[i / 2].values);
-        double back = tft_scaler_undo(tft_data_target_scaler(&d, 0, 0), (double)d.values[4 * d.real_count + d.real_count - 1]);
+        double back =
+            tft_scaler_undo(tft_data_target_scaler(&d, 0, 0), (double)d.values[4 * d.real_count + d.real_count - 1]);
         CHECK(fabs(back - 90) < 1e-4, "%s: %g", cases[i / 2].scale, back);
         tft_data_fini(&d);
     }
-    CHECK(prepare("id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: log1p-standard}\n" STEPS WINDOW "split: {train: \"< 4\"}\n",
-                  "id,y\na,1\na,-1\na,3\n", &d) && error_says("has a value of -1 or less"));
-    REQUIRE(!prepare("id: {column: id}\ninputs:\n  y: {column: y, role: target, transform: log, fill: forward, scale: none}\n" STEPS WINDOW "split: {train: \"< 4\"}\n",
-                     "id,y\na,1\na,0\na,-2\na,2.718281828459045\n", &d));
+    CHECK(prepare("id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: log1p-standard}\n" STEPS WINDOW
+                  "split: {train: \"< 4\"}\n",
+                  "id,y\na,1\na,-1\na,3\n", &d) &&
+          error_says("has a value of -1 or less"));
+    REQUIRE(!prepare(
+        "id: {column: id}\ninputs:\n  y: {column: y, role: target, transform: log, fill: forward, scale: none}\n" STEPS
+            WINDOW "split: {train: \"< 4\"}\n",
+        "id,y\na,1\na,0\na,-2\na,2.718281828459045\n", &d));
     SAME(targets(&d, 0), "0 0* 0* 1");
     tft_data_fini(&d);
 }
 
 static void weights(void)
 {
-    static const char schema[] = "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: none, fill: forward}\n" STEPS
-                                 "  w: {column: w, role: weight}\n" WINDOW "split: {train: \"< 4\"}\n";
+    static const char schema[] =
+        "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: none, fill: forward}\n" STEPS
+        "  w: {column: w, role: weight}\n" WINDOW "split: {train: \"< 4\"}\n";
     struct tft_data d;
     struct tft_windows w;
 
@@ -403,19 +476,23 @@ static void weights(void)
     tft_windows_fini(&w);
     tft_data_fini(&d);
     CHECK(prepare(schema, "id,y,w\na,1,1\na,2,-3\n", &d) && error_says("'-3' is not a weight"));
-    CHECK(prepare(schema, "id,y,w\na,1,0\na,2,0\na,2,0\n", &d) && error_says("all weights in the training span are zero"));
+    CHECK(prepare(schema, "id,y,w\na,1,0\na,2,0\na,2,0\n", &d) &&
+          error_says("all weights in the training span are zero"));
     CHECK(prepare(schema, "id,y,w\na,1,\n", &d) && error_says("no value for input 'w'"));
 }
 
 /* Rows 3 and 9 of twelve are dropped: windows of 2 + 1 lie between. */
 static void dropped(void)
 {
-    static const char schema[] = "id: {column: id}\ninputs:\n  y: {column: y, role: target, fill: drop}\n" STEPS WINDOW "split: {train: \"< 100\"}\n";
+    static const char schema[] = "id: {column: id}\ninputs:\n  y: {column: y, role: target, fill: drop}\n" STEPS WINDOW
+                                 "split: {train: \"< 100\"}\n";
     static const size_t origins[] = { 2, 6, 7, 8, 14, 15, 16, 17 };
     struct tft_data d, m;
     struct tft_windows w;
 
-    REQUIRE(!prepare(schema, "id,y\na,0\na,1\na,2\na,\na,4\na,5\na,6\na,7\na,8\na,\na,10\na,11\nb,12\nb,13\nb,14\nb,15\nb,16\nb,17\n", &d));
+    REQUIRE(!prepare(
+        schema,
+        "id,y\na,0\na,1\na,2\na,\na,4\na,5\na,6\na,7\na,8\na,\na,10\na,11\nb,12\nb,13\nb,14\nb,15\nb,16\nb,17\n", &d));
     CHECK(d.gap_count == 2 && d.summary.rows_dropped == 2 && d.gaps[1].first == 9 && d.gaps[1].rows == 1);
     const char *path = in_scratch("g.htd");
     REQUIRE(!tft_htd_write(&test_log, path, &d) && !tft_htd_open(&test_log, path, &m));
@@ -426,7 +503,9 @@ static void dropped(void)
             size_t phase = origins[i] < 12 ? 2 : 14;
             if ((origins[i] - phase) % stride)
                 continue;
-            CHECK(n < w.count && tft_windows_get(&w, n).origin == origins[i] && tft_windows_get(&w, n).entity == origins[i] / 12, "stride %zu, %zu", stride, i);
+            CHECK(n < w.count && tft_windows_get(&w, n).origin == origins[i] &&
+                      tft_windows_get(&w, n).entity == origins[i] / 12,
+                  "stride %zu, %zu", stride, i);
             n++;
         }
         CHECK(w.count == n && tft_windows_targets(&w) == n && tft_windows_before(&w, 2) == n);
@@ -434,12 +513,14 @@ static void dropped(void)
             CHECK(tft_windows_before(&w, 1) == 4 && !tft_windows_short(&w));
         tft_windows_fini(&w);
     }
-    static const size_t shorter[] = { 1, 2, 5, 6, 7, 8, 11, 13, 14, 15, 16, 17 }, lengths[] = { 1, 2, 1, 2, 2, 2, 1, 1, 2, 2, 2, 2 };
+    static const size_t shorter[] = { 1, 2, 5, 6, 7, 8, 11, 13, 14, 15, 16, 17 },
+                        lengths[] = { 1, 2, 1, 2, 2, 2, 1, 1, 2, 2, 2, 2 };
     m.schema.min_encoder = 1;
     REQUIRE(!tft_windows_init(&test_log, &m, TFT_TRAIN, 1, &w));
     CHECK(w.count == 12 && tft_windows_short(&w) == 4 && tft_windows_targets(&w) == 12);
     for (size_t i = 0; i < 12 && i < w.count; i++)
-        CHECK(tft_windows_get(&w, i).origin == shorter[i] && tft_windows_get(&w, i).length == lengths[i], "window %zu", i);
+        CHECK(tft_windows_get(&w, i).origin == shorter[i] && tft_windows_get(&w, i).length == lengths[i], "window %zu",
+              i);
     tft_windows_fini(&w);
     REQUIRE(!tft_windows_init(&test_log, &m, TFT_TRAIN, 4, &w)); /* 1, 5; 13, 17 */
     CHECK(w.count == 4 && tft_windows_short(&w) == 3);
@@ -451,8 +532,9 @@ static void dropped(void)
 /* A value that is dropped is none to a lag's scaler, nor to what repeats it. */
 static void dropped_lags(void)
 {
-    static const char schema[] = "id: {column: id}\ninputs:\n  y: {column: y, role: target, fill: drop, scale: minmax, lags: [1]}\n" STEPS WINDOW
-                                 "split: {train: \"< 100\"}\n";
+    static const char schema[] =
+        "id: {column: id}\ninputs:\n  y: {column: y, role: target, fill: drop, scale: minmax, lags: [1]}\n" STEPS WINDOW
+        "split: {train: \"< 100\"}\n";
     struct tft_data d;
 
     REQUIRE(!prepare(schema, "id,y\na,10\na,\na,20\na,30\na,40\n", &d));
@@ -473,7 +555,8 @@ static void counted(void)
     struct tft_windows w;
 
     for (int i = 0; i < 200; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), i * i % 7 == 2 ? "%c,\n" : "%c,%d\n", 'a' + i / 100, i * 31 % 17);
+        snprintf(text + strlen(text), sizeof text - strlen(text), i * i % 7 == 2 ? "%c,\n" : "%c,%d\n", 'a' + i / 100,
+                 i * 31 % 17);
     REQUIRE(!prepare(schema, text, &d));
     for (size_t stride = 1; stride < 8; stride++) {
         size_t n = 0;
@@ -482,18 +565,21 @@ static void counted(void)
             struct tft_window x = tft_windows_get(&w, i);
             n += tft_window_targets(&d, &x);
         }
-        CHECK(n == tft_windows_targets(&w) && n < w.count * 5, "stride %zu: %zu, %zu", stride, n, tft_windows_targets(&w));
+        CHECK(n == tft_windows_targets(&w) && n < w.count * 5, "stride %zu: %zu, %zu", stride, n,
+              tft_windows_targets(&w));
         tft_windows_fini(&w);
     }
     tft_data_fini(&d);
 }
 
-/* A gap: a line to who stands behind it, the value before to who stands on it; what is known ahead is known to the window's end. */
+/* A gap: a line to who stands behind it, the value before to who stands on it; what is known ahead is known to the
+ * window's end. */
 static void bridges(void)
 {
-    static const char schema[] = "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: none, fill: interpolate, lags: [1]}\n"
-                                 "  k: {column: k, role: known, scale: none, fill: interpolate}\n"
-                                 "window: {encoder: 4, horizon: 1, min_encoder: 1}\nsplit: {train: \"< 100\"}\n";
+    static const char schema[] =
+        "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: none, fill: interpolate, lags: [1]}\n"
+        "  k: {column: k, role: known, scale: none, fill: interpolate}\n"
+        "window: {encoder: 4, horizon: 1, min_encoder: 1}\nsplit: {train: \"< 100\"}\n";
     static const struct {
         size_t origin, length;
         float lag[5], k[5], y[4]; /* from the encoder's first row on, with the decoder's */
@@ -507,7 +593,8 @@ static void bridges(void)
 
     /* The first row has no y, the second none one step before: number 0 of the data is the third. */
     REQUIRE(!prepare(schema, "id,y,k\na,,1\na,3,1\na,,2\na,,\na,,\na,7,8\na,8,9\n", &d));
-    CHECK(d.rows == 5 && d.bridge_count == 2 && d.bridges[0].first == 0 && d.bridges[0].rows == 3 && d.bridges[0].before == 3);
+    CHECK(d.rows == 5 && d.bridge_count == 2 && d.bridges[0].first == 0 && d.bridges[0].rows == 3 &&
+          d.bridges[0].before == 3);
     REQUIRE(!tft_windows_init(&test_log, &d, TFT_TRAIN, 1, &w));
     CHECK(w.count == 4);
     for (size_t i = 0; i < 3; i++) {
@@ -519,20 +606,25 @@ static void bridges(void)
         CHECK(length[0] == cases[i].length);
         for (size_t row = 0; row <= length[0]; row++) {
             const float *at = r + (4 - length[0] + row) * 3; /* the lag, k, y */
-            CHECK(at[0] == cases[i].lag[row] && at[1] == cases[i].k[row] && (row == length[0] || at[2] == cases[i].y[row]),
+            CHECK(at[0] == cases[i].lag[row] && at[1] == cases[i].k[row] &&
+                      (row == length[0] || at[2] == cases[i].y[row]),
                   "origin %zu, row %zu: %g %g %g", cases[i].origin, row, (double)at[0], (double)at[1], (double)at[2]);
         }
     }
     tft_windows_fini(&w);
     tft_data_fini(&d);
-    CHECK(prepare("id: {column: id}\ninputs:\n  y: {column: y, role: target}\n" STEPS "  w: {column: w, role: weight, fill: interpolate}\n" WINDOW
-                  "split: {train: \"< 4\"}\n", "id,y,w\na,1,1\n", &d) && error_says("'fill' must be none, drop, forward or {constant: NUMBER} for a weight"));
+    CHECK(prepare("id: {column: id}\ninputs:\n  y: {column: y, role: target}\n" STEPS
+                  "  w: {column: w, role: weight, fill: interpolate}\n" WINDOW "split: {train: \"< 4\"}\n",
+                  "id,y,w\na,1,1\n", &d) &&
+          error_says("'fill' must be none, drop, forward or {constant: NUMBER} for a weight"));
 }
 
 /* Entities that training has not seen: left out, or, where nothing depends on it, kept. */
 static void unseen(void)
 {
-#define UNSEEN(y, id) "id: {column: id}\ntime: {column: t, integer: true}\ninputs:\n  y: {column: y, role: target, " y "}\n" STEPS id WINDOW "split: {train: \"< 3\", test: \"< 9\"}\n"
+#define UNSEEN(y, id)                                                                                \
+    "id: {column: id}\ntime: {column: t, integer: true}\ninputs:\n  y: {column: y, role: target, " y \
+    "}\n" STEPS id WINDOW "split: {train: \"< 3\", test: \"< 9\"}\n"
     static const char rows[] = "id,t,y\na,1,1\na,2,2\na,3,3\nb,3,7\nb,4,8\nb,5,9\n";
     struct tft_data d;
 
@@ -542,24 +634,27 @@ static void unseen(void)
     REQUIRE(!prepare(UNSEEN("per: all", "  id: {from: id, role: static, type: category, unknown: true}\n"), rows, &d));
     CHECK(d.entity_count == 2 && d.summary.entities_untrained == 0 && d.static_codes[0] == 0 && d.static_codes[1] == 1);
     tft_data_fini(&d);
-    CHECK(prepare(UNSEEN("per: entity", ""), "id,t,y\nb,3,7\nb,4,8\n", &d) && error_says("no entity has a measured target in the training span"));
+    CHECK(prepare(UNSEEN("per: entity", ""), "id,t,y\nb,3,7\nb,4,8\n", &d) &&
+          error_says("no entity has a measured target in the training span"));
 }
 
 /* ---- the future ---- */
 
 static void future(void)
 {
-#define KNOWN                                                                                                              \
-    "  temp: {column: temp, role: known, scale: none, fill: interpolate, missing_indicator: true, lags: [1]}\n"           \
-    "  kind: {column: kind, role: known, type: category, unknown: true}\nwindow: {encoder: 2, horizon: 2}\n"             \
+#define KNOWN                                                                                                   \
+    "  temp: {column: temp, role: known, scale: none, fill: interpolate, missing_indicator: true, lags: [1]}\n" \
+    "  kind: {column: kind, role: known, type: category, unknown: true}\nwindow: {encoder: 2, horizon: 2}\n"    \
     "split: {train: \"< 100\"}\n"
-    static const char wide[] = "id: {columns: header}\ntime: {column: t, integer: true}\nduplicates: mean\nspan: [0, 3]\n"
-                               "inputs:\n  y: {column: \"m*\", role: target, scale: none}\n" KNOWN;
-    static const char counted[] = "id: {column: id}\nactive: trim\ninputs:\n  y: {column: y, role: target, scale: none}\n" KNOWN;
+    static const char wide[] =
+        "id: {columns: header}\ntime: {column: t, integer: true}\nduplicates: mean\nspan: [0, 3]\n"
+        "inputs:\n  y: {column: \"m*\", role: target, scale: none}\n" KNOWN;
+    static const char counted[] =
+        "id: {column: id}\nactive: trim\ninputs:\n  y: {column: y, role: target, scale: none}\n" KNOWN;
     struct tft_data d;
 
-    /* Another order of columns and rows, one doubled, one missing, one behind what is asked for, which nobody looks at; a kind
-     * that is new. */
+    /* Another order of columns and rows, one doubled, one missing, one behind what is asked for, which nobody looks at;
+     * a kind that is new. */
     REQUIRE(!prepare_future(wide, "t,m1,m2,temp,kind\n1,1,2,5,a\n2,3,4,6,b\n3,5,6,7,a\n",
                             "kind,t,temp\nc,6,20\na,5,\nb,4,9\nb,4,11\nc,2,100\n", &d));
     CHECK(d.entity_count == 2);
@@ -572,14 +667,17 @@ static void future(void)
     SAME(targets(&d, 1), "4 6 6* 6*");
     tft_data_fini(&d);
     /* Without a time: the rows behind the end, in order. */
-    REQUIRE(!prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\na,3,7,p\nb,1,1,p\nb,1,1,p\n", "id,temp,kind\nb,2,q\nb,3,z\nb,4,p\na,8,q\na,9,q\n", &d));
+    REQUIRE(!prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\na,3,7,p\nb,1,1,p\nb,1,1,p\n",
+                            "id,temp,kind\nb,2,q\nb,3,z\nb,4,p\na,8,q\na,9,q\n", &d));
     SAME(reals(&d, 0, "temp"), "6 7 8 9");
     SAME(reals(&d, 1, "temp"), "1 2 3");
     SAME(codes(&d, 1, "kind"), "0 1 2");
     tft_data_fini(&d);
-    CHECK(prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\n", "id,temp,kind\na,2,q\n", &d) == HALAY_ERR_FORMAT &&
+    CHECK(prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\n", "id,temp,kind\na,2,q\n", &d) ==
+              HALAY_ERR_FORMAT &&
           error_says("has no row of 'a' for 3; 2 steps behind its last row are needed"));
-    CHECK(prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\n", "id,temp,kind\nb,2,q\n", &d) == HALAY_ERR_FORMAT &&
+    CHECK(prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\n", "id,temp,kind\nb,2,q\n", &d) ==
+              HALAY_ERR_FORMAT &&
           error_says("has no row of any entity"));
 #undef KNOWN
 }

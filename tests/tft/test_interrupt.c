@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A signal that comes twice at once is one event, as when a batch system tells all processes and the launcher tells its ranks; a
- * later one ends the process. The clock is the test's own.
+ * A signal that comes twice at once is one event, as when a batch system tells all processes and the launcher tells its
+ * ranks; a later one ends the process. The clock is the test's own.
  */
 #include "tests/test.h"
 #include "tft/run/interrupt.h"

@@ -6,9 +6,9 @@
  * other.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/model/network.h"
-#include "tft/layers/quantile_loss.h"
 #include "tft/cli/synthetic.h"
+#include "tft/layers/quantile_loss.h"
+#include "tft/model/network.h"
 
 struct fixture {
     struct tft_model *model;

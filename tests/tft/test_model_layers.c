@@ -6,8 +6,8 @@
 #include "tests/tft/model_helpers.h"
 #include "tft/layers/attention.h"
 #include "tft/layers/embedding.h"
-#include "tft/model/network.h"
 #include "tft/layers/quantile_loss.h"
+#include "tft/model/network.h"
 
 enum { MOST = 100000, BLOCKS = 23 };
 

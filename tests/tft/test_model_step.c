@@ -6,10 +6,10 @@
  */
 #include "tests/counting.h"
 #include "tests/tft/model_helpers.h"
-#include "tft/train/adam.h"
 #include "tft/cli/arithmetic.h"
-#include "tft/kernels/gemm_bf16.h"
 #include "tft/cli/synthetic.h"
+#include "tft/kernels/gemm_bf16.h"
+#include "tft/train/adam.h"
 #include <pthread.h>
 
 struct trainer {
@@ -338,8 +338,8 @@ static void check_bf16(void)
     trainer_fini(&threads);
 }
 
-/* It learns, and asks the allocator for nothing once it has made its first steps; an evaluation sees each sample once and its loss
- * falls; an error ends a step and the next one works. */
+/* It learns, and asks the allocator for nothing once it has made its first steps; an evaluation sees each sample once
+ * and its loss falls; an error ends a step and the next one works. */
 static void check_training(void)
 {
     struct tft_model_config config;
@@ -445,14 +445,19 @@ static void check_future(enum tft_conformance conformance)
     config.conformance = conformance;
     trainer_init(&t, &config, 1, 8);
     for (int i = 0; i < 3; i++) {
-        struct tft_evaluation evaluation = {
-            .params = t.params, .samples = 16, .fill = fills[i], .fill_arg = t.model, .take = take, .take_arg = &taken[i]
-        };
+        struct tft_evaluation evaluation = { .params = t.params,
+                                             .samples = 16,
+                                             .fill = fills[i],
+                                             .fill_arg = t.model,
+                                             .take = take,
+                                             .take_arg = &taken[i] };
         pthread_mutex_init(&taken[i].lock, NULL);
         REQUIRE(tft_evaluate_run(t.workers, &evaluation) == HALAY_OK);
     }
-    CHECK(!memcmp(taken[0].forecasts, taken[1].forecasts, 16 * 9 * sizeof(real)), "the future is read, conformance %d", conformance);
-    CHECK(memcmp(taken[0].forecasts, taken[2].forecasts, 16 * 9 * sizeof(real)), "the past is not, conformance %d", conformance);
+    CHECK(!memcmp(taken[0].forecasts, taken[1].forecasts, 16 * 9 * sizeof(real)), "the future is read, conformance %d",
+          conformance);
+    CHECK(memcmp(taken[0].forecasts, taken[2].forecasts, 16 * 9 * sizeof(real)), "the past is not, conformance %d",
+          conformance);
     trainer_fini(&t);
 }
 
@@ -468,11 +473,11 @@ static void check_refusals(void)
     struct tft_model_config good, config;
     size_t order[TFT_VARIABLES_MAX];
 
-#define REFUSED(what)                                                                                                  \
-    do {                                                                                                               \
-        config = good;                                                                                                 \
-        what;                                                                                                          \
-        refused(&config, #what);                                                                                       \
+#define REFUSED(what)            \
+    do {                         \
+        config = good;           \
+        what;                    \
+        refused(&config, #what); \
     } while (0)
 
     tiny_config(&good, 2, 1);

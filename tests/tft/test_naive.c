@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naive forecasts: the last season again for any horizon, with the quantiles of what that missed by in training; and the error that
- * scales MASE (Hyndman and Koehler 2006): all worked out again from the numbers of the table.
+ * Naive forecasts: the last season again for any horizon, with the quantiles of what that missed by in training; and
+ * the error that scales MASE (Hyndman and Koehler 2006): all worked out again from the numbers of the table.
  */
 #include "tests/tft/files.h"
 #include "tft/data/htd.h"
-#include "tft/score/naive.h"
 #include "tft/data/windows.h"
+#include "tft/score/naive.h"
 #include <math.h>
 
 enum { ROWS = 90, TRAIN = 60, SEASON = 4, HORIZON = 10 };
@@ -16,10 +16,12 @@ static double value(int entity, int t)
     return entity == 2 ? t % SEASON : 10 * entity + t % SEASON + (double)(t * 7919 % 13) / 8;
 }
 
-/* Rows of entity 1 begin later; some of entity 0 are missing, two of them a season apart. Entity 2 comes round exactly, entity 3 is too short for a season. */
+/* Rows of entity 1 begin later; some of entity 0 are missing, two of them a season apart. Entity 2 comes round exactly,
+ * entity 3 is too short for a season. */
 static int has_row(int entity, int t)
 {
-    return t >= (entity == 1 ? 3 : 0) && (entity != 3 || t >= TRAIN - 3) && !(entity == 0 && (t == 50 || t == 62 || t == 66));
+    return t >= (entity == 1 ? 3 : 0) && (entity != 3 || t >= TRAIN - 3) &&
+           !(entity == 0 && (t == 50 || t == 62 || t == 66));
 }
 
 static void make_data(const char *season, struct tft_data *d)
@@ -32,12 +34,16 @@ static void make_data(const char *season, struct tft_data *d)
     for (int e = 0; e < 4; e++)
         for (int t = 0; t < ROWS; t++)
             at += has_row(e, t) ? sprintf(at, "%d,%d,%g\n", e, t, value(e, t)) : 0;
-    snprintf(text, sizeof text, "id: {column: id}\ntime: {column: t, integer: true}\n%s"
-                                "inputs:\n  y: {column: y, role: target, fill: {constant: 7}}\n  s: {calendar: steps, role: known}\n"
-                                "window: {encoder: 2, horizon: %d}\nsplit: {train: \"< %d\", test: \"< %d\"}\n", season, HORIZON, TRAIN, ROWS);
+    snprintf(text, sizeof text,
+             "id: {column: id}\ntime: {column: t, integer: true}\n%s"
+             "inputs:\n  y: {column: y, role: target, fill: {constant: 7}}\n  s: {calendar: steps, role: known}\n"
+             "window: {encoder: 2, horizon: %d}\nsplit: {train: \"< %d\", test: \"< %d\"}\n",
+             season, HORIZON, TRAIN, ROWS);
     const char *path = write_text("rows.csv", csv);
-    REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", text), &schema) && !tft_table_read(&test_log, &schema, &path, 1, &table));
-    REQUIRE(!tft_encoding_fit(&test_log, &schema, &table, &encoding) && !tft_data_init(&test_log, &schema, &encoding, &table, d));
+    REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", text), &schema) &&
+            !tft_table_read(&test_log, &schema, &path, 1, &table));
+    REQUIRE(!tft_encoding_fit(&test_log, &schema, &table, &encoding) &&
+            !tft_data_init(&test_log, &schema, &encoding, &table, d));
     tft_table_fini(&table);
 }
 
@@ -60,7 +66,8 @@ static int ascending(const void *a, const void *b)
     return *(const double *)a < *(const double *)b ? -1 : 1;
 }
 
-/* The quantile of an entity's residuals against `lag` before, of the steps that `place` (-1: all) of a season `places` long has. */
+/* The quantile of an entity's residuals against `lag` before, of the steps that `place` (-1: all) of a season `places`
+ * long has. */
 static double quantile(int entity, int lag, int season, int place, int places, double q, int *count)
 {
     double residuals[ROWS];
@@ -88,14 +95,17 @@ static void check_forecasts(const struct tft_data *d, int season, int places)
     for (int e = 0; e < 4; e++)
         for (int origin = TRAIN; origin + HORIZON <= ROWS; origin += 7)
             for (int h = 0; h < HORIZON; h++) {
-                int first = first_of(e), lag = (h / season + 1) * season, n, before = row_before(e, origin + h, lag, season);
-                int has = tft_naive_forecast(&naive, (size_t)e, d->entities[e].first + (size_t)(origin - first), (size_t)h, p, &plain);
+                int first = first_of(e), lag = (h / season + 1) * season, n,
+                    before = row_before(e, origin + h, lag, season);
+                int has = tft_naive_forecast(&naive, (size_t)e, d->entities[e].first + (size_t)(origin - first),
+                                             (size_t)h, p, &plain);
                 CHECK(has == (before >= 0));
                 for (int q = 0; has && q < 3; q++) {
                     double missed = quantile(e, lag, season, (origin + h - first) % places, places, quantiles[q], &n);
                     if (n < 10)
                         missed = quantile(e, lag, season, -1, places, quantiles[q], &n);
-                    CHECK(plain == value(e, before) && fabs(p[q] - plain - missed) < 1e-12, "%d from %d, %d ahead: %g, %g", e, origin, h, p[q] - plain, missed);
+                    CHECK(plain == value(e, before) && fabs(p[q] - plain - missed) < 1e-12,
+                          "%d from %d, %d ahead: %g, %g", e, origin, h, p[q] - plain, missed);
                 }
             }
     tft_naive_fini(&naive);

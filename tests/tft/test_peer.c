@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Peers' maps: names and shapes are those of the peers' state_dict() (tests/reference/peers.txt, written by peers.py there,
- * which also compares forecasts); every number of theirs is one of ours, and comes back with the same bits; files that do
- * not fit are refused with every difference; so are models that a peer's graph cannot express.
+ * Peers' maps: names and shapes are those of the peers' state_dict() (tests/reference/peers.txt, written by peers.py
+ * there, which also compares forecasts); every number of theirs is one of ours, and comes back with the same bits;
+ * files that do not fit are refused with every difference; so are models that a peer's graph cannot express.
  */
 #include "tests/tft/files.h"
-#include "tft/model/model.h"
 #include "tft/interop/torch_file.h"
+#include "tft/model/model.h"
 #include "tft/run/safetensors.h"
 #include <math.h>
 
@@ -184,8 +184,8 @@ static float our(const struct fixture *f, const char *name, size_t row, size_t c
     return f->params[p->offset + row * p->shape[1] + column];
 }
 
-/* A few places by hand. The model's history: wind, rain, state, price, values, holiday, P.M; NVIDIA's: state, wind, rain,
- * holiday, price, values, P.M. */
+/* A few places by hand. The model's history: wind, rain, state, price, values, holiday, P.M; NVIDIA's: state, wind,
+ * rain, holiday, price, values, P.M. */
 static void places(void)
 {
     struct tft_model_config config;

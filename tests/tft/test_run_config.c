@@ -20,9 +20,12 @@ static void defaults(void)
     struct tft_run_config c;
 
     tft_run_config_defaults(&c);
-    CHECK(c.hidden_size == 160 && c.heads == 4 && c.dropout == 0.1 && c.batch_size == 64 && c.learning_rate == 1e-3 && c.clip == 0.01);
-    CHECK(c.clip_mode == TFT_CLIP_BY_TENSOR && c.epochs == 100 && c.patience == 5 && c.min_delta == 1e-4 && c.seed == 1 && c.granule == 8);
-    CHECK(c.quantiles.count == 3 && c.quantiles.values[0] == 0.1 && c.quantiles.values[2] == 0.9 && c.deterministic == 1 && c.accumulate == 1);
+    CHECK(c.hidden_size == 160 && c.heads == 4 && c.dropout == 0.1 && c.batch_size == 64 && c.learning_rate == 1e-3 &&
+          c.clip == 0.01);
+    CHECK(c.clip_mode == TFT_CLIP_BY_TENSOR && c.epochs == 100 && c.patience == 5 && c.min_delta == 1e-4 &&
+          c.seed == 1 && c.granule == 8);
+    CHECK(c.quantiles.count == 3 && c.quantiles.values[0] == 0.1 && c.quantiles.values[2] == 0.9 &&
+          c.deterministic == 1 && c.accumulate == 1);
     CHECK(!c.max_steps && !c.train_samples && !c.eval_every && c.max_time == 0 && !tft_run_config_check(&test_log, &c));
 }
 
@@ -31,8 +34,11 @@ static void sources(void)
     struct tft_run_config c, d;
 
     tft_run_config_defaults(&c);
-    CHECK(!take("hidden_size: 32\nheads: \"2\"\nquantiles: [0.05, 0.5, 0.95]\nschedule: cosine\nlearning_rate: \"3e-3\"\nseed: 7\n", &c));
-    CHECK(c.hidden_size == 32 && c.heads == 2 && c.quantiles.values[0] == 0.05 && c.schedule == TFT_SCHEDULE_COSINE && c.learning_rate == 3e-3);
+    CHECK(!take("hidden_size: 32\nheads: \"2\"\nquantiles: [0.05, 0.5, 0.95]\nschedule: cosine\nlearning_rate: "
+                "\"3e-3\"\nseed: 7\n",
+                &c));
+    CHECK(c.hidden_size == 32 && c.heads == 2 && c.quantiles.values[0] == 0.05 && c.schedule == TFT_SCHEDULE_COSINE &&
+          c.learning_rate == 3e-3);
     setenv("HALAY_TFT_SEED", "8", 1);
     setenv("HALAY_TFT_DROPOUT", "0.3", 1);
     CHECK(!tft_run_config_take_environment(&test_log, &c) && c.seed == 8 && c.dropout == 0.3);
@@ -40,7 +46,8 @@ static void sources(void)
     CHECK(!tft_run_config_take_option(&test_log, "batch-size", "16", &c) && c.batch_size == 16);
     CHECK(!tft_run_config_take_option(&test_log, "quantiles", "0.1,0.9", &c) && c.quantiles.count == 2);
     CHECK(!tft_run_config_take_option(&test_log, "quantiles", "[0.25, 0.5]", &c) && c.quantiles.values[0] == 0.25);
-    CHECK(!tft_run_config_take_option(&test_log, "quantiles", "1e-6,0.999998,0.999999", &c) && c.quantiles.values[2] == 0.999999);
+    CHECK(!tft_run_config_take_option(&test_log, "quantiles", "1e-6,0.999998,0.999999", &c) &&
+          c.quantiles.values[2] == 0.999999);
     CHECK(!tft_run_config_take_option(&test_log, "max-steps", "0", &c) && !c.max_steps);
     CHECK(!tft_run_config_take_option(&test_log, "deterministic", "ranks", &c) && c.deterministic == 2);
     json_t *json = tft_run_config_json(&c);
@@ -91,9 +98,11 @@ static void refused(void)
         CHECK(!memcmp(&c, &before, sizeof c));
     }
     tft_run_config_defaults(&c);
-    CHECK(!take("heads: 3\n", &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG && error_says("must be a multiple of 'heads'"));
+    CHECK(!take("heads: 3\n", &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG &&
+          error_says("must be a multiple of 'heads'"));
     tft_run_config_defaults(&c);
-    CHECK(!take("weight_decay: 0.1\n", &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG && error_says("adamw"));
+    CHECK(!take("weight_decay: 0.1\n", &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG &&
+          error_says("adamw"));
 }
 
 /* What a run may change when it goes on, and what not. */
@@ -105,9 +114,11 @@ static void resumed(void)
     REQUIRE(!take("hidden_size: 32\nepochs: 7\ninit_from: there\nema: 0.5\n", &c));
     CHECK(!strcmp(c.init_from, "there") && c.ema == 0.5 && c.keep == 3);
     json_t *before = tft_run_config_json(&c), *identity = tft_run_config_identity(before);
-    CHECK(!json_object_get(identity, "epochs") && !json_object_get(identity, "init_from") && json_object_get(identity, "seed") &&
-          json_object_get(before, "epochs"));
-    REQUIRE(!take("epochs: 9\nthreads: 3\nkeep: 1\ncheckpoint_every: 10\npatience: 9\nmax_time: 5\nmax_steps: 8\ninit_from: ''\n", &c));
+    CHECK(!json_object_get(identity, "epochs") && !json_object_get(identity, "init_from") &&
+          json_object_get(identity, "seed") && json_object_get(before, "epochs"));
+    REQUIRE(!take(
+        "epochs: 9\nthreads: 3\nkeep: 1\ncheckpoint_every: 10\npatience: 9\nmax_time: 5\nmax_steps: 8\ninit_from: ''\n",
+        &c));
     CHECK(!c.init_from[0] && !tft_run_config_check_resume(&test_log, "'x'", before, &c));
     REQUIRE(!take("ema: 0\n", &c));
     CHECK(tft_run_config_check_resume(&test_log, "'x'", before, &c) == HALAY_ERR_CONFIG &&

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Safetensors: what was written is read; the bytes are the format's; whatever does not fit the model or itself is refused.
+ * Safetensors: what was written is read; the bytes are the format's; whatever does not fit the model or itself is
+ * refused.
  */
 #include "tests/tft/files.h"
 #include "tft/run/safetensors.h"
@@ -41,7 +42,8 @@ static void round_trip(void)
     CHECK(json_equal(metadata, read));
     char *bytes = read_bytes(path, &length);
     memcpy(&header, bytes, sizeof header);
-    CHECK(header % 8 == 0 && length == 8 + header + sizeof block && bytes[8] == '{' && !memcmp(bytes + 8 + header, block, sizeof block));
+    CHECK(header % 8 == 0 && length == 8 + header + sizeof block && bytes[8] == '{' &&
+          !memcmp(bytes + 8 + header, block, sizeof block));
     CHECK(strstr(bytes + 8, "\"a.kernel\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}") != NULL);
     int opened = 0;
     for (size_t cut = 0; cut < length; cut++)
@@ -63,13 +65,16 @@ static void hostile(void)
         size_t data;
     } cases[] = {
         { "{" A "," BIAS "}", "tensor 'b' is missing", 40 },
-        { "{" A "," BIAS "," B ",\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[40,44]}}", "tensors that the model has not", 44 },
+        { "{" A "," BIAS "," B ",\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[40,44]}}",
+          "tensors that the model has not", 44 },
         { "{" A "," BIAS ",\"b\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[36,40]}}", "not of type F32", 40 },
         { "{" A "," BIAS ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[36,40]}}", "another shape", 40 },
         { "{" A "," BIAS ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[36,44]}}", "makes no sense", 44 },
         { "{" A "," BIAS ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", "makes no sense", 40 },
-        { "{" A "," BIAS ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4000000000,4000000004]}}", "makes no sense", 40 },
-        { "{" A "," BIAS ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[32,36]}}", "overlap or leave gaps", 40 },
+        { "{" A "," BIAS ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4000000000,4000000004]}}",
+          "makes no sense", 40 },
+        { "{" A "," BIAS ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[32,36]}}", "overlap or leave gaps",
+          40 },
         { "{" A "," BIAS "," B "}", "its length is wrong", 44 },
         { "{" A "," A "," BIAS "," B "}", "header is not JSON", 40 },
         { "[1,2]", "header is not JSON", 40 },
@@ -79,10 +84,13 @@ static void hostile(void)
 
     CHECK(!tft_safetensors_read(&test_log, made("{" A "," BIAS "," B "}", 40), &table, back, NULL));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK(tft_safetensors_read(&test_log, made(cases[i].header, cases[i].data), &table, back, NULL) == HALAY_ERR_FORMAT &&
-              error_says(cases[i].says), "case %zu", i);
+        CHECK(tft_safetensors_read(&test_log, made(cases[i].header, cases[i].data), &table, back, NULL) ==
+                      HALAY_ERR_FORMAT &&
+                  error_says(cases[i].says),
+              "case %zu", i);
     uint64_t huge = UINT64_MAX - 3;
-    CHECK(tft_safetensors_read(&test_log, write_bytes("huge", &huge, sizeof huge), &table, back, NULL) == HALAY_ERR_FORMAT);
+    CHECK(tft_safetensors_read(&test_log, write_bytes("huge", &huge, sizeof huge), &table, back, NULL) ==
+          HALAY_ERR_FORMAT);
     CHECK(tft_safetensors_read(&test_log, in_scratch("absent"), &table, back, NULL) == HALAY_ERR_SYSTEM);
 }
 

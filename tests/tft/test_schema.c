@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Schema and documents: the full-size example is understood, YAML and JSON say the same, and whatever is wrong, unknown or not
- * offered is refused with the place and what would be right.
+ * Schema and documents: the full-size example is understood, YAML and JSON say the same, and whatever is wrong, unknown
+ * or not offered is refused with the place and what would be right.
  */
 #include "tests/tft/files.h"
 #include "tft/data/document.h"
@@ -30,14 +30,20 @@ static void example(void)
 
     snprintf(path, sizeof path, "%s/examples/pjm.yaml", top ? top : ".");
     REQUIRE(!tft_schema_load(&test_log, path, &s));
-    CHECK(!strcmp(s.name, "pjm") && !strcmp(s.id_pattern, "^(.*)_hourly") && s.id_kind == TFT_ID_FILENAME && s.every.count == 3600);
-    CHECK(s.has_span && s.span[0] == tft_time_from_date(2013, 6, 1, 1, 0, 0) && s.span[1] == tft_time_from_date(2018, 8, 2, 23, 0, 0));
-    CHECK(s.duplicates == TFT_DUPLICATES_MEAN && s.encoder == 168 && s.horizon == 24 && s.stride == 1 && s.context_before);
+    CHECK(!strcmp(s.name, "pjm") && !strcmp(s.id_pattern, "^(.*)_hourly") && s.id_kind == TFT_ID_FILENAME &&
+          s.every.count == 3600);
+    CHECK(s.has_span && s.span[0] == tft_time_from_date(2013, 6, 1, 1, 0, 0) &&
+          s.span[1] == tft_time_from_date(2018, 8, 2, 23, 0, 0));
+    CHECK(s.duplicates == TFT_DUPLICATES_MEAN && s.encoder == 168 && s.horizon == 24 && s.stride == 1 &&
+          s.context_before);
     CHECK(s.season_count == 2 && s.seasons[0] == 24 && s.seasons[1] == 168);
-    CHECK(s.input_count == 5 && s.target_count == 1 && s.targets[0] == 0 && s.inputs[0].fill == TFT_FILL_INTERPOLATE && s.inputs[0].per_entity);
-    CHECK(s.inputs[3].calendar == TFT_CALENDAR_STEPS && s.inputs[4].is_category && s.inputs[4].role == TFT_INPUT_STATIC);
+    CHECK(s.input_count == 5 && s.target_count == 1 && s.targets[0] == 0 && s.inputs[0].fill == TFT_FILL_INTERPOLATE &&
+          s.inputs[0].per_entity);
+    CHECK(s.inputs[3].calendar == TFT_CALENDAR_STEPS && s.inputs[4].is_category &&
+          s.inputs[4].role == TFT_INPUT_STATIC);
     CHECK(s.split_end[TFT_TEST] == tft_time_from_date(2018, 8, 3, 0, 0, 0));
-    CHECK(tft_schema_split_begin(&s, TFT_VALID) == tft_time_from_date(2017, 8, 1, 0, 0, 0) && tft_schema_split_begin(&s, TFT_TRAIN) == INT64_MIN);
+    CHECK(tft_schema_split_begin(&s, TFT_VALID) == tft_time_from_date(2017, 8, 1, 0, 0, 0) &&
+          tft_schema_split_begin(&s, TFT_TRAIN) == INT64_MIN);
     char *json = json_dumps(s.document, 0);
     struct tft_schema again;
     CHECK(json && !tft_schema_load(&test_log, write_text("again.json", json), &again));
@@ -54,10 +60,12 @@ static void seasons(void)
     REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", HEAD INPUTS WINDOW SPLIT "season: 12\n"), &s));
     CHECK(s.season_count == 1 && s.seasons[0] == 12);
     tft_schema_fini(&s);
-    REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", HEAD INPUTS WINDOW SPLIT "season: [1, 24, 168, 1000000]\n"), &s));
+    REQUIRE(!tft_schema_load(&test_log,
+                             write_text("s.yaml", HEAD INPUTS WINDOW SPLIT "season: [1, 24, 168, 1000000]\n"), &s));
     CHECK(s.season_count == 4 && s.seasons[0] == 1 && s.seasons[3] == 1000000);
     tft_schema_fini(&s);
-    REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", HEAD INPUTS WINDOW SPLIT "resample: {every: 15min, how: mean}\n"), &s));
+    REQUIRE(!tft_schema_load(
+        &test_log, write_text("s.yaml", HEAD INPUTS WINDOW SPLIT "resample: {every: 15min, how: mean}\n"), &s));
     CHECK(s.season_count == 2 && s.seasons[0] == 96 && s.seasons[1] == 672); /* of the step after resampling */
     tft_schema_fini(&s);
 }
@@ -77,17 +85,25 @@ static void refused(void)
         { HEAD INPUTS SPLIT, "'window' is missing" },
         { HEAD INPUTS WINDOW, "'split' is missing" },
         { "id: {columns: [a, b]}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT, "'columns' must be a text" },
-        { "id: {columns: header}\ntime: {column: t}\nevery: 1h\n" INPUTS "  a: {column: a, role: static}\n" WINDOW SPLIT,
+        { "id: {columns: header}\ntime: {column: t}\nevery: 1h\n" INPUTS
+          "  a: {column: a, role: static}\n" WINDOW SPLIT,
           "each column is an entity" },
         { "id: {from: filename}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT, "give {from: filename" },
-        { "id: {from: filename, pattern: \"(\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT, "a regular expression" },
-        { "id: {from: filename, pattern: \"x\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT, "with one (group)" },
-        { "id: {column: z}\ntime: {columns: []}\nevery: 1h\n" INPUTS WINDOW SPLIT, "'columns' must be a list of names" },
-        { "id: {column: z}\ntime: {columns: [y, m, d, h, mi, s, x]}\nevery: 1h\n" INPUTS WINDOW SPLIT, "year, month, day" },
+        { "id: {from: filename, pattern: \"(\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT,
+          "a regular expression" },
+        { "id: {from: filename, pattern: \"x\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT,
+          "with one (group)" },
+        { "id: {column: z}\ntime: {columns: []}\nevery: 1h\n" INPUTS WINDOW SPLIT,
+          "'columns' must be a list of names" },
+        { "id: {column: z}\ntime: {columns: [y, m, d, h, mi, s, x]}\nevery: 1h\n" INPUTS WINDOW SPLIT,
+          "year, month, day" },
         { "id: {column: z}\ntime: {format: \"%Y\"}\nevery: 1h\n" INPUTS WINDOW SPLIT, "'column' must be" },
-        { "id: {column: z}\ntime: {column: t, integer: true, format: \"%Y\"}\nevery: 1\n" INPUTS WINDOW SPLIT, "'integer' must be" },
-        { "id: {column: z}\ntime: {column: t, integer: true}\nevery: 1h\n" INPUTS WINDOW SPLIT, "a whole number of steps" },
-        { "id: {column: z}\ntime: {column: t, integer: true}\n" INPUTS WINDOW SPLIT, "the calendar says nothing of it" },
+        { "id: {column: z}\ntime: {column: t, integer: true, format: \"%Y\"}\nevery: 1\n" INPUTS WINDOW SPLIT,
+          "'integer' must be" },
+        { "id: {column: z}\ntime: {column: t, integer: true}\nevery: 1h\n" INPUTS WINDOW SPLIT,
+          "a whole number of steps" },
+        { "id: {column: z}\ntime: {column: t, integer: true}\n" INPUTS WINDOW SPLIT,
+          "the calendar says nothing of it" },
         { "id: {column: z}\ntime: {column: t, format: \"%H\"}\nevery: 1h\n" INPUTS WINDOW SPLIT, "'format' must be" },
         { "id: {column: z}\ntime: {column: t}\nevery: 1\n" INPUTS WINDOW SPLIT, "'every' must be" },
         { "id: {column: z}\ntime: {column: t}\n" INPUTS WINDOW SPLIT, "'every' must be given" },
@@ -103,39 +119,54 @@ static void refused(void)
         { HEAD INPUTS WINDOW "split: {train: \"< 2017-08-01\", valid: \"< 2017-07-01\"}\n", "'valid' must be after" },
         { HEAD INPUTS "window: {encoder: 8}\n" SPLIT, "'horizon' must be given" },
         { HEAD INPUTS "window: {encoder: 0, horizon: 3}\n" SPLIT, "'encoder' must be a whole number" },
-        { HEAD INPUTS "window: {encoder: 10000000, horizon: 3}\n" SPLIT, "'encoder' must be a whole number of steps from 1 to " },
+        { HEAD INPUTS "window: {encoder: 10000000, horizon: 3}\n" SPLIT,
+          "'encoder' must be a whole number of steps from 1 to " },
         { HEAD INPUTS WINDOW SPLIT "span: [2018-01-01]\n", "'span' must be" },
         { HEAD INPUTS WINDOW SPLIT "span: [2018-01-01, 2017-01-01]\n", "'span' must be in order" },
         { HEAD INPUTS WINDOW SPLIT "duplicates: maen\n", "'duplicates' must be one of mean, first, last, error" },
         { HEAD INPUTS WINDOW SPLIT "csv: {separator: tab}\n", "'separator' must be one character" },
         { HEAD INPUTS WINDOW SPLIT "csv: {decimal: \",\"}\n", "another character than 'separator'" },
         { HEAD INPUTS WINDOW SPLIT "csv: {missing: [0]}\n", "put numbers into quotes" },
-        { HEAD INPUTS "  w: {column: w, role: weight, scale: standard}\n" WINDOW SPLIT, "'scale' must be none for a weight" },
-        { HEAD INPUTS "  w: {column: w, role: weight}\n  x: {column: x, role: weight}\n" WINDOW SPLIT, "one 'role: weight' at most" },
+        { HEAD INPUTS "  w: {column: w, role: weight, scale: standard}\n" WINDOW SPLIT,
+          "'scale' must be none for a weight" },
+        { HEAD INPUTS "  w: {column: w, role: weight}\n  x: {column: x, role: weight}\n" WINDOW SPLIT,
+          "one 'role: weight' at most" },
         { HEAD INPUTS "  w: {calendar: hour, role: weight}\n" WINDOW SPLIT, "'role' must be known" },
         { HEAD INPUTS "  w: {column: w, role: observed, lags: 1}\n" WINDOW SPLIT, "'lags' must be a list" },
         { HEAD INPUTS "  w: {column: w, role: observed, lags: [0]}\n" WINDOW SPLIT, "'lags' must be a list" },
         { HEAD INPUTS "  w: {calendar: month, role: known, lags: [1]}\n" WINDOW SPLIT, "'lags' must be left out" },
         { HEAD INPUTS "  w: {column: w, role: observed, cyclic: true}\n" WINDOW SPLIT, "'cyclic' must be left out" },
         { HEAD INPUTS "  w: {calendar: steps, role: known, cyclic: true}\n" WINDOW SPLIT, "'cyclic' must be left out" },
-        { HEAD INPUTS "  w: {calendar: hour, role: known, cyclic: 1}\n" WINDOW SPLIT, "'cyclic' must be true or false" },
+        { HEAD INPUTS "  w: {calendar: hour, role: known, cyclic: 1}\n" WINDOW SPLIT,
+          "'cyclic' must be true or false" },
         { HEAD INPUTS "  w: {calendar: hour, role: known, fill: forward}\n" WINDOW SPLIT, "'fill' must be left out" },
         { HEAD INPUTS "  w: {column: w, role: observed, unknown: true}\n" WINDOW SPLIT, "'unknown' must be left out" },
         { HEAD INPUTS "  w: {column: w, role: observed, map: {a: b}}\n" WINDOW SPLIT, "'map' must be left out" },
-        { HEAD INPUTS "  w: {column: w, role: observed, type: category, map: {a: 1}}\n" WINDOW SPLIT, "put numbers into quotes" },
-        { HEAD INPUTS "  w: {column: w, role: observed, type: category, scale: standard}\n" WINDOW SPLIT, "none for a category" },
-        { HEAD INPUTS "  w: {column: w, role: observed, type: category, fill: interpolate}\n" WINDOW SPLIT, "'fill' must be" },
-        { HEAD INPUTS "  w: {column: w, role: observed, type: category, fill: {constant: 1}}\n" WINDOW SPLIT, "{constant: TEXT}" },
-        { HEAD INPUTS "  w: {column: w, role: observed, type: category, transform: log}\n" WINDOW SPLIT, "'transform' must be left out" },
-        { HEAD INPUTS "  w: {column: w, role: observed, transform: sqrt}\n" WINDOW SPLIT, "'transform' must be one of none, log, log1p" },
-        { HEAD INPUTS "  w: {column: w, role: observed, missing_number: x}\n" WINDOW SPLIT, "'missing_number' must be a number" },
-        { HEAD INPUTS "  load_lag2: {column: w, role: observed}\n  load: {column: w, role: observed, lags: [2]}\n" WINDOW SPLIT, "given twice" },
-        { HEAD INPUTS "  w_lag2: {column: w, role: observed}\n  w: {column: w, role: observed, lags: [2]}\n" WINDOW SPLIT,
+        { HEAD INPUTS "  w: {column: w, role: observed, type: category, map: {a: 1}}\n" WINDOW SPLIT,
+          "put numbers into quotes" },
+        { HEAD INPUTS "  w: {column: w, role: observed, type: category, scale: standard}\n" WINDOW SPLIT,
+          "none for a category" },
+        { HEAD INPUTS "  w: {column: w, role: observed, type: category, fill: interpolate}\n" WINDOW SPLIT,
+          "'fill' must be" },
+        { HEAD INPUTS "  w: {column: w, role: observed, type: category, fill: {constant: 1}}\n" WINDOW SPLIT,
+          "{constant: TEXT}" },
+        { HEAD INPUTS "  w: {column: w, role: observed, type: category, transform: log}\n" WINDOW SPLIT,
+          "'transform' must be left out" },
+        { HEAD INPUTS "  w: {column: w, role: observed, transform: sqrt}\n" WINDOW SPLIT,
+          "'transform' must be one of none, log, log1p" },
+        { HEAD INPUTS "  w: {column: w, role: observed, missing_number: x}\n" WINDOW SPLIT,
+          "'missing_number' must be a number" },
+        { HEAD INPUTS
+          "  load_lag2: {column: w, role: observed}\n  load: {column: w, role: observed, lags: [2]}\n" WINDOW SPLIT,
+          "given twice" },
+        { HEAD INPUTS
+          "  w_lag2: {column: w, role: observed}\n  w: {column: w, role: observed, lags: [2]}\n" WINDOW SPLIT,
           "two inputs have the name 'w_lag2'" },
         { HEAD INPUTS "  w: {holiday: none.csv, role: known}\n" WINDOW SPLIT, "none.csv" },
         { HEAD INPUTS "  w: {holiday: {tomorrow: x}, role: known}\n" WINDOW SPLIT, "a holiday is like" },
         { HEAD INPUTS "  w: {holiday: 3, role: known}\n" WINDOW SPLIT, "'holiday' must be" },
-        { HEAD INPUTS "  w: {holiday: {\"2017-01-01\": x}, calendar: hour, role: known}\n" WINDOW SPLIT, "give one of" },
+        { HEAD INPUTS "  w: {holiday: {\"2017-01-01\": x}, calendar: hour, role: known}\n" WINDOW SPLIT,
+          "give one of" },
         { HEAD INPUTS "  w: {column: w, role: observed, fill: {constant: x}}\n" WINDOW SPLIT, "'fill' must be" },
         { HEAD INPUTS "  w: {column: w, roel: observed}\n" WINDOW SPLIT, "unknown key 'roel'; did you mean 'role'?" },
         { HEAD INPUTS "  w: {column: w}\n" WINDOW SPLIT, "'role' must be given" },
@@ -143,12 +174,14 @@ static void refused(void)
         { HEAD INPUTS "  w: {calendar: hour, role: observed}\n" WINDOW SPLIT, "'role' must be known" },
         { HEAD INPUTS "  w: {calendar: houer, role: known}\n" WINDOW SPLIT, "'calendar' must be one of" },
         { HEAD "inputs:\n  hour: {calendar: hour, role: known}\n" WINDOW SPLIT, "at least one 'role: target'" },
-        { "id: {columns: header}\ntime: {column: t}\nevery: 1h\n" INPUTS "  w: {column: w, role: target}\n" WINDOW SPLIT,
+        { "id: {columns: header}\ntime: {column: t}\nevery: 1h\n" INPUTS
+          "  w: {column: w, role: target}\n" WINDOW SPLIT,
           "one 'role: target' where each column is an entity" },
         { HEAD "inputs:\n  load: {column: v, role: target}\n" WINDOW SPLIT, "at least one 'role: known'" },
     };
 
-    CHECK(load(HEAD INPUTS WINDOW SPLIT) == HALAY_OK && load(HEAD INPUTS "  w: {column: w, role: target}\n" WINDOW SPLIT) == HALAY_OK);
+    CHECK(load(HEAD INPUTS WINDOW SPLIT) == HALAY_OK &&
+          load(HEAD INPUTS "  w: {column: w, role: target}\n" WINDOW SPLIT) == HALAY_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum halay_status status = load(cases[i].text);
         CHECK(status && error_says(cases[i].says), "case %zu: %s", i, cases[i].says);
@@ -160,8 +193,12 @@ static void documents(void)
     static const struct {
         const char *text, *says;
     } cases[] = {
-        { "", "nothing in it" },          { "- a\n- b\n", "not a list of keys" }, { "a: 1\na: 2\n", "key 'a' is given twice" },
-        { "a: [1, 2\n", "not YAML" },     { "a: &x 1\nb: *x\n", "aliases" },      { "a: 1\n---\nb: 2\n", "more than one document" },
+        { "", "nothing in it" },
+        { "- a\n- b\n", "not a list of keys" },
+        { "a: 1\na: 2\n", "key 'a' is given twice" },
+        { "a: [1, 2\n", "not YAML" },
+        { "a: &x 1\nb: *x\n", "aliases" },
+        { "a: 1\n---\nb: 2\n", "more than one document" },
         { "? [a]\n: 1\n", "a key must be a word" },
     };
     char deep[200] = "a: ";
@@ -169,11 +206,13 @@ static void documents(void)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CHECK(tft_document_parse(&test_log, "'x'", cases[i].text, strlen(cases[i].text), 0, &d) == HALAY_ERR_FORMAT &&
-              error_says(cases[i].says), "%s", cases[i].says);
+                  error_says(cases[i].says),
+              "%s", cases[i].says);
     for (int i = 0; i < 40; i++)
         strcat(deep, "[");
     CHECK(tft_document_parse(&test_log, "'x'", deep, strlen(deep), 0, &d) == HALAY_ERR_FORMAT);
-    CHECK(tft_document_parse(&test_log, "'x'", "{\"a\":1,\"a\":2}", 13, 1, &d) == HALAY_ERR_FORMAT && error_says("not JSON"));
+    CHECK(tft_document_parse(&test_log, "'x'", "{\"a\":1,\"a\":2}", 13, 1, &d) == HALAY_ERR_FORMAT &&
+          error_says("not JSON"));
     static const char types[] = "a: 12\nb: -1.5e3\nc: true\nd: ~\ne: \"0\"\nf: 1h\ng: 2013-06-01 01:00\nh: 1.2.3\n";
     REQUIRE(!tft_document_parse(&test_log, "'x'", types, strlen(types), 0, &d));
     CHECK(json_integer_value(json_object_get(d, "a")) == 12 && json_real_value(json_object_get(d, "b")) == -1500);

@@ -3,10 +3,10 @@
  * Scores, schedule, plan and sampler against numbers worked out by hand, and the properties that a shuffle must have.
  */
 #include "tests/test.h"
-#include "tft/train/sampler.h"
 #include "tft/run/run_length.h"
 #include "tft/run/schedule.h"
 #include "tft/score/scores.h"
+#include "tft/train/sampler.h"
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ static void losses(void)
 {
     char name[32];
 
-    CHECK(near(tft_quantile_loss(10, 8, 0.9), 1.8) && near(tft_quantile_loss(8, 10, 0.9), 0.2) && tft_quantile_loss(3, 3, 0.5) == 0);
+    CHECK(near(tft_quantile_loss(10, 8, 0.9), 1.8) && near(tft_quantile_loss(8, 10, 0.9), 0.2) &&
+          tft_quantile_loss(3, 3, 0.5) == 0);
     tft_quantile_name(0.1, name, sizeof name);
     CHECK(!strcmp(name, "p10"));
     tft_quantile_name(0.025, name, sizeof name);
@@ -74,7 +75,8 @@ static int is_null(const json_t *object, const char *key)
     return json_is_null(json_object_get(object, key));
 }
 
-/* What no value says is null and not the best score there is; an entity without a naive error is left out of its mean. */
+/* What no value says is null and not the best score there is; an entity without a naive error is left out of its mean.
+ * */
 static void nothing(void)
 {
     static const double quantiles[] = { 0.5 };
@@ -127,24 +129,29 @@ static void zeros(void)
 static void schedule(void)
 {
     CHECK(tft_schedule_rate(TFT_SCHEDULE_CONSTANT, 2, 7, 100, 3) == 2);
-    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 0, 100, 0), 2.0 / 5) && tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 4, 100, 0) == 2 &&
+    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 0, 100, 0), 2.0 / 5) &&
+          tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 4, 100, 0) == 2 &&
           tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 99, 100, 0) == 2);
-    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 0, 100, 0), 2.0 / 5) && tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 4, 100, 0) == 2);
-    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 52, 100, 0), 1.0), "%g", tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 52, 100, 0));
+    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 0, 100, 0), 2.0 / 5) &&
+          tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 4, 100, 0) == 2);
+    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 52, 100, 0), 1.0), "%g",
+          tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 52, 100, 0));
     double last = tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 99, 100, 0);
     CHECK(last >= 0 && last < 0.01, "%g", last);
     CHECK(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 1000, 100, 0) < 1e-12);
     CHECK(tft_schedule_rate(TFT_SCHEDULE_PLATEAU, 2, 50, 100, 2) == 0.5);
-    CHECK(tft_schedule_scale(TFT_LR_LINEAR, 1, 4) == 4 && tft_schedule_scale(TFT_LR_SQRT, 1, 4) == 2 && tft_schedule_scale(TFT_LR_UNSCALED, 1, 4) == 1);
+    CHECK(tft_schedule_scale(TFT_LR_LINEAR, 1, 4) == 4 && tft_schedule_scale(TFT_LR_SQRT, 1, 4) == 2 &&
+          tft_schedule_scale(TFT_LR_UNSCALED, 1, 4) == 1);
 }
 
 /*
- * A run that is over when it says so, with this clock: seconds of a step by its number. It is stopped and goes on after step
- * `resumed` (0: never), from what is kept. slowed: of all steps after an eighth of the time.
+ * A run that is over when it says so, with this clock: seconds of a step by its number. It is stopped and goes on after
+ * step `resumed` (0: never), from what is kept. slowed: of all steps after an eighth of the time.
  */
 struct run {
     struct tft_limits limits;
-    double first, step_seconds, slowed, pause; /* first: what the first step takes more; pause: an evaluation's, after each 100 steps */
+    double first, step_seconds, slowed,
+        pause; /* first: what the first step takes more; pause: an evaluation's, after each 100 steps */
     uint64_t resumed;
     double resumed_limit;
     /* what came of it */
@@ -162,11 +169,14 @@ static void make_run(struct run *r)
     while (!tft_plan_is_over(&r->limits, &r->plan, &r->end)) {
         double before = falls ? r->last : 1;
         r->last = tft_plan_rate(&r->limits, &r->plan, &r->end, 1, 0);
-        CHECK(r->last <= before || r->limits.schedule != TFT_SCHEDULE_COSINE, "step %d: %g after %g", (int)r->end.step, r->last, before);
+        CHECK(r->last <= before || r->limits.schedule != TFT_SCHEDULE_COSINE, "step %d: %g after %g", (int)r->end.step,
+              r->last, before);
         falls = r->plan.steps && r->end.step > r->plan.steps / 10 && !r->resumed;
         r->highest = fmax(r->highest, r->last);
         r->end.step++;
-        r->end.seconds += (r->end.step == 1 ? r->first : 0) + r->step_seconds * (r->end.seconds > 0.125 * r->limits.seconds ? r->slowed : 1) + (r->end.step % 100 ? 0 : r->pause);
+        r->end.seconds += (r->end.step == 1 ? r->first : 0) +
+                          r->step_seconds * (r->end.seconds > 0.125 * r->limits.seconds ? r->slowed : 1) +
+                          (r->end.step % 100 ? 0 : r->pause);
         tft_plan_update(&r->limits, &r->end, &r->plan);
         if (r->resumed && r->end.step == r->resumed) {
             r->limits.seconds = r->resumed_limit;
@@ -180,8 +190,10 @@ static void limits(void)
 {
     struct run steady = { .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
     make_run(&steady);
-    CHECK(steady.plan.steps >= 949 && steady.plan.steps <= 951 && steady.end.step == steady.plan.steps, "planned %d, ended after %d", (int)steady.plan.steps, (int)steady.end.step);
-    CHECK(steady.highest > 0.99 && steady.last < 1e-4 && steady.end.seconds < 100, "%g %g %g", steady.highest, steady.last, steady.end.seconds);
+    CHECK(steady.plan.steps >= 949 && steady.plan.steps <= 951 && steady.end.step == steady.plan.steps,
+          "planned %d, ended after %d", (int)steady.plan.steps, (int)steady.end.step);
+    CHECK(steady.highest > 0.99 && steady.last < 1e-4 && steady.end.seconds < 100, "%g %g %g", steady.highest,
+          steady.last, steady.end.seconds);
 
     struct run again = steady; /* stopped and gone on: the same number, the same rates */
     again.resumed = 300;
@@ -192,19 +204,26 @@ static void limits(void)
     again.limits.seconds = 100;
     again.highest = 0;
     make_run(&again);
-    CHECK(again.plan.steps + 1 >= 2 * steady.plan.steps && again.plan.steps <= 2 * steady.plan.steps + 1 && again.end.step == again.plan.steps && again.last < 1e-4);
+    CHECK(again.plan.steps + 1 >= 2 * steady.plan.steps && again.plan.steps <= 2 * steady.plan.steps + 1 &&
+          again.end.step == again.plan.steps && again.last < 1e-4);
 
     static const double slower[] = { 0.3, 1.04, 1.5, 2, 10 };
     for (size_t i = 0; i < sizeof slower / sizeof *slower; i++) {
-        struct run r = { .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .step_seconds = 0.01, .slowed = slower[i], .pause = 0.2 };
+        struct run r = {
+            .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .step_seconds = 0.01, .slowed = slower[i], .pause = 0.2
+        };
         make_run(&r);
         CHECK(r.highest > 0.99 && r.last < 1e-3, "%g times as slow: from %g to %g", slower[i], r.highest, r.last);
         CHECK(r.end.seconds <= 100 + 0.5, "%g times as slow: %g s", slower[i], r.end.seconds);
     }
-    struct run cold = { .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .first = 20, .step_seconds = 0.1, .slowed = 1 };
+    struct run cold = {
+        .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .first = 20, .step_seconds = 0.1, .slowed = 1
+    };
     make_run(&cold); /* a first step that takes a fifth of the time says nothing of the others */
-    CHECK(cold.plan.steps >= 745 && cold.plan.steps <= 755 && cold.end.step == cold.plan.steps && cold.highest > 0.99 && cold.last < 1e-4,
-          "planned %d, ended after %d, from %g to %g", (int)cold.plan.steps, (int)cold.end.step, cold.highest, cold.last);
+    CHECK(cold.plan.steps >= 745 && cold.plan.steps <= 755 && cold.end.step == cold.plan.steps && cold.highest > 0.99 &&
+              cold.last < 1e-4,
+          "planned %d, ended after %d, from %g to %g", (int)cold.plan.steps, (int)cold.end.step, cold.highest,
+          cold.last);
     struct run few = { .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .step_seconds = 8, .slowed = 1 };
     make_run(&few); /* twelve steps of the time */
     CHECK(few.end.step >= 11 && few.end.step <= 13 && few.last < 0.05, "%d steps, %g", (int)few.end.step, few.last);

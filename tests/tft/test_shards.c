@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shards: each living tensor is one rank's, parts are in the order of ranks and cover their bucket, places are dense, and the
- * shares differ by no more than a tensor; blocks taken apart and put together are what they were.
+ * Shards: each living tensor is one rank's, parts are in the order of ranks and cover their bucket, places are dense,
+ * and the shares differ by no more than a tensor; blocks taken apart and put together are what they were.
  */
 #include "tests/tft/model_helpers.h"
+#include "tft/cli/synthetic.h"
 #include "tft/model/model.h"
 #include "tft/train/shards.h"
-#include "tft/cli/synthetic.h"
 
 enum { RANKS_MOST = 9 };
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From rows to prepared data: order, doubled and missing moments, filling, scalers, windows, and the file that holds it all,
- * against numbers worked out by hand; and that file damaged in every byte of its head and cut at many lengths.
+ * From rows to prepared data: order, doubled and missing moments, filling, scalers, windows, and the file that holds it
+ * all, against numbers worked out by hand; and that file damaged in every byte of its head and cut at many lengths.
  */
 #include "tests/tft/files.h"
 #include "tft/data/htd.h"
 #include "tft/data/windows.h"
 #include <math.h>
 
-#define SCHEMA(duplicates, fill)                                                                              \
-    "id: {column: zone}\ntime: {column: t}\nevery: 1h\nduplicates: " duplicates "\n"                           \
-    "csv: {separator: \";\", decimal: \",\", missing: [\"\", \"NA\"]}\n"                                       \
-    "inputs:\n  load: {column: v, role: target, fill: " fill "}\n"                                            \
+#define SCHEMA(duplicates, fill)                                                                                 \
+    "id: {column: zone}\ntime: {column: t}\nevery: 1h\nduplicates: " duplicates "\n"                             \
+    "csv: {separator: \";\", decimal: \",\", missing: [\"\", \"NA\"]}\n"                                         \
+    "inputs:\n  load: {column: v, role: target, fill: " fill "}\n"                                               \
     "  hour: {calendar: hour, role: known, scale: none}\n  steps: {calendar: steps, role: known, scale: none}\n" \
-    "  area: {column: area, role: static, scale: none}\n  zone: {from: id, role: static, type: category}\n"    \
-    "  temp: {column: temp, role: observed, fill: {constant: -1}, scale: minmax, per: all}\n"                  \
+    "  area: {column: area, role: static, scale: none}\n  zone: {from: id, role: static, type: category}\n"      \
+    "  temp: {column: temp, role: observed, fill: {constant: -1}, scale: minmax, per: all}\n"                    \
     "window: {encoder: 2, horizon: 1}\nsplit: {train: \"< 2020-01-01 04:00\", valid: \"< 2020-01-01 06:00\"}\n"
 
 /* Zone b before zone a, not sorted; 01:00 twice; 02:00 missing; 03:00 "NA". */
@@ -25,7 +25,8 @@ static const char rows[] = "t;zone;v;area;temp\n"
                            "2020-01-01 00:00:00;a;1;5;0\n2020-01-01 01:00:00;a;3;5;0\n2020-01-01 02:00:00;a;1;5;0\n"
                            "2020-01-01 03:00:00;a;3;5;0\n2020-01-01 04:00:00;a;5;5;0\n2020-01-01 05:00:00;a;7;5;0\n";
 
-static enum halay_status read_table(const char *schema_text, const char *csv, struct tft_schema *schema, struct tft_table *table)
+static enum halay_status read_table(const char *schema_text, const char *csv, struct tft_schema *schema,
+                                    struct tft_table *table)
 {
     const char *path = write_text("rows.csv", csv);
     enum halay_status status = tft_schema_load(&test_log, write_text("s.yaml", schema_text), schema);
@@ -65,9 +66,11 @@ static void table_values(void)
     }
     CHECK(t.series[1].values[1 * 3 + 2] == 3 && t.series[1].values[2 * 3 + 2] == -1); /* mean of doubled; constant */
     CHECK(t.series[1].values[2 * 3 + 1] == 7); /* static, where the row was missing */
-    CHECK(t.summary.rows_read == 12 && t.summary.rows_duplicated == 1 && t.summary.rows_missing == 1 && t.summary.filled == 3, "%zu",
-          t.summary.filled);
-    CHECK(!tft_table_extend(&test_log, 2, &t) && t.series[1].rows == 8 && t.series[1].values[7 * 3] == 60 && !t.series[1].measured[7 * 3]);
+    CHECK(t.summary.rows_read == 12 && t.summary.rows_duplicated == 1 && t.summary.rows_missing == 1 &&
+              t.summary.filled == 3,
+          "%zu", t.summary.filled);
+    CHECK(!tft_table_extend(&test_log, 2, &t) && t.series[1].rows == 8 && t.series[1].values[7 * 3] == 60 &&
+          !t.series[1].measured[7 * 3]);
     tft_table_fini(&t);
     tft_schema_fini(&s);
 
@@ -86,33 +89,51 @@ static void table_errors(void)
     struct tft_schema s;
     struct tft_table t;
 
-    CHECK(read_table(SCHEMA("error", "interpolate"), rows, &s, &t) == HALAY_ERR_FORMAT && error_says("row 5: 'b' has a second row"));
-    CHECK(read_table(SCHEMA("mean", "none"), rows, &s, &t) == HALAY_ERR_FORMAT && error_says("'b' has no value for input 'load'"));
-    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
+    CHECK(read_table(SCHEMA("error", "interpolate"), rows, &s, &t) == HALAY_ERR_FORMAT &&
+          error_says("row 5: 'b' has a second row"));
+    CHECK(read_table(SCHEMA("mean", "none"), rows, &s, &t) == HALAY_ERR_FORMAT &&
+          error_says("'b' has no value for input 'load'"));
+    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;;1;1\n", &s, &t) ==
+              HALAY_ERR_FORMAT &&
           error_says("row 2: 'b' has no value for input 'load' (column 'v') at 2020-01-01 00:00:00"));
-    CHECK(read_table(SCHEMA("mean", "forward"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
+    CHECK(read_table(SCHEMA("mean", "forward"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;;1;1\n", &s, &t) ==
+              HALAY_ERR_FORMAT &&
           error_says("nor anywhere else"));
-    CHECK(read_table(SCHEMA("mean", "interpolate"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
+    CHECK(read_table(SCHEMA("mean", "interpolate"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;;1;1\n", &s, &t) ==
+              HALAY_ERR_FORMAT &&
           error_says("nor anywhere else"));
-    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;12x;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
+    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;12x;1;1\n", &s, &t) ==
+              HALAY_ERR_FORMAT &&
           error_says("row 2, column 'v': '12x' is not a number"));
-    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;nan;1;1\n", &s, &t) == HALAY_ERR_FORMAT);
-    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;1e999;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
+    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;nan;1;1\n", &s, &t) ==
+          HALAY_ERR_FORMAT);
+    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;1e999;1;1\n", &s, &t) ==
+              HALAY_ERR_FORMAT &&
           error_says("row 2, column 'v': '1e999' is not within what a model can hold"));
-    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;-1e39;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
+    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;-1e39;1;1\n", &s, &t) ==
+              HALAY_ERR_FORMAT &&
           error_says("row 2, column 'v': '-1e39' is not within what a model can hold"));
     CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01x;b;1;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
           error_says("column 't': '2020-01-01x' is not a time"));
-    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;area;temp\n", &s, &t) == HALAY_ERR_FORMAT && error_says("no column 'v'"));
-    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n", &s, &t) == HALAY_ERR_FORMAT && error_says("hold no row"));
-    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;;1;1;1\n", &s, &t) == HALAY_ERR_FORMAT &&
+    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;area;temp\n", &s, &t) == HALAY_ERR_FORMAT &&
+          error_says("no column 'v'"));
+    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n", &s, &t) == HALAY_ERR_FORMAT &&
+          error_says("hold no row"));
+    CHECK(read_table(SCHEMA("mean", "none"), "t;zone;v;area;temp\n2020-01-01 00:00:00;;1;1;1\n", &s, &t) ==
+              HALAY_ERR_FORMAT &&
           error_says("is not an id"));
-    CHECK(read_table(SCHEMA("mean", "forward"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;1;1;1\n2020-01-01 01:30:00;b;1;1;1\n", &s, &t) ==
-              HALAY_ERR_FORMAT && error_says("not a whole number of steps"));
-    CHECK(read_table(SCHEMA("mean", "forward"), "t;zone;v;area;temp\n2020-01-01 00:00:00;b;1;1;1\n2020-01-01 01:00:00;b;1;2;1\n", &s, &t) ==
-              HALAY_ERR_FORMAT && error_says("static input 'area' (column 'area') changes from 1 to 2"));
-    CHECK(read_table(SCHEMA("mean", "forward"), "t;zone;v;area;temp\n0001-01-01 00:00:00;b;1;1;1\n9999-01-01 00:00:00;b;1;1;1\n", &s, &t) ==
-              HALAY_ERR_FORMAT && error_says("is 'every' right?"));
+    CHECK(read_table(SCHEMA("mean", "forward"),
+                     "t;zone;v;area;temp\n2020-01-01 00:00:00;b;1;1;1\n2020-01-01 01:30:00;b;1;1;1\n", &s,
+                     &t) == HALAY_ERR_FORMAT &&
+          error_says("not a whole number of steps"));
+    CHECK(read_table(SCHEMA("mean", "forward"),
+                     "t;zone;v;area;temp\n2020-01-01 00:00:00;b;1;1;1\n2020-01-01 01:00:00;b;1;2;1\n", &s,
+                     &t) == HALAY_ERR_FORMAT &&
+          error_says("static input 'area' (column 'area') changes from 1 to 2"));
+    CHECK(read_table(SCHEMA("mean", "forward"),
+                     "t;zone;v;area;temp\n0001-01-01 00:00:00;b;1;1;1\n9999-01-01 00:00:00;b;1;1;1\n", &s,
+                     &t) == HALAY_ERR_FORMAT &&
+          error_says("is 'every' right?"));
 }
 
 /* The encoding is fitted on measured values before 04:00 only. */
@@ -124,7 +145,7 @@ static void scaled_values(void)
     CHECK(d.real_count == 4 && d.known_count == 2 && d.static_count == 1 && d.static_cat_count == 1 && d.rows == 12);
     CHECK(d.reals[0] == 5 && d.reals[1] == 1 && d.reals[2] == 2 && d.reals[3] == 0); /* observed, known, target */
     const struct tft_scaler *a = tft_data_target_scaler(&d, 0, 0), *b = tft_data_target_scaler(&d, 1, 0);
-    CHECK(a->shift == 2 && a->scale == 1); /* 1 3 1 3 */
+    CHECK(a->shift == 2 && a->scale == 1);                                     /* 1 3 1 3 */
     CHECK(b->shift == 17.75 && b->scale == 7.25, "%g %g", b->shift, b->scale); /* 10.5 25 */
     CHECK(d.values[3] == -1 && d.values[5 * 4 + 3] == 5);
     CHECK(d.values[6 * 4 + 3] == -1 && d.values[7 * 4 + 3] == 1);
@@ -132,7 +153,8 @@ static void scaled_values(void)
     CHECK(d.values[7 * 4] == 1 && d.values[8 * 4] == 0 && d.values[0] == 0.25f, "%g", (double)d.values[0]);
     CHECK(d.values[5 * 4 + 1] == 5 && d.values[11 * 4 + 2] == 5);
     CHECK(d.static_values[0] == 5 && d.static_values[1] == 7 && d.target[11] == 60);
-    CHECK(tft_data_rows_before(&d, 0, d.entities[0].start) == 0 && tft_data_rows_before(&d, 0, d.entities[0].start + 1) == 1);
+    CHECK(tft_data_rows_before(&d, 0, d.entities[0].start) == 0 &&
+          tft_data_rows_before(&d, 0, d.entities[0].start + 1) == 1);
     CHECK(tft_data_rows_before(&d, 0, d.entities[0].start + 3600) == 1 && tft_data_rows_before(&d, 0, INT64_MAX) == 6);
     tft_data_fini(&d);
 }
@@ -180,8 +202,10 @@ static void file_round_trip(void)
     make_data(&d);
     REQUIRE(!tft_htd_write(&test_log, path, &d));
     REQUIRE(!tft_htd_open(&test_log, path, &m));
-    CHECK(m.rows == d.rows && m.entity_count == 2 && m.real_count == d.real_count && m.static_cat_count == 1 && m.summary.rows_read == 12);
-    CHECK(!memcmp(m.values, d.values, d.rows * d.real_count * sizeof(float)) && !memcmp(m.target, d.target, d.rows * sizeof(double)));
+    CHECK(m.rows == d.rows && m.entity_count == 2 && m.real_count == d.real_count && m.static_cat_count == 1 &&
+          m.summary.rows_read == 12);
+    CHECK(!memcmp(m.values, d.values, d.rows * d.real_count * sizeof(float)) &&
+          !memcmp(m.target, d.target, d.rows * sizeof(double)));
     CHECK(!memcmp(m.present, d.present, d.rows) && !memcmp(m.static_values, d.static_values, 2 * sizeof(float)));
     CHECK(json_equal(m.encoding.document, d.encoding.document) && json_equal(m.schema.document, d.schema.document));
     CHECK(!memcmp(m.encoding.scalers, d.encoding.scalers, 2 * d.schema.input_count * sizeof(struct tft_scaler)));
@@ -230,17 +254,24 @@ static void damaged_files(void)
         CHECK(is_sound(write_bytes("bad.htd", bytes, length)) == harmless, "byte %zu", i);
         bytes[i] ^= 0x41;
     }
-    CHECK(tft_htd_open(&test_log, write_text("text.htd", "Datetime,AEP_MW\n2004-12-31 01:00:00,13478.0\n2004-12-31 02:00:00,12865.0\n"
-                                                         "2004-12-31 01:00:00,13478.0\n2004-12-31 02:00:00,12865.0\n2004-12-31 01:00:00,13478.0\n"
-                                                         "2004-12-31 01:00:00,13478.0\n2004-12-31 02:00:00,12865.0\n2004-12-31 01:00:00,13478.0\n"),
-                       &m) == HALAY_ERR_FORMAT && error_says("is not a file of prepared data"));
+    CHECK(tft_htd_open(
+              &test_log,
+              write_text("text.htd",
+                         "Datetime,AEP_MW\n2004-12-31 01:00:00,13478.0\n2004-12-31 02:00:00,12865.0\n"
+                         "2004-12-31 01:00:00,13478.0\n2004-12-31 02:00:00,12865.0\n2004-12-31 01:00:00,13478.0\n"
+                         "2004-12-31 01:00:00,13478.0\n2004-12-31 02:00:00,12865.0\n2004-12-31 01:00:00,13478.0\n"),
+              &m) == HALAY_ERR_FORMAT &&
+          error_says("is not a file of prepared data"));
     bytes[8] = 9;
-    CHECK(tft_htd_open(&test_log, write_bytes("v.htd", bytes, length), &m) == HALAY_ERR_VERSION && error_says("has version 9"));
+    CHECK(tft_htd_open(&test_log, write_bytes("v.htd", bytes, length), &m) == HALAY_ERR_VERSION &&
+          error_says("has version 9"));
     bytes[8] = 1;
     bytes[12] = 1;
     bytes[15] = 4;
-    CHECK(tft_htd_open(&test_log, write_bytes("v.htd", bytes, length), &m) == HALAY_ERR_FORMAT && error_says("byte order"));
-    CHECK(tft_htd_open(&test_log, scratch, &m) == HALAY_ERR_FORMAT || tft_htd_open(&test_log, scratch, &m) == HALAY_ERR_SYSTEM);
+    CHECK(tft_htd_open(&test_log, write_bytes("v.htd", bytes, length), &m) == HALAY_ERR_FORMAT &&
+          error_says("byte order"));
+    CHECK(tft_htd_open(&test_log, scratch, &m) == HALAY_ERR_FORMAT ||
+          tft_htd_open(&test_log, scratch, &m) == HALAY_ERR_SYSTEM);
     CHECK(tft_htd_open(&test_log, in_scratch("absent.htd"), &m) == HALAY_ERR_SYSTEM);
     free(bytes);
 }
@@ -261,8 +292,10 @@ static char *write_long(const char *name, size_t *length)
         tft_time_print(tft_time_from_date(2018, 1, 1, 0, 0, 0) + i * (int64_t)3600, moment, sizeof moment);
         at += sprintf(at, "%s;a;%d;7;%d\n", moment, i % 24, i % 7);
     }
-    REQUIRE(!read_table(SCHEMA("mean", "interpolate"), csv, &schema, &table) && !tft_encoding_fit(&test_log, &schema, &table, &encoding));
-    REQUIRE(!tft_data_init(&test_log, &schema, &encoding, &table, &d) && !tft_htd_write(&test_log, in_scratch(name), &d));
+    REQUIRE(!read_table(SCHEMA("mean", "interpolate"), csv, &schema, &table) &&
+            !tft_encoding_fit(&test_log, &schema, &table, &encoding));
+    REQUIRE(!tft_data_init(&test_log, &schema, &encoding, &table, &d) &&
+            !tft_htd_write(&test_log, in_scratch(name), &d));
     tft_table_fini(&table);
     tft_data_fini(&d);
     free(csv);
@@ -312,7 +345,9 @@ static void damaged_parts(void)
     static const struct {
         size_t section, row_bytes;
         const char *says;
-    } of[] = { { 1, 8, "part 2 of 3 of its targets" }, { 3, 16, "part 2 of 5 of its values" }, { 8, 1, "part 1 of 1 of its present" } };
+    } of[] = { { 1, 8, "part 2 of 3 of its targets" },
+               { 3, 16, "part 2 of 5 of its values" },
+               { 8, 1, "part 1 of 1 of its present" } };
     size_t length;
     char *bytes = write_long("long.htd", &length);
     struct tft_data d;
@@ -326,8 +361,10 @@ static void damaged_parts(void)
         REQUIRE(!tft_htd_open(&test_log, write_bytes("one.htd", bytes, length), &d));
         if (row)
             CHECK(!tft_data_check(&d, 0, row));
-        CHECK(tft_data_check(&d, row, 1) == HALAY_ERR_FORMAT && error_says("one.htd' is damaged: a checksum is wrong") && error_says(of[k].says));
-        CHECK(tft_data_check(&d, row, 1) == HALAY_ERR_FORMAT && tft_data_check(&d, row ? row - 1 : 0, 2) == HALAY_ERR_FORMAT);
+        CHECK(tft_data_check(&d, row, 1) == HALAY_ERR_FORMAT &&
+              error_says("one.htd' is damaged: a checksum is wrong") && error_says(of[k].says));
+        CHECK(tft_data_check(&d, row, 1) == HALAY_ERR_FORMAT &&
+              tft_data_check(&d, row ? row - 1 : 0, 2) == HALAY_ERR_FORMAT);
         if (row)
             CHECK(!tft_data_check(&d, LONG - 1, 1));
         tft_data_fini(&d);

@@ -70,15 +70,18 @@ static const float *row(const struct tft_checkpoint *c, const char *tensor, size
 }
 
 /* Row r there is row s here. */
-static int same(const struct tft_checkpoint *to, size_t r, const struct tft_checkpoint *from, size_t s, const char *tensor)
+static int same(const struct tft_checkpoint *to, size_t r, const struct tft_checkpoint *from, size_t s,
+                const char *tensor)
 {
     size_t rows;
 
-    return !memcmp(row(to, tensor, r, &rows), row(from, tensor, s, &rows), (size_t)to->config.hidden_size * sizeof(float));
+    return !memcmp(row(to, tensor, r, &rows), row(from, tensor, s, &rows),
+                   (size_t)to->config.hidden_size * sizeof(float));
 }
 
 /* Row r there is the mean of rows [0, n) here. */
-static int is_mean(const struct tft_checkpoint *to, size_t r, const struct tft_checkpoint *from, size_t n, const char *tensor)
+static int is_mean(const struct tft_checkpoint *to, size_t r, const struct tft_checkpoint *from, size_t n,
+                   const char *tensor)
 {
     size_t rows;
 
@@ -143,28 +146,34 @@ static void without_unknown(void)
     make(join(plain, known_id), "bd", 0, 8, &from);
     make(join(plain, known_id), "cd", 0.1, 8, &to);
     REQUIRE(!transfer(&from, &to));
-    CHECK(is_mean(&to, 0, &from, 2, "input.id.table") && same(&to, 1, &from, 1, "input.id.table") && is_mean(&to, 2, &from, 2, "input.id.table"));
+    CHECK(is_mean(&to, 0, &from, 2, "input.id.table") && same(&to, 1, &from, 1, "input.id.table") &&
+          is_mean(&to, 2, &from, 2, "input.id.table"));
     tft_checkpoint_fini(&from);
     make(join(plain, "  id:  {from: id, role: static, type: category}\n"), "bcx", 0.1, 8, &from);
     REQUIRE(!transfer(&from, &to)); /* it had no such row */
-    CHECK(same(&to, 0, &from, 1, "input.id.table") && is_mean(&to, 1, &from, 3, "input.id.table") && is_mean(&to, 2, &from, 3, "input.id.table"));
+    CHECK(same(&to, 0, &from, 1, "input.id.table") && is_mean(&to, 1, &from, 3, "input.id.table") &&
+          is_mean(&to, 2, &from, 3, "input.id.table"));
     tft_checkpoint_fini(&from);
     tft_checkpoint_fini(&to);
 }
 
 static void mapped_and_holidays(void)
 {
-    static const char *const there = "  area: {from: id, role: static, type: category, unknown: true, map: {b: south, d: north}}\n"
-                                     "  off:  {holiday: {\"2020-01-01\": New Year, \"2020-01-06\": Epiphany}, role: known, type: category}\n";
-    static const char *const here = "  area: {from: id, role: static, type: category, unknown: true, map: {b: south, d: east, e: north}}\n"
-                                    "  off:  {holiday: {\"2020-01-01\": New Year, \"2020-01-02\": Day after}, role: known, type: category}\n";
+    static const char *const there =
+        "  area: {from: id, role: static, type: category, unknown: true, map: {b: south, d: north}}\n"
+        "  off:  {holiday: {\"2020-01-01\": New Year, \"2020-01-06\": Epiphany}, role: known, type: category}\n";
+    static const char *const here =
+        "  area: {from: id, role: static, type: category, unknown: true, map: {b: south, d: east, e: north}}\n"
+        "  off:  {holiday: {\"2020-01-01\": New Year, \"2020-01-02\": Day after}, role: known, type: category}\n";
     struct tft_checkpoint from, to;
 
     make(there, "bd", 0.1, 8, &from); /* north, south; none, Epiphany, New Year */
     make(here, "bde", 0.1, 8, &to);   /* east, north, south; none, Day after, New Year */
     REQUIRE(!transfer(&from, &to));
-    CHECK(same(&to, 1, &from, 0, "input.area.table") && same(&to, 2, &from, 1, "input.area.table") && same(&to, 0, &from, 2, "input.area.table"));
-    CHECK(same(&to, 0, &from, 0, "input.off.table") && same(&to, 2, &from, 2, "input.off.table") && is_mean(&to, 1, &from, 3, "input.off.table"));
+    CHECK(same(&to, 1, &from, 0, "input.area.table") && same(&to, 2, &from, 1, "input.area.table") &&
+          same(&to, 0, &from, 2, "input.area.table"));
+    CHECK(same(&to, 0, &from, 0, "input.off.table") && same(&to, 2, &from, 2, "input.off.table") &&
+          is_mean(&to, 1, &from, 3, "input.off.table"));
     tft_checkpoint_fini(&from);
     tft_checkpoint_fini(&to);
 }
@@ -175,9 +184,11 @@ static void refused(void)
 
     make(plain, "bd", 0.1, 8, &from);
     make(plain, "bd", 0.1, 16, &to);
-    CHECK(transfer(&from, &to) == HALAY_ERR_CONFIG && error_says("tensor 'input.w.table' is [3, 8] in 'there', this model's is [3, 16]"));
+    CHECK(transfer(&from, &to) == HALAY_ERR_CONFIG &&
+          error_says("tensor 'input.w.table' is [3, 8] in 'there', this model's is [3, 16]"));
     tft_checkpoint_fini(&to);
-    make(join(plain, known_id), "bd", 0.1, 8, &to); /* an input more: no tensor of it there, and selections of another width */
+    make(join(plain, known_id), "bd", 0.1, 8,
+         &to); /* an input more: no tensor of it there, and selections of another width */
     CHECK(!transfer(&from, &to) && to.params[0] == -1, "a new static input has tensors of its own alone");
     tft_checkpoint_fini(&to);
     tft_checkpoint_fini(&from);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Conformance: the cases. Every byte of a message follows from (sender, receiver, tag, number), so that what arrives in
- * the wrong place, twice or not at all is seen. Waiting spins for a while, then yields or sleeps as the transport can; a
- * test that hangs is ended by the alarm of its program.
+ * the wrong place, twice or not at all is seen. Waiting spins for a while, then yields or sleeps as the transport can;
+ * a test that hangs is ended by the alarm of its program.
  */
 #include "conformance.h"
 #include "../test.h"
@@ -435,8 +435,8 @@ static void case_shared_messages(struct conformance *c)
     t->ops->free(t, r);
 }
 
-/* Areas: zero at the start, one for each index and rank, what is stored there with a flag is seen with the flag, and they
- * are zero again, for everybody, when their owner has cleared them. */
+/* Areas: zero at the start, one for each index and rank, what is stored there with a flag is seen with the flag, and
+ * they are zero again, for everybody, when their owner has cleared them. */
 static void case_areas(struct conformance *c)
 {
     struct halay_transport *t = c->t;

@@ -17,16 +17,16 @@ struct conformance {
     int iterations; /* of the stress of sleep and wake; 0: 2000 */
 };
 
-/* All cases that leave the transport whole: order, overtaking, sizes, many in flight, unexpected messages, cancel, memory,
- * sleep and wake. */
+/* All cases that leave the transport whole: order, overtaking, sizes, many in flight, unexpected messages, cancel,
+ * memory, sleep and wake. */
 void conformance_run(struct conformance *c);
 
-/* Ranks exchange messages without end; the victim calls die(arg) in the middle of it (and returns from here if die does).
- * The others must get HALAY_ERR_PEER and its number. */
+/* Ranks exchange messages without end; the victim calls die(arg) in the middle of it (and returns from here if die
+ * does). The others must get HALAY_ERR_PEER and its number. */
 void conformance_death(struct conformance *c, int victim, void (*die)(void *arg), void *arg);
 
-/* The last rank sends, then leaves (its transport is closed and c->t NULL after return); the others still get what it sent,
- * and then HALAY_ERR_PEER for what it did not. */
+/* The last rank sends, then leaves (its transport is closed and c->t NULL after return); the others still get what it
+ * sent, and then HALAY_ERR_PEER for what it did not. */
 void conformance_leave(struct conformance *c);
 
 /* How many checks of the suite failed in this process, so far. */

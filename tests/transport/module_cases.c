@@ -222,8 +222,8 @@ out_free:
     give_to(t, whose, 1, out);
 }
 
-/* A receive that is taken back while its message is coming in: from then on its buffer stays as it is, unless it is held
- * memory. That, and what is being sent, may be given back at once: it is kept for what is still on its way. */
+/* A receive that is taken back while its message is coming in: from then on its buffer stays as it is, unless it is
+ * held memory. That, and what is being sent, may be given back at once: it is kept for what is still on its way. */
 static void check_cancel_matched(struct halay_transport *t, enum whose whose)
 {
     struct halay_transfer big = { 0 }, x[2] = { 0 };
@@ -260,9 +260,9 @@ out_free:
     give_to(t, whose, !is_receiver, buf);
 }
 
-/* A rank sends far ahead of its neighbour's receives. Only so much goes (over UCX: 4 MiB a peer, of which each message here
- * takes a sixteenth or a little less), and messages under other tags still do. Then either the receives come, or all is
- * given up: what went ahead is never received, and from then on the neighbour has to be asked. */
+/* A rank sends far ahead of its neighbour's receives. Only so much goes (over UCX: 4 MiB a peer, of which each message
+ * here takes a sixteenth or a little less), and messages under other tags still do. Then either the receives come, or
+ * all is given up: what went ahead is never received, and from then on the neighbour has to be asked. */
 static void check_ahead(struct halay_transport *t, int is_given_up)
 {
     enum { COUNT = 24, MOST = 16 };

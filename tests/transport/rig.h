@@ -7,8 +7,8 @@
 #define HALAY_TESTS_RIG_H
 
 #include "base/config.h"
-#include "collectives/transport/module.h"
 #include "collectives/transport/meet/peers.h"
+#include "collectives/transport/module.h"
 
 struct rig {
     struct halay_log log;

@@ -85,7 +85,7 @@ struct halay_boot *shared_boot_create(struct shared_board *board, int rank, stru
     struct shared_boot *self = calloc(1, sizeof *self);
 
     REQUIRE(self);
-    self->base = (struct halay_boot) { .ops = &shared_ops, .rank = rank, .size = board->size, .log = log };
+    self->base = (struct halay_boot){ .ops = &shared_ops, .rank = rank, .size = board->size, .log = log };
     self->board = board;
     return &self->base;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The shared-memory transport conforms, with ranks as processes: more than there are cores, one killed in the middle of a
- * transfer, one that leaves, little address space, too large an allocation, and strangers at the socket.
+ * The shared-memory transport conforms, with ranks as processes: more than there are cores, one killed in the middle of
+ * a transfer, one that leaves, little address space, too large an allocation, and strangers at the socket.
  */
 #include "../test.h"
 #include "base/clock.h"
@@ -346,8 +346,8 @@ struct flood {
     _Atomic int ready, stop;
 };
 
-/* The test's bootstrap, but for this: when rank 0 has said where its socket is, the other ranks wait until the strangers are
- * there. */
+/* The test's bootstrap, but for this: when rank 0 has said where its socket is, the other ranks wait until the
+ * strangers are there. */
 struct flooded_boot {
     struct halay_boot base;
     struct halay_boot *under; /* owned */

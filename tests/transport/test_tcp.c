@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tcp transport, with ranks as processes: it conforms (two ranks: it joins all with rank 0 only); rank 0 and several:
- * messages, one that is killed while all sleep, one that leaves; strangers at the port while it is open, and none
- * afterwards; a rank that is dropped behind its proof; a job with another secret; messages that were changed on their way.
+ * The tcp transport, with ranks as processes: it conforms (two ranks: it joins all with rank 0 only); rank 0 and
+ * several: messages, one that is killed while all sleep, one that leaves; strangers at the port while it is open, and
+ * none afterwards; a rank that is dropped behind its proof; a job with another secret; messages that were changed on
+ * their way.
  */
 #include "../test.h"
 #include "base/clock.h"
@@ -134,7 +135,8 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     if (!CHECK(halay_peers_create(&log, &boot.base, NULL, TIMEOUT_MS, &peers) == HALAY_OK))
         return 1;
     halay_peers_set_grace(peers, 200000); /* goodbyes come by message */
-    enum halay_status status = halay_tcp_open(&log, NULL, &boot.base, peers, job->other_secret ? 1000 : TIMEOUT_MS, &c.t);
+    enum halay_status status =
+        halay_tcp_open(&log, NULL, &boot.base, peers, job->other_secret ? 1000 : TIMEOUT_MS, &c.t);
     if (job->other_secret) {
         CHECK(status == HALAY_ERR_TIMEOUT, "rank %d: %s", rank, halay_status_string(status));
     } else if (CHECK(status == HALAY_OK, "%s", halay_status_string(status))) {
@@ -365,9 +367,9 @@ static void check_dropped(void)
 
 /* ---- a rank 0 that is out of descriptors for a while (the linker has these called) ---- */
 
-static int refusals;         /* accept4 refuses that often */
+static int refusals;              /* accept4 refuses that often */
 static int refused_listener = -1; /* by which the last one was refused, -1: none since the last poll */
-static int spins;            /* polls of it right after */
+static int spins;                 /* polls of it right after */
 
 int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening a world: alone, and not where a launcher's variables tell of others; over the store, several ranks as processes; again after the first; with one rank that cannot,
- * which all learn at once; with settings that are wrong; with a module that is none.
+ * Opening a world: alone, and not where a launcher's variables tell of others; over the store, several ranks as
+ * processes; again after the first; with one rank that cannot, which all learn at once; with settings that are wrong;
+ * with a module that is none.
  */
 #include "../test.h"
 #include "base/clock.h"
@@ -53,16 +54,17 @@ static void check_wrong_settings(void)
     struct halay_world *world;
 
     CHECK(halay_world_open(&options, &world) == HALAY_ERR_CONFIG);
-    options = (struct halay_world_options) { .bootstrap = "magic", .log_write = drop_line };
+    options = (struct halay_world_options){ .bootstrap = "magic", .log_write = drop_line };
     CHECK(halay_world_open(&options, &world) == HALAY_ERR_CONFIG);
-    options = (struct halay_world_options) { .bootstrap = "store", .log_write = drop_line };
+    options = (struct halay_world_options){ .bootstrap = "store", .log_write = drop_line };
     CHECK(halay_world_open(&options, &world) == HALAY_ERR_CONFIG, "no store was given");
     setenv("HALAY_START_TIMEOUT", "soon", 1);
     CHECK(halay_world_open(&options, &world) == HALAY_ERR_CONFIG);
     unsetenv("HALAY_START_TIMEOUT");
 }
 
-/* What is around the ranks of launchers that halay cannot join, and of MPI's where there is no module: none is alone. */
+/* What is around the ranks of launchers that halay cannot join, and of MPI's where there is no module: none is alone.
+ * */
 static void check_other_launchers(void)
 {
     static const char *const jobs[][3] = {
@@ -305,12 +307,12 @@ int main(void)
     check_wrong_settings();
     check_other_launchers();
     check_broken_module();
-    run(&(struct job) { job_twice, 1, -1 });
-    run(&(struct job) { job_twice, 3, -1 });
+    run(&(struct job){ job_twice, 1, -1 });
+    run(&(struct job){ job_twice, 3, -1 });
     if (!IS_SANITIZED) /* a sanitizer needs its address space */
-        run(&(struct job) { job_one_cannot, 3, -1 });
+        run(&(struct job){ job_one_cannot, 3, -1 });
     run(&(struct job){ job_one_lacks, 2, -1 });
-    run(&(struct job) { job_one_is_missing, 3, -1 });
-    run(&(struct job) { job_death, 3, 2 });
+    run(&(struct job){ job_one_is_missing, 3, -1 });
+    run(&(struct job){ job_death, 3, 2 });
     return test_end();
 }

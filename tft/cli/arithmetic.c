@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A dense layer over R rows is R in out multiply-adds; what has rank 1 is none. For the Electricity configuration that is
- * 145.0 million a sample; a count that has rank 1 as the multiply-adds of its loops, 0.24, and the joint network of a
- * single static variable, 0.05, which is left out, gives 145.3.
+ * A dense layer over R rows is R in out multiply-adds; what has rank 1 is none. For the Electricity configuration that
+ * is 145.0 million a sample; a count that has rank 1 as the multiply-adds of its loops, 0.24, and the joint network of
+ * a single static variable, 0.05, which is left out, gives 145.3.
  */
 #include "tft/cli/arithmetic.h"
 #include "tft/model/network.h"

@@ -3,14 +3,14 @@
  * halay-tft backtest: the command line of tft/train/backtest.h.
  */
 #include "base/config.h"
-#include "tft/train/backtest.h"
 #include "tft/cli/commands.h"
-#include "tft/score/forecast_file.h"
-#include "tft/run/interrupt.h"
 #include "tft/cli/run_options.h"
+#include "tft/model/tft.h"
+#include "tft/run/interrupt.h"
+#include "tft/score/forecast_file.h"
 #include "tft/score/score_table.h"
 #include "tft/score/scoring.h"
-#include "tft/model/tft.h"
+#include "tft/train/backtest.h"
 #include <string.h>
 
 static const char help[] =

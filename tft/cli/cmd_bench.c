@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `halay-tft bench`: whole training steps (forward, backward, sums, clipping, Adam) on made-up samples of the
- * Electricity configuration, by all ranks together as in training; or forecasts and their loss, as in an evaluation. The
- * figure is the batch divided by rank 0's median step; rank 0 alone reports.
+ * Electricity configuration, by all ranks together as in training; or forecasts and their loss, as in an evaluation.
+ * The figure is the batch divided by rank 0's median step; rank 0 alone reports.
  *
  * by_layer_ms: of one step, the time of all threads in each layer divided by the number of threads, so that the parts
- * add up to about the step. floor_ms: the layer's arithmetic at the rate of this machine's matrix products, measured here
- * on one thread with the shape that the model has most of (96 rows, hidden size squared). One exit; everything is undone by fini functions that accept what was never made.
+ * add up to about the step. floor_ms: the layer's arithmetic at the rate of this machine's matrix products, measured
+ * here on one thread with the shape that the model has most of (96 rows, hidden size squared). One exit; everything is
+ * undone by fini functions that accept what was never made.
  */
 #include "tft/cli/cmd_bench.h"
 #include "base/config.h"
 #include "base/memory.h"
-#include "tft/train/adam.h"
 #include "tft/cli/arithmetic.h"
-#include "tft/train/exchange.h"
+#include "tft/cli/synthetic.h"
+#include "tft/data/paths.h"
 #include "tft/kernels/gemm_bf16.h"
 #include "tft/model/gradients.h"
-#include "tft/data/paths.h"
-#include "tft/cli/synthetic.h"
+#include "tft/train/adam.h"
+#include "tft/train/exchange.h"
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -49,8 +50,8 @@ struct bench {
     real *params;    /* the exchange's, if it has some, else in memory */
     real *memory;    /* owned: both moments, then what the exchange does not have of parameters and gradients */
     real *gradients; /* likewise */
-    double *seconds;          /* (steps), owned */
-    double *losses;           /* (granules of a batch), owned */
+    double *seconds; /* (steps), owned */
+    double *losses;  /* (granules of a batch), owned */
     double median;
     double rate; /* floating-point operations a second of a thread's matrix products */
     double adam_seconds, loss_first, loss_last;
@@ -383,7 +384,8 @@ static enum halay_status read_communication(const struct bench *bench, double *c
     return status;
 }
 
-/* What the kernel counts for this process, a page that k processes share as the k-th part of one; 0: it does not say. */
+/* What the kernel counts for this process, a page that k processes share as the k-th part of one; 0: it does not say.
+ * */
 static double footprint(void)
 {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");

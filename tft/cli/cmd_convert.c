@@ -3,8 +3,8 @@
  * halay-tft convert: tables that no schema of columns can say, made into one CSV file that a schema can.
  */
 #include "tft/cli/commands.h"
-#include "tft/data/convert.h"
 #include "tft/cli/options.h"
+#include "tft/data/convert.h"
 #include <string.h>
 
 static const char help[] =

@@ -4,8 +4,8 @@
  * programs.
  */
 #include "tft/cli/commands.h"
-#include "tft/run/interrupt.h"
 #include "tft/cli/options.h"
+#include "tft/run/interrupt.h"
 #include "tft/score/score_table.h"
 #include "tft/score/scoring.h"
 

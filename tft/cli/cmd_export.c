@@ -2,11 +2,11 @@
  *
  * halay-tft export: a run's parameters as a file for PyTorch, and what its model's constructor wants.
  */
-#include "tft/run/run_folder.h"
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
 #include "tft/data/paths.h"
 #include "tft/interop/torch_file.h"
+#include "tft/run/run_folder.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -5,12 +5,12 @@
  * What a model is beside its parameters (inputs, scalers, categories) comes from prepared data and the keys of a
  * configuration, or from another run.
  */
-#include "tft/run/run_folder.h"
 #include "tft/cli/commands.h"
-#include "tft/data/htd.h"
 #include "tft/cli/options.h"
-#include "tft/interop/torch_file.h"
 #include "tft/cli/run_options.h"
+#include "tft/data/htd.h"
+#include "tft/interop/torch_file.h"
+#include "tft/run/run_folder.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,15 +3,16 @@
  * halay-tft predict: forecasts from raw files with a checkpoint's model, schema and scalers.
  *
  * Without --split one forecast an entity is made, from the last row that the files have: the table is extended by the
- * horizon, whose calendar inputs are known; columns that are known are read from --future. With --split the windows of that split are forecast, as evaluate does.
- * Ranks share the windows, rank 0 writes, in order of entity, origin, horizon.
+ * horizon, whose calendar inputs are known; columns that are known are read from --future. With --split the windows of
+ * that split are forecast, as evaluate does. Ranks share the windows, rank 0 writes, in order of entity, origin,
+ * horizon.
  */
 #include "tft/cli/commands.h"
-#include "tft/score/forecast_file.h"
-#include "tft/data/future.h"
-#include "tft/run/interrupt.h"
 #include "tft/cli/options.h"
+#include "tft/data/future.h"
 #include "tft/data/paths.h"
+#include "tft/run/interrupt.h"
+#include "tft/score/forecast_file.h"
 #include "tft/score/scoring.h"
 #include <stdio.h>
 #include <string.h>

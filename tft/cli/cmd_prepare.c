@@ -4,12 +4,12 @@
  */
 #include "base/config.h"
 #include "tft/cli/commands.h"
-#include "tft/data/htd.h"
 #include "tft/cli/options.h"
+#include "tft/data/htd.h"
 #include "tft/data/paths.h"
 #include "tft/data/prepare.h"
-#include "tft/model/tft.h"
 #include "tft/data/windows.h"
+#include "tft/model/tft.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,11 +4,11 @@
  * zero-initialised, everything accepts being half-built.
  */
 #include "tft/cli/commands.h"
-#include "tft/data/document.h"
-#include "tft/run/interrupt.h"
 #include "tft/cli/options.h"
+#include "tft/data/document.h"
 #include "tft/data/paths.h"
 #include "tft/report/report.h"
+#include "tft/run/interrupt.h"
 #include "tft/score/scoring.h"
 #include <errno.h>
 #include <math.h>

@@ -4,9 +4,9 @@
  * whatever happens, so that other ranks hear of a failure.
  */
 #include "tft/cli/commands.h"
-#include "tft/data/paths.h"
 #include "tft/cli/run_options.h"
 #include "tft/cli/sagemaker.h"
+#include "tft/data/paths.h"
 #include "tft/train/train.h"
 #include <stdio.h>
 #include <stdlib.h>

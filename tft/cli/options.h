@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Command lines: "--name value", "--name=value", "-n value", flags, and the rest. "--a_b" is "--a-b", and behind a flag true or
- * false may stand (True, False), so that what SageMaker's SDKs make of hyperparameters is understood.
+ * Command lines: "--name value", "--name=value", "-n value", flags, and the rest. "--a_b" is "--a-b", and behind a flag
+ * true or false may stand (True, False), so that what SageMaker's SDKs make of hyperparameters is understood.
  */
 #ifndef HALAY_TFT_OPTIONS_H
 #define HALAY_TFT_OPTIONS_H
@@ -31,8 +31,8 @@ struct tft_options {
 };
 
 /*
- * Parse argv[1 ..]; what is no option is moved to the front: argv[0 .. *rest). rest NULL: there may be none, the first is
- * an error. "--" ends the options. Returns a status to exit with, or -1 to go on. Values are borrowed from argv.
+ * Parse argv[1 ..]; what is no option is moved to the front: argv[0 .. *rest). rest NULL: there may be none, the first
+ * is an error. "--" ends the options. Returns a status to exit with, or -1 to go on. Values are borrowed from argv.
  */
 int tft_options_parse(const struct tft_options *options, int argc, char **argv, int *rest);
 

@@ -2,8 +2,8 @@
  *
  * SageMaker: the container's files, and the failure file.
  *
- * The log's lines go on to standard error as ever; of the first error the text is kept. Errors of other threads and of the
- * engine come the same way, so that what is told first is what failed first on this host.
+ * The log's lines go on to standard error as ever; of the first error the text is kept. Errors of other threads and of
+ * the engine come the same way, so that what is told first is what failed first on this host.
  */
 #include "tft/cli/sagemaker.h"
 #include "base/config.h"
@@ -77,8 +77,8 @@ static int is_none(const char *text)
     return !*text || !strcmp(text, "None");
 }
 
-/* A text may be JSON: "\"adam\"", "[0.1, 0.9]", "null". Numbers and truth values stay texts, which whoever takes them reads. A new
- * reference; NULL if it is nothing. */
+/* A text may be JSON: "\"adam\"", "[0.1, 0.9]", "null". Numbers and truth values stay texts, which whoever takes them
+ * reads. A new reference; NULL if it is nothing. */
 static json_t *decode(json_t *value)
 {
     const char *text = json_string_value(value);
@@ -106,8 +106,7 @@ static enum halay_status take_parameters(struct tft_sagemaker *s, const json_t *
         halay_error(s->log, "%s: no list of keys and values", s->where);
         return HALAY_ERR_FORMAT;
     }
-    json_object_foreach((json_t *)document, name, value)
-    {
+    json_object_foreach((json_t *)document, name, value) {
         if (!strcmp(name, processes))
             s->processes = json_is_integer(value) ? json_integer_value(value) : 0;
         if (!strcmp(name, processes) && json_is_string(value))
@@ -134,7 +133,8 @@ static enum halay_status load(struct tft_sagemaker *s, const char *name, json_t 
     return exists(path) ? tft_document_load(s->log, path, document) : HALAY_OK;
 }
 
-/* The toolkit's library reads the file in the middle of any gethostname(), MPI's too, and crashes if it is not there. */
+/* The toolkit's library reads the file in the middle of any gethostname(), MPI's too, and crashes if it is not there.
+ * */
 static enum halay_status check_preload(struct tft_sagemaker *s)
 {
     const char *preload = halay_environment_get("LD_PRELOAD");

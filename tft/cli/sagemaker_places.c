@@ -3,11 +3,11 @@
  * SageMaker: which of the container's files a training reads, and where it writes what.
  *
  * The model goes to model/ whenever it is the best so far, so that it is there however the job ends; only run.json and
- * model.safetensors are in it. Lines of evaluations are kept with the checkpoints, where there are any, so that a job that was
- * interrupted goes on with them in another container.
+ * model.safetensors are in it. Lines of evaluations are kept with the checkpoints, where there are any, so that a job
+ * that was interrupted goes on with them in another container.
  */
-#include "tft/data/paths.h"
 #include "tft/cli/sagemaker.h"
+#include "tft/data/paths.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

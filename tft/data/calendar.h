@@ -3,8 +3,9 @@
  * Time: moments, steps from one to the next, texts that mean moments, and what the calendar says of them.
  *
  * A moment is seconds since 1970-01-01 00:00:00 of whatever clock the data were written by (no time zone, no leap
- * seconds); where a table counts in whole numbers instead, a moment is that number. A step is a fixed number of seconds,
- * calendar months, business days (Monday to Friday, the time of day kept) or a whole number. All functions are pure.
+ * seconds); where a table counts in whole numbers instead, a moment is that number. A step is a fixed number of
+ * seconds, calendar months, business days (Monday to Friday, the time of day kept) or a whole number. All functions are
+ * pure.
  */
 #ifndef HALAY_TFT_CALENDAR_H
 #define HALAY_TFT_CALENDAR_H
@@ -60,8 +61,8 @@ struct tft_period {
 enum halay_status tft_period_parse(const char *text, struct tft_period *step);
 
 /*
- * The moment n steps after start, n of either sign. Months keep start's day, or the last day of a shorter month; from the
- * last day of a month they go to last days. Business days begin from one (on a weekend: the Friday before).
+ * The moment n steps after start, n of either sign. Months keep start's day, or the last day of a shorter month; from
+ * the last day of a month they go to last days. Business days begin from one (on a weekend: the Friday before).
  */
 int64_t tft_period_add(const struct tft_period *step, int64_t start, int64_t n);
 /* The largest n for which that is not after `time`. */
@@ -71,22 +72,23 @@ int64_t tft_period_floor(const struct tft_period *step, int64_t time);
 
 enum { TFT_PERIOD_SEASONS = 2 };
 /*
- * After how many steps such series usually come round again: below a day a day and a week, of days a week, of weeks 52, of months a
- * year, as far as these are whole numbers of steps; else, and of whole numbers, 1. Ascending; returns how many there are.
+ * After how many steps such series usually come round again: below a day a day and a week, of days a week, of weeks 52,
+ * of months a year, as far as these are whole numbers of steps; else, and of whole numbers, 1. Ascending; returns how
+ * many there are.
  */
 size_t tft_period_seasons(const struct tft_period *step, size_t seasons[TFT_PERIOD_SEASONS]);
 
 /* ---- texts ---- */
 
 /*
- * Is the format one we read? %Y %y %m %b %d %e %j %H %I %p %M %S %f %F %T %D %s %z %Z %a %% and ordinary characters, with a
- * year or %s in it. %b and %a know English names, short and long; %f (parts of a second) and %Z (a zone's name or offset)
- * are read and left out; %z (an offset) is subtracted; %s is seconds since 1970.
+ * Is the format one we read? %Y %y %m %b %d %e %j %H %I %p %M %S %f %F %T %D %s %z %Z %a %% and ordinary characters,
+ * with a year or %s in it. %b and %a know English names, short and long; %f (parts of a second) and %Z (a zone's name
+ * or offset) are read and left out; %z (an offset) is subtracted; %s is seconds since 1970.
  */
 int tft_time_format_is_valid(const char *format);
-/* Read all of text by the format; dates that do not exist are HALAY_ERR_FORMAT; 24:00:00 is the next day's midnight. The
- * format NULL is ISO 8601: a date, or date and time with a blank or T between, to minutes or seconds or parts of them,
- * with Z or an offset at the end or not. Never logs. */
+/* Read all of text by the format; dates that do not exist are HALAY_ERR_FORMAT; 24:00:00 is the next day's midnight.
+ * The format NULL is ISO 8601: a date, or date and time with a blank or T between, to minutes or seconds or parts of
+ * them, with Z or an offset at the end or not. Never logs. */
 enum halay_status tft_time_parse(const char *text, const char *format, int64_t *time);
 /* A moment in a schema: a date, or date and time, as ISO 8601 without an offset. Never logs. */
 enum halay_status tft_time_parse_moment(const char *text, int64_t *time);

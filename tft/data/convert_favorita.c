@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Favorita: train.csv, in order of date, streamed twice: first to find the trajectories (a store and an item) that ever had
- * negative sales, which the published experiment leaves out; then to join each row with the small tables, which are held in
- * memory, by day and by text. A trajectory's days without a row become rows without sales on which it was not open, so that
- * prices of oil and holidays are known on them too; memory grows with trajectories and days, not with rows. Rows are
+ * Favorita: train.csv, in order of date, streamed twice: first to find the trajectories (a store and an item) that ever
+ * had negative sales, which the published experiment leaves out; then to join each row with the small tables, which are
+ * held in memory, by day and by text. A trajectory's days without a row become rows without sales on which it was not
+ * open, so that prices of oil and holidays are known on them too; memory grows with trajectories and days, not with
+ * rows. Rows are
  *
  *     traj_id,date,unit_sales,onpromotion,open,store_nbr,item_nbr,city,state,type,cluster,family,class,perishable,
  *     transactions,oil,national_hol,regional_hol,local_hol
  *
- * with -1 for transactions that are not known and for oil before its first price; later gaps of oil have the price before.
- * Transferred holidays are left out. Cleanup: zeroed first, fini accepts half-built.
+ * with -1 for transactions that are not known and for oil before its first price; later gaps of oil have the price
+ * before. Transferred holidays are left out. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/data/calendar.h"
 #include "tft/data/convert.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PEMS-SF: matrices in brackets. A line of PEMS_train or PEMS_test is one day, [sensor; sensor; ...] with 144 occupancy rates
- * each; randperm says which day of the record each line is, the training lines first, then the test lines; the labels are days
- * of the week, from 1. As in the published experiment the first and last hour of each sensor are left out, and rows are
+ * PEMS-SF: matrices in brackets. A line of PEMS_train or PEMS_test is one day, [sensor; sensor; ...] with 144 occupancy
+ * rates each; randperm says which day of the record each line is, the training lines first, then the test lines; the
+ * labels are days of the week, from 1. As in the published experiment the first and last hour of each sensor are left
+ * out, and rows are
  *
  *     id,hours_from_start,sensor_day,time_on_day,day_of_week,values
  *
- * with the day of the week as the labels have it. Lines are read one at a time, their hourly means kept. Cleanup: zeroed
- * first, fini accepts half-built.
+ * with the day of the week as the labels have it. Lines are read one at a time, their hourly means kept. Cleanup:
+ * zeroed first, fini accepts half-built.
  */
 #include "tft/data/convert.h"
 #include "tft/data/paths.h"

@@ -2,9 +2,9 @@
  *
  * CSV: one pass over the bytes that tft/data/inflate.h brings, through one buffer that always holds a whole row.
  *
- * First the row's end is found, then the row is cut into fields where it lies: separators become zero bytes, quoted fields
- * are moved together. A row without a quote, the common case, is found and cut by memchr. Cleanup: the object is zeroed first
- * and close accepts it half-built.
+ * First the row's end is found, then the row is cut into fields where it lies: separators become zero bytes, quoted
+ * fields are moved together. A row without a quote, the common case, is found and cut by memchr. Cleanup: the object is
+ * zeroed first and close accepts it half-built.
  */
 #include "tft/data/csv.h"
 #include "tft/data/inflate.h"
@@ -18,8 +18,8 @@ enum { COLUMNS_MAX = 4096 };
 #define ROW_MAX ((size_t)1 << 20)
 
 struct tft_csv {
-    struct halay_log *log; /* borrowed */
-    const char *path;      /* borrowed until close */
+    struct halay_log *log;    /* borrowed */
+    const char *path;         /* borrowed until close */
     struct tft_inflate *file; /* owned */
     char separator;
     char *data;              /* owned: bytes read, those from `at` to `length` not yet taken; a byte more than size */
@@ -114,7 +114,8 @@ static enum halay_status find_row(struct tft_csv *csv, size_t *length, size_t *t
     }
 }
 
-/* A quoted field that begins behind its quote: closed up in place. *next is behind its separator, or at the row's end. */
+/* A quoted field that begins behind its quote: closed up in place. *next is behind its separator, or at the row's end.
+ * */
 static enum halay_status take_quoted(struct tft_csv *csv, char *field, char *end, char **next, int *more)
 {
     char *to = field, *from = field;

@@ -2,8 +2,9 @@
  *
  * Data: from a table and an encoding to one block that the model's batches are gathered from.
  *
- * The block holds the arrays one behind the other, those with the largest elements first. Rows before an entity has a value of
- * every input, also so many steps before as its lags ask for, are left out. Cleanup: zeroed first, fini accepts half-built.
+ * The block holds the arrays one behind the other, those with the largest elements first. Rows before an entity has a
+ * value of every input, also so many steps before as its lags ask for, are left out. Cleanup: zeroed first, fini
+ * accepts half-built.
  */
 #include "tft/data/data.h"
 #include "base/memory.h"
@@ -425,7 +426,8 @@ static enum halay_status fill_statics(struct maker *m, size_t entity)
     return status;
 }
 
-/* The bridges of an entity, of which n were written before; what stands for them must be a float however it is scaled. */
+/* The bridges of an entity, of which n were written before; what stands for them must be a float however it is scaled.
+ * */
 static enum halay_status fill_bridges(struct maker *m, size_t entity, size_t *n)
 {
     const struct tft_schema *schema = &m->d->schema;

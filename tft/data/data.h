@@ -3,10 +3,11 @@
  * Data: series ready for the model: scaled, in the model's order of variables, one row after the other in one block.
  *
  * It is made of a table, or mapped from a file that `prepare` wrote (htd.h); readers see no difference. Temporal reals
- * are in the model's order: observed, known, targets; each row holds all of them, the targets scaled like the rest; beside
- * them each row has its temporal categories: observed, known. Further there are the targets in their own units (for
- * scores), whether each was measured, and the row's weight. Everything is read-only once it is made, so that any thread may read it.
- * Who reads what has rows asks tft_data_check for them first: a file's parts are checked when they are first read.
+ * are in the model's order: observed, known, targets; each row holds all of them, the targets scaled like the rest;
+ * beside them each row has its temporal categories: observed, known. Further there are the targets in their own units
+ * (for scores), whether each was measured, and the row's weight. Everything is read-only once it is made, so that any
+ * thread may read it. Who reads what has rows asks tft_data_check for them first: a file's parts are checked when they
+ * are first read.
  */
 #ifndef HALAY_TFT_DATA_H
 #define HALAY_TFT_DATA_H
@@ -77,8 +78,8 @@ enum tft_array {
 
 /*
  * Make data of a table. The schema and the encoding are taken over by the data on success (the caller's are then
- * empty); the table stays the caller's. An entity, or a category, that the encoding does not know is an error that names it,
- * unless the schema has a place for it.
+ * empty); the table stays the caller's. An entity, or a category, that the encoding does not know is an error that
+ * names it, unless the schema has a place for it.
  */
 enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema, struct tft_encoding *encoding,
                                 const struct tft_table *table, struct tft_data *data);
@@ -94,7 +95,8 @@ size_t tft_data_row_bytes(const struct tft_data *data, enum tft_array array);
 void tft_data_set_arrays(const void *const arrays[TFT_ARRAY_COUNT], struct tft_data *data);
 void tft_data_get_arrays(const struct tft_data *data, const void *arrays[TFT_ARRAY_COUNT]);
 
-/* Rows [first, first + count) of the block are about to be read. HALAY_ERR_FORMAT (logged once): the file is damaged there. */
+/* Rows [first, first + count) of the block are about to be read. HALAY_ERR_FORMAT (logged once): the file is damaged
+ * there. */
 enum halay_status tft_data_check(const struct tft_data *data, size_t first, size_t count);
 
 /* Of the data's entity: how a target (by its place among them) was scaled. */
@@ -103,8 +105,8 @@ const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, siz
 /* Of the data's entity: how an input (by its number in the schema) was scaled. */
 const struct tft_scaler *tft_data_scaler(const struct tft_data *data, size_t entity, size_t input);
 
-/* The bridge of a plain input (by its number) over a row of the data's entity, which may lie before its first one; NULL: there is
- * none. */
+/* The bridge of a plain input (by its number) over a row of the data's entity, which may lie before its first one;
+ * NULL: there is none. */
 const struct tft_bridge *tft_data_bridge(const struct tft_data *data, size_t entity, size_t input, int64_t row);
 
 /* The moment of a row of the block, which belongs to an entity. Rows before and after its own have one too. */

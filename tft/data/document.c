@@ -264,8 +264,7 @@ enum halay_status tft_document_check_keys(struct halay_log *log, const char *whe
     const char *key;
     json_t *value;
 
-    json_object_foreach((json_t *)object, key, value)
-    {
+    json_object_foreach((json_t *)object, key, value) {
         int found = 0;
         for (size_t i = 0; known[i] && !found; i++)
             found = !strcmp(key, known[i]);

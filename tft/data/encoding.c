@@ -253,8 +253,9 @@ const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_
     json_t *name;
 
     if (schema->inputs[number].source == TFT_FROM_HOLIDAYS)
-        json_object_foreach((json_t *)holidays_of(schema, number), day,
-                            name) if (code && code_of_day(schema, number, day) == code) return json_string_value(name);
+        json_object_foreach((json_t *)holidays_of(schema, number), day, name)
+            if (code && code_of_day(schema, number, day) == code)
+                return json_string_value(name);
     return code < count ? names[code] : NULL;
 }
 
@@ -267,12 +268,11 @@ int tft_encoding_find(const struct tft_schema *schema, const struct tft_encoding
     json_t *other;
 
     if (schema->inputs[number].source == TFT_FROM_HOLIDAYS)
-        json_object_foreach((json_t *)holidays_of(schema, number), day,
-                            other) if (!strcmp(name, json_string_value(other)))
-        {
-            *code = code_of_day(schema, number, day);
-            return 1;
-        }
+        json_object_foreach((json_t *)holidays_of(schema, number), day, other)
+            if (!strcmp(name, json_string_value(other))) {
+                *code = code_of_day(schema, number, day);
+                return 1;
+            }
     *code = find_name(names, count, name);
     return *code < count;
 }

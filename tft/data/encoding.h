@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Encoding: what was learned from the training span, and is needed to prepare other rows: scalers, entities, categories.
- * It is part of a checkpoint, as a JSON document.
+ * Encoding: what was learned from the training span, and is needed to prepare other rows: scalers, entities,
+ * categories. It is part of a checkpoint, as a JSON document.
  *
  *     {"origin": moment, "weight": mean, "entities": [id, ...],
  *      "scalers": {input: [shift, scale], or of each entity [shift, scale, shift, scale, ...]},
@@ -65,8 +65,8 @@ const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_
 /* The code with a name. Returns 0 if there is none. */
 int tft_encoding_find(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                       const char *name, size_t *code);
-/* The code of a text (NULL: no value) of an input with a vocabulary. Returns 0 if training has not seen it and the input has
- * no category for that. */
+/* The code of a text (NULL: no value) of an input with a vocabulary. Returns 0 if training has not seen it and the
+ * input has no category for that. */
 int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                       const char *text, size_t *code);
 

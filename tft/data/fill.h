@@ -2,9 +2,9 @@
  *
  * Fill: what stands for values that are missing, by `fill: forward` and `fill: interpolate`.
  *
- * A forecast must not see what lies behind its origin, in no guise. So a value is only carried forward, never back: rows
- * before a column's first value stay without one, and no window holds them. A line that is drawn between two values is noted
- * as a bridge: who stands before its end does not know that end, and has the value before it instead.
+ * A forecast must not see what lies behind its origin, in no guise. So a value is only carried forward, never back:
+ * rows before a column's first value stay without one, and no window holds them. A line that is drawn between two
+ * values is noted as a bridge: who stands before its end does not know that end, and has the value before it instead.
  *
  *     row           0  1  2  3  4  5  6  7
  *     measured      -  -  3  -  -  -  -  8
@@ -15,8 +15,8 @@
 
 #include "tft/data/table.h"
 
-/* Rows [from, to) of the table's column k are missing, the row before them is not; without one before they stay as they are.
- * A bridge is added to the series' list. HALAY_ERR_NO_MEMORY, not logged. */
+/* Rows [from, to) of the table's column k are missing, the row before them is not; without one before they stay as they
+ * are. A bridge is added to the series' list. HALAY_ERR_NO_MEMORY, not logged. */
 enum halay_status tft_fill_gap(enum tft_filling fill, size_t columns, size_t k, size_t from, size_t to,
                                struct tft_series *series);
 

@@ -3,9 +3,10 @@
  * Fit: scalers and vocabularies from the training span of a table.
  *
  * A scaler sees rows before the end of the training split; of the target only what was measured, of other inputs also
- * what was filled, as one who stands at that end would fill it; rows that were dropped never. Mean and variance are taken
- * in two passes in double precision; the deviation is the population's (divided by n). A constant input has scale 1.
- * Categories are what those rows name, entities those with a measured target there. Nothing that comes later moves a number.
+ * what was filled, as one who stands at that end would fill it; rows that were dropped never. Mean and variance are
+ * taken in two passes in double precision; the deviation is the population's (divided by n). A constant input has scale
+ * 1. Categories are what those rows name, entities those with a measured target there. Nothing that comes later moves a
+ * number.
  */
 #include "tft/data/encoding.h"
 #include "tft/data/fill.h"
@@ -40,7 +41,8 @@ static int ends_series(const struct tft_schema *schema, const struct tft_table *
     return 0;
 }
 
-/* Rows [*low, *high) of a series that may be looked at. Those that are there only because others follow behind the span are not. */
+/* Rows [*low, *high) of a series that may be looked at. Those that are there only because others follow behind the span
+ * are not. */
 static void training_rows(const struct tft_schema *schema, const struct tft_table *table, const struct tft_series *s,
                           size_t *low, size_t *high)
 {

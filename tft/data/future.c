@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The future: a table of its own is made of the files, by the same rules (resampling, doubled rows, fills), and its known
- * columns are copied to the rows of the same moments; gaps are filled once the rows before and after the end are one series,
- * so that it is as if the file had gone on. What lies before the end is not looked at. Where the schema has no time, the
- * first row is the first behind the end.
+ * The future: a table of its own is made of the files, by the same rules (resampling, doubled rows, fills), and its
+ * known columns are copied to the rows of the same moments; gaps are filled once the rows before and after the end are
+ * one series, so that it is as if the file had gone on. What lies before the end is not looked at. Where the schema has
+ * no time, the first row is the first behind the end.
  */
 #include "tft/data/future.h"
 #include "tft/data/fill.h"

@@ -107,8 +107,7 @@ enum halay_status tft_holidays_init(struct halay_log *log, const char *where, co
         status = HALAY_ERR_NO_MEMORY;
         goto err_free;
     }
-    json_object_foreach((json_t *)document, day, value)
-    {
+    json_object_foreach((json_t *)document, day, value) {
         int64_t time;
         names[n++] = json_string_value(value);
         if (!names[n - 1] || tft_time_parse(day, "%Y-%m-%d", &time)) {
@@ -118,8 +117,7 @@ enum halay_status tft_holidays_init(struct halay_log *log, const char *where, co
     }
     h.names = sort_names(names, n);
     n = 0;
-    json_object_foreach((json_t *)document, day, value)
-    {
+    json_object_foreach((json_t *)document, day, value) {
         int64_t time = 0;
         const char *name = json_string_value(value);
         const char **found = bsearch(&name, names, (size_t)h.names, sizeof *names, compare_names);

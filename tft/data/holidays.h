@@ -3,8 +3,8 @@
  * Holidays: named days.
  *
  * They come from a CSV file: its column `date` (or the first one) holds days like 2017-12-25, its column `name` (or the
- * second) what they are called. In a schema's document they are a list of keys and values, day to name: what a file holds is
- * put into the document when the schema is loaded, so that a checkpoint needs the file no more.
+ * second) what they are called. In a schema's document they are a list of keys and values, day to name: what a file
+ * holds is put into the document when the schema is loaded, so that a checkpoint needs the file no more.
  */
 #ifndef HALAY_TFT_HOLIDAYS_H
 #define HALAY_TFT_HOLIDAYS_H

@@ -3,9 +3,9 @@
  * HTD: write prepared data, map them again.
  *
  * Everything that the file says is checked before it is believed: lengths against the file's (so that no access can lie
- * beyond its end), checksums of every part before it is read, counts against each other, the schema and the encoding by the same code
- * that reads them from their own files. Files are replaced by renaming, so that a mapped one does not shrink under its
- * reader.
+ * beyond its end), checksums of every part before it is read, counts against each other, the schema and the encoding by
+ * the same code that reads them from their own files. Files are replaced by renaming, so that a mapped one does not
+ * shrink under its reader.
  */
 #include "tft/data/htd.h"
 #include "base/memory.h"
@@ -53,8 +53,8 @@ struct tft_htd {
     size_t bytes;
     const uint32_t *sums;       /* in the map: of each part */
     size_t first_sum[SECTIONS]; /* of each section's parts */
-    /* Owned: (parts) enum part_state. Any thread sets one, and two may find out the same; it publishes nothing, as what it is
-     * about does not change. */
+    /* Owned: (parts) enum part_state. Any thread sets one, and two may find out the same; it publishes nothing, as what
+     * it is about does not change. */
     _Atomic uint8_t *states;
 };
 
@@ -81,9 +81,9 @@ static uint32_t checksum_of_table(const struct header *h, const uint32_t *sums)
 /* ---- write ---- */
 
 /* The numbers of a summary and their names. */
-#define SUMMARY_FIELD(name)                                                                                            \
-    {                                                                                                                  \
-#name, offsetof(struct tft_table_summary, name)                                                                \
+#define SUMMARY_FIELD(name)                             \
+    {                                                   \
+#name, offsetof(struct tft_table_summary, name) \
     }
 static const struct {
     const char *name;

@@ -13,14 +13,15 @@
  *
  * Sections, each beginning on a multiple of 64: 1 meta (JSON: schema, encoding, summary, entities); then the arrays of
  * struct tft_data: 2 targets (double, rows x targets), 3 gaps (two 64-bit numbers each), 4 bridges (column and entity,
- * 32-bit each; first row, signed, and rows, 64-bit each; a double), 5 values (float, rows x reals), 6 categories (32-bit,
- * rows x categories), 7 static values (float, entities x reals), 8 static codes (32-bit, entities x categories), 9 weights
- * (float, rows, or nothing), 10 present (byte, rows x targets); 11 the CRC-32 (32-bit) of each part of sections 1 to 10, one
- * section behind the other. A part is 65536 bytes of a section, the last one what is left. All numbers are in the writer's
- * byte order.
+ * 32-bit each; first row, signed, and rows, 64-bit each; a double), 5 values (float, rows x reals), 6 categories
+ * (32-bit, rows x categories), 7 static values (float, entities x reals), 8 static codes (32-bit, entities x
+ * categories), 9 weights (float, rows, or nothing), 10 present (byte, rows x targets); 11 the CRC-32 (32-bit) of each
+ * part of sections 1 to 10, one section behind the other. A part is 65536 bytes of a section, the last one what is
+ * left. All numbers are in the writer's byte order.
  *
- * Another order, another version, a wrong length are errors when the file is opened, and so is a wrong checksum of what has no rows.
- * A part of what has rows is checked when it is first read (tft_data_check), so that opening a large file is no pass over it.
+ * Another order, another version, a wrong length are errors when the file is opened, and so is a wrong checksum of what
+ * has no rows. A part of what has rows is checked when it is first read (tft_data_check), so that opening a large file
+ * is no pass over it.
  */
 #ifndef HALAY_TFT_HTD_H
 #define HALAY_TFT_HTD_H
@@ -34,7 +35,8 @@ enum halay_status tft_htd_open(struct halay_log *log, const char *path, struct t
 /* Of tft_data_fini. file may be NULL. */
 void tft_htd_close(struct tft_htd *file);
 
-/* Are bytes [first, first + bytes) of an array what was written? HALAY_ERR_FORMAT (logged once): a part of them is damaged. Any thread. */
+/* Are bytes [first, first + bytes) of an array what was written? HALAY_ERR_FORMAT (logged once): a part of them is
+ * damaged. Any thread. */
 enum halay_status tft_htd_check(struct tft_htd *file, enum tft_array array, size_t first, size_t bytes);
 
 #endif

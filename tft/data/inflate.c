@@ -3,11 +3,11 @@
  * Inflate: blocks go round between the thread, which fills them, and the reader, which empties them. Who has to wait is
  * woken when half of them are there, so that on a busy machine the two do not wait for the scheduler at each block.
  *
- * A compressed file is one gzip member or several (RFC 1952 2.2), with zeros behind the last as tapes and some tools pad them.
- * zlib's own reader of files takes anything else behind a member for the end, so that a damaged second member would be lost in
- * silence: members are counted here instead. The first block is read by the reader; if that was all there is no thread. From
- * its start until it has said `ended` the thread alone touches the file. Cleanup: the object is zeroed first and close accepts
- * it half-built.
+ * A compressed file is one gzip member or several (RFC 1952 2.2), with zeros behind the last as tapes and some tools
+ * pad them. zlib's own reader of files takes anything else behind a member for the end, so that a damaged second member
+ * would be lost in silence: members are counted here instead. The first block is read by the reader; if that was all
+ * there is no thread. From its start until it has said `ended` the thread alone touches the file. Cleanup: the object
+ * is zeroed first and close accepts it half-built.
  */
 #include "tft/data/inflate.h"
 #include "tft/kernels/thread.h"
@@ -206,7 +206,8 @@ enum halay_status tft_inflate_read(struct tft_inflate *f, char *to, size_t *got)
     return f->joined ? look_at_end(f) : HALAY_OK;
 }
 
-/* Its first bytes say what it is. Under a compressed file's name what is not compressed is a file whose beginning is damaged. */
+/* Its first bytes say what it is. Under a compressed file's name what is not compressed is a file whose beginning is
+ * damaged. */
 static enum halay_status look_at_start(struct tft_inflate *f)
 {
     size_t length = strlen(f->path);

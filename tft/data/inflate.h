@@ -2,8 +2,8 @@
  *
  * Inflate: the bytes of a file, plain or gzip-compressed, read ahead of their reader.
  *
- * A file of more than one block is read and inflated on a thread of its own, at most eight blocks (1 MiB) ahead; a smaller one by the
- * reader. Bytes and errors are the same either way.
+ * A file of more than one block is read and inflated on a thread of its own, at most eight blocks (1 MiB) ahead; a
+ * smaller one by the reader. Bytes and errors are the same either way.
  */
 #ifndef HALAY_TFT_INFLATE_H
 #define HALAY_TFT_INFLATE_H
@@ -21,8 +21,9 @@ enum halay_status tft_inflate_open(struct halay_log *log, const char *path, stru
 /* Ends the thread, wherever it is; NULL is allowed. */
 void tft_inflate_close(struct tft_inflate *inflate);
 
-/* The next bytes, at most TFT_INFLATE_BLOCK: *got of them, 0 at the end. Blocks while the thread is behind. A compressed file
- * whose end is missing, or whose checksum is wrong, is an error (HALAY_ERR_FORMAT), never a shorter file. */
+/* The next bytes, at most TFT_INFLATE_BLOCK: *got of them, 0 at the end. Blocks while the thread is behind. A
+ * compressed file whose end is missing, or whose checksum is wrong, is an error (HALAY_ERR_FORMAT), never a shorter
+ * file. */
 enum halay_status tft_inflate_read(struct tft_inflate *inflate, char *to, size_t *got);
 
 #endif

@@ -30,7 +30,8 @@ struct tft_output {
     char *path, *beside;   /* owned */
 };
 enum halay_status tft_output_open(struct halay_log *log, const char *path, struct tft_output *out);
-/* The same, written in the folder stage until it is complete, which is on the file system of path's; "": beside path. */
+/* The same, written in the folder stage until it is complete, which is on the file system of path's; "": beside path.
+ * */
 enum halay_status tft_output_open_staged(struct halay_log *log, const char *stage, const char *path,
                                          struct tft_output *out);
 /* Complete it. Also says whether all the writes went well, so that callers need not look at each. */
@@ -45,8 +46,9 @@ void tft_output_abort(struct tft_output *out);
 /* Make a folder (its parents must be there); one that exists is fine. */
 enum halay_status tft_make_folder(struct halay_log *log, const char *path);
 
-/* Keep other processes out of a folder: *lock is a descriptor to be closed by the caller (the lock ends with it, and with the
- * process), -1 where the file system knows no locks. HALAY_ERR_ARGUMENT: another process has it; what: what it does there. */
+/* Keep other processes out of a folder: *lock is a descriptor to be closed by the caller (the lock ends with it, and
+ * with the process), -1 where the file system knows no locks. HALAY_ERR_ARGUMENT: another process has it; what: what it
+ * does there. */
 enum halay_status tft_lock_folder(struct halay_log *log, const char *path, const char *what, int *lock);
 
 /* folder + "/" + name, owned by the caller; NULL if there is no memory (logged). */

@@ -2,8 +2,8 @@
  *
  * Preset: reads ids and times of all rows, finds the step, makes the document that a user would have written.
  *
- * The step is the shortest one between two rows of an entity: in months if all rows lie on months' same days, in business days if
- * none lies on a weekend. Rows that it does not fit are found, and named, when the table is read.
+ * The step is the shortest one between two rows of an entity: in months if all rows lie on months' same days, in
+ * business days if none lies on a weekend. Rows that it does not fit are found, and named, when the table is read.
  */
 #include "tft/data/preset.h"
 #include "tft/data/csv.h"

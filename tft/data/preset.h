@@ -2,9 +2,9 @@
  *
  * Preset: the schema of tables whose columns need no explanation, worked out from the files.
  *
- * "long": columns unique_id, ds (a time as ISO 8601, or a whole number) and y, as other forecasting programs read them; other
- * columns are left alone. Which step there is from row to row, and so which calendar inputs say something, is found in the
- * files; the last fifth of the time is for validation and test.
+ * "long": columns unique_id, ds (a time as ISO 8601, or a whole number) and y, as other forecasting programs read them;
+ * other columns are left alone. Which step there is from row to row, and so which calendar inputs say something, is
+ * found in the files; the last fifth of the time is for validation and test.
  */
 #ifndef HALAY_TFT_PRESET_H
 #define HALAY_TFT_PRESET_H

@@ -257,7 +257,8 @@ static int same_day(const struct source *source, const char *text, int64_t *time
     return 1;
 }
 
-/* Keep the day of such a text, which was read in full. One of the same length may have an offset, which moves it: 01:00+02. */
+/* Keep the day of such a text, which was read in full. One of the same length may have an offset, which moves it:
+ * 01:00+02. */
 static void keep_day(const struct tft_schema *s, struct source *source, const char *text, int64_t time)
 {
     const char *format = s->time_format;

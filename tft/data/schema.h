@@ -5,8 +5,8 @@
  *
  * A schema is a document (YAML or JSON); what it says is checked in full before any data are read. A key that is not
  * known is an error that names the nearest known one. One input of the document may become several of the model: beside
- * the value itself its values so many steps before (lags), whether it was missing (missing_indicator); a cyclic one is a
- * sine and a cosine. The struct lists them all.
+ * the value itself its values so many steps before (lags), whether it was missing (missing_indicator); a cyclic one is
+ * a sine and a cosine. The struct lists them all.
  */
 #ifndef HALAY_TFT_SCHEMA_H
 #define HALAY_TFT_SCHEMA_H
@@ -95,7 +95,7 @@ struct tft_schema {
     enum tft_time_kind time_kind;
     size_t time_column_count;
     const char *time_columns[TFT_TIME_COLUMNS_MAX];
-    const char *time_format; /* NULL: ISO 8601 */
+    const char *time_format;      /* NULL: ISO 8601 */
     struct tft_period every;      /* from row to row of a series, after resampling */
     struct tft_period rows_every; /* before it; count 0: the schema does not say */
     size_t season_count;

@@ -123,8 +123,9 @@ static enum halay_status read_values(const struct tft_place *p, const json_t *ob
         return tft_place_wrong(p, "missing_number", "a number");
     if (map && !json_is_object(map))
         return tft_place_wrong(p, "map", "a list of texts and what they become");
-    json_object_foreach((json_t *)map, key, to) if (!json_is_string(to)) return tft_place_wrong(
-        p, "map", "a list of texts and what they become (put numbers into quotes)");
+    json_object_foreach((json_t *)map, key, to)
+        if (!json_is_string(to))
+            return tft_place_wrong(p, "map", "a list of texts and what they become (put numbers into quotes)");
     input->map = map;
     input->transform = (enum tft_transform)transform;
     input->has_missing_number = number != NULL;
@@ -139,12 +140,9 @@ static enum halay_status check_lags(const struct tft_place *p, const json_t *lag
 
     if (!json_is_array(lags) || !json_array_size(lags))
         return tft_place_wrong(p, "lags", "a list of steps like [24, 168]");
-    json_array_foreach(
-        (json_t *)lags, i,
-        lag) if (!json_is_integer(lag) || json_integer_value(lag) < 1 ||
-                 json_integer_value(lag) >
-                     TFT_STEPS_MAX) return tft_place_wrong(p, "lags",
-                                                            "a list of steps like [24, 168], each from 1 to 100000");
+    json_array_foreach((json_t *)lags, i, lag)
+        if (!json_is_integer(lag) || json_integer_value(lag) < 1 || json_integer_value(lag) > TFT_STEPS_MAX)
+            return tft_place_wrong(p, "lags", "a list of steps like [24, 168], each from 1 to 100000");
     return HALAY_OK;
 }
 
@@ -310,8 +308,7 @@ static enum halay_status expand(const struct tft_place *p, struct tft_schema *s,
     }
     if (x->missing_indicator)
         status = derive(p, s, base, TFT_WAS_MISSING, 0, "_missing");
-    json_array_foreach((json_t *)x->lags, i, lag)
-    {
+    json_array_foreach((json_t *)x->lags, i, lag) {
         char behind[32];
         size_t steps = (size_t)json_integer_value(lag);
         if (status)
@@ -369,8 +366,7 @@ enum halay_status tft_schema_read_inputs(const struct tft_place *p, const json_t
 
     if (status)
         return status;
-    json_object_foreach((json_t *)inputs, name, value)
-    {
+    json_object_foreach((json_t *)inputs, name, value) {
         const struct tft_place of_input = tft_place_inside(p, "input", name);
         struct extras x = { 0 };
         if (s->input_count == TFT_INPUTS_MAX)
@@ -413,8 +409,7 @@ enum halay_status tft_schema_take_files(struct halay_log *log, const char *path,
     if (status)
         return status;
     const char *folder = dirname(copy);
-    json_object_foreach(json_object_get(document, "inputs"), name, input)
-    {
+    json_object_foreach(json_object_get(document, "inputs"), name, input) {
         if (!status && json_is_object(input))
             status = take_file(log, folder, input);
     }

@@ -8,8 +8,8 @@
 #include "tft/data/document_reader.h"
 #include "tft/data/schema.h"
 
-/* Take the document's `inputs`; window and time are in the schema already. The schema may be given to fini after an error
- * too. */
+/* Take the document's `inputs`; window and time are in the schema already. The schema may be given to fini after an
+ * error too. */
 enum halay_status tft_schema_read_inputs(const struct tft_place *p, const json_t *document, struct tft_schema *schema);
 
 /* In a document just loaded: replace names of holiday files, found from the folder of `path`, by what they hold. */

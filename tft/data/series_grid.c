@@ -2,8 +2,9 @@
  *
  * Grid: from an entity's rows in any order to a regular series without holes.
  *
- * Phases: order (by time; rows of one moment stay in the order in which they were read), lay out (merge doubled moments,
- * sum up periods, put each at its place), fill. Cleanup: everything is zeroed first, the table's fini accepts it half-built.
+ * Phases: order (by time; rows of one moment stay in the order in which they were read), lay out (merge doubled
+ * moments, sum up periods, put each at its place), fill. Cleanup: everything is zeroed first, the table's fini accepts
+ * it half-built.
  */
 #include "base/memory.h"
 #include "tft/data/fill.h"
@@ -102,8 +103,9 @@ static struct tft_period step_of_rows(const struct grid *g)
     return (struct tft_period){ TFT_PERIOD_SECONDS, shortest }; /* or whole numbers: they are added alike */
 }
 
-/* The periods that hold the first and the last row. The sum of a part is no sum of the whole: a period with room for one more row
- * at the entity's beginning or end is left out. A mean of a part, and its last value, are as large as those of the whole. */
+/* The periods that hold the first and the last row. The sum of a part is no sum of the whole: a period with room for
+ * one more row at the entity's beginning or end is left out. A mean of a part, and its last value, are as large as
+ * those of the whole. */
 static void set_periods(const struct grid *g, int64_t *first, int64_t *last)
 {
     const struct tft_period *every = &g->c->schema->every, step = step_of_rows(g);
@@ -337,7 +339,8 @@ static enum halay_status cannot_fill(const struct grid *g, const struct tft_inpu
     return HALAY_ERR_FORMAT;
 }
 
-/* Rows before the first value of column k have none: no window may hold them, nor those with a lag that asks for them. */
+/* Rows before the first value of column k have none: no window may hold them, nor those with a lag that asks for them.
+ * */
 static void begin_behind(struct grid *g, size_t k, size_t rows)
 {
     const struct tft_schema *s = g->c->schema;
@@ -373,7 +376,8 @@ static enum halay_status fill_constant(struct grid *g, const struct tft_input *i
     return HALAY_OK;
 }
 
-/* By the value before, or also by the one behind. A category that has one for what is not known has that at the beginning. */
+/* By the value before, or also by the one behind. A category that has one for what is not known has that at the
+ * beginning. */
 static enum halay_status fill_by_values(struct grid *g, const struct tft_input *input, size_t k, size_t from, size_t to)
 {
     if (g->c->future) /* is filled together with what lies before it */

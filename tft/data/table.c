@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Table: files are collected (rows.c), each entity is completed (series_grid.c), in order of id. Cleanup: everything is zeroed
- * first, fini accepts it half-built.
+ * Table: files are collected (rows.c), each entity is completed (series_grid.c), in order of id. Cleanup: everything is
+ * zeroed first, fini accepts it half-built.
  */
 #include "tft/data/table.h"
 #include "base/memory.h"

@@ -50,9 +50,9 @@ static enum halay_status add_run(struct list *l, size_t entity, size_t origin, s
 }
 
 /*
- * The windows of an entity whose first targets lie in rows low, low + stride ... to high, counted in the entity, without
- * those that hold a row of a gap; encoders may hold rows from floor on. *gap is the first gap that does not lie before the
- * entity, and is moved on.
+ * The windows of an entity whose first targets lie in rows low, low + stride ... to high, counted in the entity,
+ * without those that hold a row of a gap; encoders may hold rows from floor on. *gap is the first gap that does not lie
+ * before the entity, and is moved on.
  */
 static enum halay_status add_windows(struct list *l, size_t entity, size_t floor, size_t low, size_t high, size_t *gap)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows: the samples of a split, as numbers. A window is `encoder` rows of the past and `horizon` rows to forecast; where
- * there are less rows of the past, at an entity's beginning and behind a gap, at least `min_encoder` will do. It belongs to the split that holds all its targets, and to none if it straddles; none holds a row of a gap. Windows are
+ * Windows: the samples of a split, as numbers. A window is `encoder` rows of the past and `horizon` rows to forecast;
+ * where there are less rows of the past, at an entity's beginning and behind a gap, at least `min_encoder` will do. It
+ * belongs to the split that holds all its targets, and to none if it straddles; none holds a row of a gap. Windows are
  * never copied: number w of a split is an entity and a row, found in the logarithm of the number of runs of windows.
  */
 #ifndef HALAY_TFT_WINDOWS_H

@@ -5,18 +5,18 @@
  *   nvidia               NVIDIA's DeepLearningExamples, PyTorch/Forecasting/TFT
  *   pytorch-forecasting  its TemporalFusionTransformer
  *
- * A *map* lists the tensors that a peer's state_dict() has for a model, and of which pieces of the model's parameters each
- * consists; it is read in both directions, so that what was exported is imported with the same bits. Who builds one for a
- * peer is in a file of its own (tft/interop/torch_nvidia.c, tft/interop/torch_forecasting.c).
+ * A *map* lists the tensors that a peer's state_dict() has for a model, and of which pieces of the model's parameters
+ * each consists; it is read in both directions, so that what was exported is imported with the same bits. Who builds
+ * one for a peer is in a file of its own (tft/interop/torch_nvidia.c, tft/interop/torch_forecasting.c).
  *
  * Errors: as everywhere in tft/; a model that a peer's graph cannot express is refused with what differs.
  */
 #ifndef HALAY_TFT_PEER_H
 #define HALAY_TFT_PEER_H
 
+#include "tft/data/schema.h"
 #include "tft/model/params.h"
 #include "tft/run/run_config.h"
-#include "tft/data/schema.h"
 
 enum tft_peer { TFT_PEER_NVIDIA, TFT_PEER_PYTORCH_FORECASTING };
 
@@ -69,7 +69,8 @@ void tft_peer_map_take(const struct tft_peer_map *map, const float *theirs, floa
 /* Is a tensor of that source what the map would write? (A mask that is another changes the forecast.) */
 int tft_peer_map_is_mask(const struct tft_peer_map *map, size_t tensor, const float *theirs);
 
-/* What the peer's constructor wants for the model, and the order of its inputs: a document, NULL if there is no memory. */
+/* What the peer's constructor wants for the model, and the order of its inputs: a document, NULL if there is no memory.
+ * */
 json_t *tft_peer_arguments(enum tft_peer peer, const struct tft_model_config *config, const struct tft_run_config *run);
 /* The name of a variable in pytorch-forecasting, where it is a module's; size: TFT_NAME_MAX + 2. */
 void tft_peer_variable_name(const char *name, char *theirs);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A peer's file: the header is compared with the map, tensor by tensor, and all differences are said; a file without any
- * is read by the strict reader, by a table of what it holds. Cleanup: NULL-initialised, one exit.
+ * A peer's file: the header is compared with the map, tensor by tensor, and all differences are said; a file without
+ * any is read by the strict reader, by a table of what it holds. Cleanup: NULL-initialised, one exit.
  */
 #include "tft/interop/torch_file.h"
 #include "tft/run/safetensors.h"
@@ -131,7 +131,8 @@ static enum halay_status compare(struct reader *r)
     json_t *entry;
     size_t unknown = 0;
 
-    json_object_foreach(r->header, name, entry) unknown += strcmp(name, "__metadata__") && !is_in_map(r->map, name);
+    json_object_foreach(r->header, name, entry)
+        unknown += strcmp(name, "__metadata__") && !is_in_map(r->map, name);
     size_t listed = json_object_size(r->header) - !!json_object_get(r->header, "__metadata__");
     if (unknown == listed) { /* so many lines would say less */
         halay_error(r->log, "'%s' has none of the model's tensors ('%s', ...); it holds %zu others", r->path,
@@ -139,8 +140,7 @@ static enum halay_status compare(struct reader *r)
         return HALAY_ERR_FORMAT;
     }
     compare_map(r);
-    json_object_foreach(r->header, name, entry)
-    {
+    json_object_foreach(r->header, name, entry) {
         char here[96];
 
         if (!strcmp(name, "__metadata__") || is_in_map(r->map, name))

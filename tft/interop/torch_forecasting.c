@@ -158,7 +158,8 @@ static void mark_same(struct peer_builder *b, size_t first, size_t copy)
         b->map->tensors[copy + i].same_as = first + i;
 }
 
-/* A real's embedding: kernel (1, W) and bias, in theirs a layer of one input. Returns the number of its first tensor. */
+/* A real's embedding: kernel (1, W) and bias, in theirs a layer of one input. Returns the number of its first tensor.
+ * */
 static size_t add_prescaler(struct peer_builder *b, const char *theirs, const char *ours)
 {
     size_t first = b->map->theirs.count;
@@ -272,7 +273,7 @@ static json_t *names_of(const struct tft_model_config *config, size_t count, con
         list = peer_add_names(list, config, kinds[k].role, kinds[k].type, 1);
     return list;
 }
-#define NAMES_OF(config, ...)                                                                                          \
+#define NAMES_OF(config, ...) \
     names_of(config, sizeof((struct kind[]){ __VA_ARGS__ }) / sizeof(struct kind), (struct kind[]){ __VA_ARGS__ })
 
 static int set_new(json_t *object, const char *key, json_t *value)

@@ -2,14 +2,14 @@
  *
  * NVIDIA's TFT beside ours: the map of its parameters, and its configuration.
  *
- * Its embedding puts categories before reals within a role, ours the other way round; the order within a selection makes
- * no difference to the function but for the places in the joint network's layers, whose blocks the map moves. The graph of
- * the published conformance gives the same forecasts with the LSTMs' second bias 0 (training would differ: it drops out
- * less), so that is expressed too; a layer norm over one value, which makes a weight of 1 whatever it holds, has no place
- * and needs none.
+ * Its embedding puts categories before reals within a role, ours the other way round; the order within a selection
+ * makes no difference to the function but for the places in the joint network's layers, whose blocks the map moves. The
+ * graph of the published conformance gives the same forecasts with the LSTMs' second bias 0 (training would differ: it
+ * drops out less), so that is expressed too; a layer norm over one value, which makes a weight of 1 whatever it holds,
+ * has no place and needs none.
  *
- * Two things in a state_dict() are no parameters of the forecast: the context kernel of the static selection, which has no
- * context, and attention's mask.
+ * Two things in a state_dict() are no parameters of the forecast: the context kernel of the static selection, which has
+ * no context, and attention's mask.
  */
 #include "tft/interop/torch_map.h"
 #include <string.h>

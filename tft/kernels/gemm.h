@@ -24,8 +24,8 @@ void tft_gemm_plain(struct matrix a, struct matrix b, size_t M, size_t N, size_t
 
 /* "onednn 2.6.3", "cblas", "plain": for reports. */
 const char *tft_gemm_name(void);
-/* What decides the bits of a product as far as the library does: the version that runs here, and the instruction set that it
- * chose: "onednn 2.6.3, avx512_core". */
+/* What decides the bits of a product as far as the library does: the version that runs here, and the instruction set
+ * that it chose: "onednn 2.6.3, avx512_core". */
 void tft_gemm_describe(char *text, size_t size);
 /* Tell the library, on this thread, that calls from it use no other thread. */
 void tft_gemm_this_thread_only(void);

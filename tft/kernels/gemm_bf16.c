@@ -257,18 +257,18 @@ static INLINE void square_end(const struct square *square)
         memcpy(square->inside + i * square->ldc, square->edge + i * SIDE, square->columns * sizeof(real));
 }
 
-#define SQUARE_IN(number, square)                                                                                      \
-    do {                                                                                                               \
-        square_begin(square, block, m + (number) / 2 * SIDE, n + (number) % 2 * SIDE);                                 \
-        if (block->add)                                                                                                \
-            _tile_loadd(number, (square)->data, (square)->ld * sizeof(real));                                          \
-        else                                                                                                           \
-            _tile_zero(number);                                                                                        \
+#define SQUARE_IN(number, square)                                                      \
+    do {                                                                               \
+        square_begin(square, block, m + (number) / 2 * SIDE, n + (number) % 2 * SIDE); \
+        if (block->add)                                                                \
+            _tile_loadd(number, (square)->data, (square)->ld * sizeof(real));          \
+        else                                                                           \
+            _tile_zero(number);                                                        \
     } while (0)
-#define SQUARE_OUT(number, square)                                                                                     \
-    do {                                                                                                               \
-        _tile_stored(number, (square)->data, (square)->ld * sizeof(real));                                             \
-        square_end(square);                                                                                            \
+#define SQUARE_OUT(number, square)                                         \
+    do {                                                                   \
+        _tile_stored(number, (square)->data, (square)->ld * sizeof(real)); \
+        square_end(square);                                                \
     } while (0)
 
 /* Up to two by two tiles of C from (m, n) on. */

@@ -6,8 +6,8 @@
  * sample.
  */
 #include "tft/layers/attention.h"
-#include "tft/layers/product.h"
 #include "tft/kernels/vector.h"
+#include "tft/layers/product.h"
 
 /* (heads, H, d) to (H, heads d), and back. */
 static void side_by_side(const struct attention *layer, const real *w, real *wide)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/layers/embedding.h"
-#include "tft/layers/linear.h"
 #include "tft/kernels/vector.h"
+#include "tft/layers/linear.h"
 
 TFT_VECTOR void rank1_add(real *restrict y, const real *restrict x, const real *restrict w, size_t R, size_t H)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a variable to W numbers (H, or what the conformance has): xi = x w + b for a real, a row of a table for a category.
+ * From a variable to W numbers (H, or what the conformance has): xi = x w + b for a real, a row of a table for a
+ * category.
  *
  *   x (R) or codes (R)   w (1, W), followed in the block by b (W)   table (categories, W)   xi (R, W)
  *

@@ -4,8 +4,8 @@
  * s and normalised sum. The context's product is made once a sample, not once a row.
  */
 #include "tft/layers/grn.h"
-#include "tft/layers/product.h"
 #include "tft/kernels/vector.h"
+#include "tft/layers/product.h"
 
 TFT_VECTOR static void elu(real *x, size_t n)
 {

@@ -8,8 +8,8 @@
  *
  *   x (R, in)   c (B, H) context, the same for all times of a sample   h1, e, h2 (R, H)   z (R, out)
  *
- * Without dropout nothing stands between dense2 and the gate's two products, so forecasts take e through W2 Wv and W2 Wg,
- * which are made once for given parameters (grn_fold): exact, and a third of a tail's products less.
+ * Without dropout nothing stands between dense2 and the gate's two products, so forecasts take e through W2 Wv and W2
+ * Wg, which are made once for given parameters (grn_fold): exact, and a third of a tail's products less.
  *
  * A GRN is a *head*, which makes h1 and skip, and a *tail*, the rest. Variable selection has heads of its own (rank 1)
  * and shares the tail.

@@ -5,8 +5,8 @@
  *     d_y = inverse (s - mean(s) - xhat mean(s xhat)),   d_gamma = sum over rows of d_z xhat,   d_beta = of d_z.
  */
 #include "tft/layers/layernorm.h"
-#include "tft/layers/linear.h"
 #include "tft/kernels/vector.h"
+#include "tft/layers/linear.h"
 
 TFT_VECTOR static void normalise(real *restrict y, size_t R, size_t W, real epsilon, real *restrict inverse)
 {

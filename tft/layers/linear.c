@@ -3,8 +3,8 @@
  * y = x w + b;  d_x = d_y w^T,  d_w = x^T d_y,  d_b = the rows of d_y added up.
  */
 #include "tft/layers/linear.h"
-#include "tft/layers/product.h"
 #include "tft/kernels/vector.h"
+#include "tft/layers/product.h"
 
 TFT_VECTOR void rows_add(real *restrict y, const real *restrict b, size_t R, size_t W)
 {

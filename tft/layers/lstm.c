@@ -5,8 +5,8 @@
  * only d_h_(t-1) = d_gates U^T is left to the steps, with U transposed once.
  */
 #include "tft/layers/lstm.h"
-#include "tft/layers/product.h"
 #include "tft/kernels/vector.h"
+#include "tft/layers/product.h"
 
 /* One step's element-wise part, one sample a row: gates (B, 4 H) from sums to activations. */
 TFT_VECTOR static void step(real *restrict gates, const real *restrict c_before, size_t B, size_t H, real *restrict c,

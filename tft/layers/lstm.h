@@ -29,8 +29,8 @@ void lstm_forward(const struct pass *pass, const struct lstm *lstm, const real *
                   real *gates, real *h, real *c);
 
 /* d_out (S B, H): gradient of h_1 .. h_S from above. d_h, d_c (B, H): in, the gradient of the last state from what
- * follows; out, that of the initial state. d_out of a padded step must be 0. gates become their gradients. d_x (S B, H) is added to. scratch:
- * lstm_scratch reals. */
+ * follows; out, that of the initial state. d_out of a padded step must be 0. gates become their gradients. d_x (S B, H)
+ * is added to. scratch: lstm_scratch reals. */
 void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real *x, const size_t *padding, size_t S,
                    real *gates, const real *h, const real *c, const real *d_out, real *d_h, real *d_c, real *d_x,
                    real *scratch);

@@ -19,8 +19,8 @@
  * second-level cache when the next reads it. */
 enum { TFT_BLOCK_ROWS = 96 };
 
-/* Places from TFT_DERIVED on are not in the block of parameters but among the *derived* weights: matrices that a granule
- * makes of parameters (tft/layers/skip_resample.h), which layers then use like parameters. */
+/* Places from TFT_DERIVED on are not in the block of parameters but among the *derived* weights: matrices that a
+ * granule makes of parameters (tft/layers/skip_resample.h), which layers then use like parameters. */
 #define TFT_DERIVED (SIZE_MAX / 2 + 1)
 
 struct halves;

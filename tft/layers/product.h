@@ -28,13 +28,13 @@ struct halves {
     uint16_t *room;   /* TFT_BF16_ROOM */
     const real *kept; /* a second factor that is multiplied often, or NULL */
     uint16_t *packed; /* and it, rounded */
-    /* Parameters, each rounded when a pass first multiplies by it since they changed: found by address; if the place is taken, in one of the
-     * next. */
+    /* Parameters, each rounded when a pass first multiplies by it since they changed: found by address; if the place is
+     * taken, in one of the next. */
     struct product_cached *cached; /* (PRODUCT_CACHED) */
     uint16_t *cache;               /* (cache_size): their rounded copies */
     size_t cache_size, cache_used;
-    size_t params;                 /* reals of the block of parameters */
-    size_t folded;                 /* of pass.folded, which are kept like parameters */
+    size_t params; /* reals of the block of parameters */
+    size_t folded; /* of pass.folded, which are kept like parameters */
 };
 
 /* As tft_gemm. */

@@ -8,8 +8,8 @@
  *   x = 0 1 2 3,  out = 7:   y ~  0   .5   1   1.5   2   2.5   3        (before the mask)
  *
  * That is a product with a matrix S (in, out) of at most two numbers a column, which is made of the mask once a granule
- * among the derived weights (tft/layers/pass.h). So it serves wherever a dense layer does: for a part of a row, and for a real
- * of rank 1, whose resampled embedding has rank 1 too.
+ * among the derived weights (tft/layers/pass.h). So it serves wherever a dense layer does: for a part of a row, and for
+ * a real of rank 1, whose resampled embedding has rank 1 too.
  */
 #ifndef TFT_RESAMPLE_H
 #define TFT_RESAMPLE_H

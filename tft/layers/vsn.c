@@ -5,8 +5,8 @@
  * network. Each variable's part of the joint kernels is a block of rows of its own, from its network's `first` on.
  */
 #include "tft/layers/vsn.h"
-#include "tft/layers/embedding.h"
 #include "tft/kernels/vector.h"
+#include "tft/layers/embedding.h"
 
 TFT_VECTOR static void softmax(real *z, size_t R, size_t V)
 {

@@ -20,8 +20,8 @@
 #ifndef TFT_GRADIENTS_H
 #define TFT_GRADIENTS_H
 
-#include "tft/model/model.h"
 #include "tft/kernels/threads.h"
+#include "tft/model/model.h"
 
 /* The granules of a rank: [*first, *first + *count) of n. exact nonzero (deterministic: ranks): the tree's subtree at
  * depth log2(ranks), which needs a power of two (HALAY_ERR_ARGUMENT otherwise); zero: shares as even as can be. count

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* With sizes below these and TFT_STEPS_MAX no product of a few of them overflows a size_t, and every matrix fits the libraries'
- * int. */
+/* With sizes below these and TFT_STEPS_MAX no product of a few of them overflows a size_t, and every matrix fits the
+ * libraries' int. */
 enum { H_MAX = 4096, CATEGORIES_MAX = 1 << 24 };
 
 void tft_config_defaults(struct tft_model_config *config)
@@ -94,10 +94,10 @@ size_t tft_config_width(const struct tft_model_config *config, const struct tft_
     return (size_t)fmin(width, (double)config->H);
 }
 
-#define REFUSE(...)                                                                                                    \
-    do {                                                                                                               \
-        halay_error(log, __VA_ARGS__);                                                                                 \
-        return HALAY_ERR_ARGUMENT;                                                                                     \
+#define REFUSE(...)                    \
+    do {                               \
+        halay_error(log, __VA_ARGS__); \
+        return HALAY_ERR_ARGUMENT;     \
     } while (0)
 
 static enum halay_status check_sizes(struct halay_log *log, const struct tft_model_config *config)

@@ -8,9 +8,9 @@
 #include "tft/layers/attention.h"
 #include "tft/layers/embedding.h"
 #include "tft/layers/lstm.h"
-#include "tft/model/model.h"
 #include "tft/layers/product.h"
 #include "tft/layers/vsn.h"
+#include "tft/model/model.h"
 
 /* The four uses of the static vector. */
 enum { CONTEXT_SELECTION, CONTEXT_ENRICHMENT, CONTEXT_H, CONTEXT_C, CONTEXTS };
@@ -112,11 +112,12 @@ void workspace_clock(struct tft_workspace *workspace, enum tft_part part);
 void selection_inputs(const struct tft_workspace *workspace, const struct vsn *vsn, size_t row,
                       struct vsn_input *inputs);
 
-/* Equal rows, made once (tft/model/shared_rows.c). Slots for so many rows; whether samples have the same static inputs. */
+/* Equal rows, made once (tft/model/shared_rows.c). Slots for so many rows; whether samples have the same static inputs.
+ * */
 size_t repeated_slots(size_t rows);
 int repeated_statics(const struct tft_workspace *workspace);
-/* Of the rows [row, row + R) of a selection's inputs, brings those that differ to the front, in their order, and says how
- * many they are; places then says where each row went. */
+/* Of the rows [row, row + R) of a selection's inputs, brings those that differ to the front, in their order, and says
+ * how many they are; places then says where each row went. */
 size_t repeated_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R);
 /* rows (R, H): from the ones in front to all R. */
 void repeated_spread(const struct tft_workspace *workspace, size_t R, size_t H, real *rows);

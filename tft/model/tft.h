@@ -38,8 +38,8 @@ struct tft_variable {
  * Whose model it is, to the last weight and its initial value: the published one, or one of two that are built
  * differently.
  *
- * NVIDIA's (DeepLearningExamples): no dropout in the selections' joint networks, after the LSTMs, after attention and on
- * its heads; a second bias in the LSTMs; no layer norm over one value; initial values as PyTorch's layers have them.
+ * NVIDIA's (DeepLearningExamples): no dropout in the selections' joint networks, after the LSTMs, after attention and
+ * on its heads; a second bias in the LSTMs; no layer norm over one value; initial values as PyTorch's layers have them.
  * (Its static selection also has a context kernel that nothing uses; that one is left out.)
  *
  * pytorch-forecasting's: a real is embedded in hidden_continuous numbers, a category in as many as its number of
@@ -88,9 +88,9 @@ void tft_config_defaults(struct tft_model_config *config);
  * former index of the variable now at i. */
 void tft_config_sort(struct tft_model_config *config, size_t *order);
 
-/* A selection's variables, in its order: the model's; pytorch-forecasting's has categories before reals and what is known
- * first, which its resampled skip connections can tell from another. variables: room for TFT_VARIABLES_MAX numbers.
- * Returns how many they are. */
+/* A selection's variables, in its order: the model's; pytorch-forecasting's has categories before reals and what is
+ * known first, which its resampled skip connections can tell from another. variables: room for TFT_VARIABLES_MAX
+ * numbers. Returns how many they are. */
 enum tft_choice { TFT_CHOICE_STATIC, TFT_CHOICE_HISTORY, TFT_CHOICE_FUTURE, TFT_CHOICES };
 size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice choice, size_t *variables);
 

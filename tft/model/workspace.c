@@ -4,8 +4,8 @@
  *
  * layout() is run twice, to count and to hand out (tft/layers/pass.h). fini accepts a half-built workspace.
  */
-#include "tft/model/network.h"
 #include "tft/layers/quantile_loss.h"
+#include "tft/model/network.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

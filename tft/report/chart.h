@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 struct tft_line {
-    const char *label;     /* in the legend; NULL: none */
-    const char *style;     /* CSS class: "model", "truth", "naive", "second" */
-    const double *x, *y;   /* ascending x; values that are not finite are left out */
+    const char *label;   /* in the legend; NULL: none */
+    const char *style;   /* CSS class: "model", "truth", "naive", "second" */
+    const double *x, *y; /* ascending x; values that are not finite are left out */
     size_t count;
 };
 

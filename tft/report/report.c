@@ -85,12 +85,11 @@ static const char *median_name(const json_t *q_risk)
     json_t *value;
     double nearest = INFINITY;
 
-    json_object_foreach((json_t *)q_risk, key,
-                        value) if (key[0] == 'p' && json_is_number(value) && fabs(strtod(key + 1, NULL) - 50) < nearest)
-    {
-        nearest = fabs(strtod(key + 1, NULL) - 50);
-        best = key;
-    }
+    json_object_foreach((json_t *)q_risk, key, value)
+        if (key[0] == 'p' && json_is_number(value) && fabs(strtod(key + 1, NULL) - 50) < nearest) {
+            nearest = fabs(strtod(key + 1, NULL) - 50);
+            best = key;
+        }
     return best;
 }
 
@@ -108,8 +107,7 @@ static void write_cards(FILE *f, const struct tft_report *r)
         snprintf(label, sizeof label, "%.16s q-risk on the %.16s split", median, text_at(r->scores, "split"));
         card(f, value, label);
     }
-    json_object_foreach((json_t *)naive, season, scores)
-    {
+    json_object_foreach((json_t *)naive, season, scores) {
         if (isnan(number_at(q_risk, median)) || !(number_at(scores, median) > 0))
             continue; /* no value a season before, or nothing to compare with */
         double change = 100 * (number_at(q_risk, median) / number_at(scores, median) - 1);
@@ -180,7 +178,8 @@ static void write_risk_row(FILE *f, const char *name, const json_t *names, const
     fprintf(f, "<tr%s><td>", best ? " class=\"best\"" : "");
     tft_html_text(f, name);
     fprintf(f, "</td>");
-    json_object_foreach((json_t *)names, key, value) cell(f, number_at(q_risk, key), 4);
+    json_object_foreach((json_t *)names, key, value)
+        cell(f, number_at(q_risk, key), 4);
     fprintf(f, "</tr>\n");
 }
 
@@ -192,11 +191,11 @@ static void write_risks(FILE *f, const json_t *scores)
     char name[96];
 
     fprintf(f, "<div class=\"wide\"><table><tr><th>forecast</th>");
-    json_object_foreach((json_t *)q_risk, key, value) fprintf(f, "<th>%s</th>", key);
+    json_object_foreach((json_t *)q_risk, key, value)
+        fprintf(f, "<th>%s</th>", key);
     fprintf(f, "</tr>\n");
     write_risk_row(f, "Temporal Fusion Transformer", q_risk, q_risk, 1);
-    json_object_foreach((json_t *)naive, key, value)
-    {
+    json_object_foreach((json_t *)naive, key, value) {
         if (!json_integer_value(json_object_get(value, "values")))
             continue;
         tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
@@ -217,13 +216,13 @@ static void write_entities(FILE *f, const json_t *scores)
             "class=\"wide\"><table><tr><th>entity</th><th>values</th><th>%s</th><th>MAE</th><th>MASE</th><th>coverage</"
             "th></tr>\n",
             median);
-    json_object_foreach((json_t *)entities, key, value)
-    {
+    json_object_foreach((json_t *)entities, key, value) {
         double coverage = NAN;
         if (shown++ == 50)
             break;
-        json_object_foreach(value, word, number) if (!strncmp(word, "coverage", 8)) coverage =
-            json_number_value(number);
+        json_object_foreach(value, word, number)
+            if (!strncmp(word, "coverage", 8))
+                coverage = json_number_value(number);
         fprintf(f, "<tr><td>");
         tft_html_text(f, key);
         fprintf(f, "</td><td>%.0f</td>", number_at(value, "values"));
@@ -326,8 +325,7 @@ static void write_config(FILE *f, const struct tft_report *r)
     json_t *value;
 
     fprintf(f, "<h2>Configuration</h2><div class=\"wide\"><table><tr><th>key</th><th>value</th></tr>\n");
-    json_object_foreach(json_object_get(r->run, "config"), key, value)
-    {
+    json_object_foreach(json_object_get(r->run, "config"), key, value) {
         char *text = json_is_string(value) ? strdup(json_string_value(value))
                                            : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         fprintf(f, "<tr><td>%s</td><td>", key);
@@ -347,8 +345,7 @@ static void write_each(FILE *f, const struct tft_report *r, void (*write)(FILE *
 
     if (!targets)
         write(f, r->scores);
-    json_object_foreach((json_t *)targets, name, scores)
-    {
+    json_object_foreach((json_t *)targets, name, scores) {
         fprintf(f, "<h3>");
         tft_html_text(f, name);
         fprintf(f, "</h3>\n");

@@ -5,12 +5,13 @@
 #ifndef HALAY_TFT_BATCHES_H
 #define HALAY_TFT_BATCHES_H
 
+#include "tft/data/windows.h"
 #include "tft/model/gradients.h"
 #include "tft/model/model.h"
 #include "tft/run/run_config.h"
-#include "tft/data/windows.h"
 
-/* The configuration of the model for a schema and what was learned of its categories. Its variables are in the order of tft_data's. */
+/* The configuration of the model for a schema and what was learned of its categories. Its variables are in the order of
+ * tft_data's. */
 void tft_batches_describe(const struct tft_schema *schema, const struct tft_encoding *encoding,
                           const struct tft_run_config *run, struct tft_model_config *model);
 

@@ -3,9 +3,9 @@
  * Interrupt: the one variable that a signal's handler may write. Programs own their signals, so this is no part of a
  * library.
  *
- * The handler has a stack of its own: the system would else write its frame (3 KB with AVX-512) below the stack of what it
- * interrupts, and a matrix product's machine code that keeps something there would go on with it overwritten. The main thread,
- * which the system prefers, is the one that has it.
+ * The handler has a stack of its own: the system would else write its frame (3 KB with AVX-512) below the stack of what
+ * it interrupts, and a matrix product's machine code that keeps something there would go on with it overwritten. The
+ * main thread, which the system prefers, is the one that has it.
  */
 #include "tft/run/interrupt.h"
 #include "base/clock.h"

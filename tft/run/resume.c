@@ -314,8 +314,7 @@ static enum halay_status choose_part(const struct tft_resume *resume, const char
     json_t *value;
 
     part->count = 0;
-    json_object_foreach((json_t *)header, name, value)
-    {
+    json_object_foreach((json_t *)header, name, value) {
         size_t i = find_param(table, name);
         if (!strcmp(name, "__metadata__"))
             continue;

@@ -12,11 +12,11 @@
  *
  * A checkpoint is what its manifest says; files that no manifest names are nothing. Everything is written in a folder
  * beside this one (".NAME.stage", where it is on the same file system; else here), synced and renamed, so that whoever
- * copies this folder elsewhere never sees half a file. The best parameters so far are a file of the step that they are of:
- * manifests name it, and it stays as long as one does.
+ * copies this folder elsewhere never sees half a file. The best parameters so far are a file of the step that they are
+ * of: manifests name it, and it stays as long as one does.
  *
- * A process may die at any moment: the newest manifest whose files are all there and unharmed is what to go on from. A block
- * is read whole, from one file or from those of any number of ranks, so that a run may go on with others.
+ * A process may die at any moment: the newest manifest whose files are all there and unharmed is what to go on from. A
+ * block is read whole, from one file or from those of any number of ranks, so that a run may go on with others.
  */
 #ifndef HALAY_TFT_RESUME_H
 #define HALAY_TFT_RESUME_H
@@ -74,25 +74,26 @@ void tft_resume_fini(struct tft_resume *resume);
 int tft_resume_has_any(const struct tft_resume *resume);
 
 /*
- * The newest good checkpoint: its manifest as a new reference, NULL if the folder has no manifest at all. What is damaged
- * is said in a warning, and the one before is looked at; if none is good that is an error: HALAY_ERR_FORMAT.
+ * The newest good checkpoint: its manifest as a new reference, NULL if the folder has no manifest at all. What is
+ * damaged is said in a warning, and the one before is looked at; if none is good that is an error: HALAY_ERR_FORMAT.
  */
 enum halay_status tft_resume_find(const struct tft_resume *resume, json_t **manifest);
 /* What a manifest of tft_resume_find says. run: borrowed from it. */
 enum halay_status tft_resume_state_of(const struct tft_resume *resume, const json_t *manifest, const json_t **run,
                                       struct tft_resume_state *state);
-/* Read a block, from one file or from the ranks' (then dead tensors are left as they are); HALAY_ERR_FORMAT if the manifest
- * does not name one, or not all of it. */
+/* Read a block, from one file or from the ranks' (then dead tensors are left as they are); HALAY_ERR_FORMAT if the
+ * manifest does not name one, or not all of it. */
 enum halay_status tft_resume_read(const struct tft_resume *resume, const json_t *manifest, enum tft_resume_block block,
                                   const struct tft_param_table *table, float *values);
 /* Go on behind this manifest. Reads the best parameters; *step: of which step, -1 if there are none yet. */
 enum halay_status tft_resume_take_over(struct tft_resume *resume, const json_t *manifest,
                                        const struct tft_param_table *table, float *best, long long *step);
 
-/* Make the folders to write into; nothing if that has been done. cleans: takes away what a process that was killed left half
- * written; by one rank, before any other writes. tft_resume_save does it too. */
+/* Make the folders to write into; nothing if that has been done. cleans: takes away what a process that was killed left
+ * half written; by one rank, before any other writes. tft_resume_save does it too. */
 enum halay_status tft_resume_make_folders(struct tft_resume *resume, int cleans);
-/* Write this rank's file of a block: the tensors of `table`, which lie in values. Any rank, once the folders are made. */
+/* Write this rank's file of a block: the tensors of `table`, which lie in values. Any rank, once the folders are made.
+ * */
 enum halay_status tft_resume_save_part(const struct tft_resume *resume, uint64_t step, enum tft_resume_block block,
                                        int rank, const struct tft_param_table *table, const float *values,
                                        struct tft_resume_part *part);
@@ -101,12 +102,13 @@ enum halay_status tft_resume_add_part(const struct tft_resume *resume, uint64_t 
                                       int rank, const struct tft_resume_part *part, json_t *files);
 
 /* Write a checkpoint, then delete those beyond keep. run: the run's description. blocks: NULL for those there are none
- * of, or that the ranks have written. parts (may be NULL): the entries of their files. On error the checkpoints before are as they
- * were. */
+ * of, or that the ranks have written. parts (may be NULL): the entries of their files. On error the checkpoints before
+ * are as they were. */
 enum halay_status tft_resume_save(struct tft_resume *resume, const json_t *run, const struct tft_resume_state *state,
                                   const struct tft_param_table *table, const float *const blocks[TFT_RESUME_BLOCKS],
                                   const json_t *parts);
-/* The best parameters are this block of the checkpoint that was written or taken over last: later ones name its file. */
+/* The best parameters are this block of the checkpoint that was written or taken over last: later ones name its file.
+ * */
 void tft_resume_set_best(struct tft_resume *resume, enum tft_resume_block block);
 
 #endif

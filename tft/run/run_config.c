@@ -309,8 +309,7 @@ enum halay_status tft_run_config_take(struct halay_log *log, const char *where, 
     const char *name;
     json_t *value;
 
-    json_object_foreach((json_t *)document, name, value)
-    {
+    json_object_foreach((json_t *)document, name, value) {
         enum halay_status status = take_key(log, where, name, value, &taken);
         if (status)
             return status;

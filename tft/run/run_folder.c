@@ -5,8 +5,8 @@
 #include "tft/run/run_folder.h"
 #include "base/memory.h"
 #include "tft/data/document.h"
-#include "tft/kernels/gemm_bf16.h"
 #include "tft/data/paths.h"
+#include "tft/kernels/gemm_bf16.h"
 #include "tft/run/resume.h"
 #include "tft/run/safetensors.h"
 #include <errno.h>
@@ -98,8 +98,7 @@ static enum halay_status warn_of_machine(struct halay_log *log, const char *wher
     if (halay && strcmp(halay, halay_version()))
         halay_warning(log, "%s: it was written by halay %s, this is %s: the bits may differ from now on", where, halay,
                       halay_version());
-    json_object_foreach(machine, key, value)
-    {
+    json_object_foreach(machine, key, value) {
         const char *was = json_string_value(json_object_get(json_object_get(before, "machine"), key));
         if (was && strcmp(was, json_string_value(value)))
             halay_warning(log, "%s: it was written with %s '%s', here it is '%s': the bits may differ from now on",

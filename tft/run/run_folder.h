@@ -14,8 +14,8 @@
 #ifndef HALAY_TFT_CHECKPOINT_H
 #define HALAY_TFT_CHECKPOINT_H
 
-#include "tft/run/batches.h"
 #include "tft/data/data.h"
+#include "tft/run/batches.h"
 
 struct tft_checkpoint {
     struct tft_run_config config;

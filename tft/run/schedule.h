@@ -19,10 +19,11 @@ double tft_schedule_rate(enum tft_schedule schedule, double highest, uint64_t st
 double tft_schedule_scale(enum tft_lr_scaling scaling, double rate, int ranks);
 
 /*
- * What to take, given what steps at growing rates brought (a finder's): the rate at which the loss, smoothed (0.9, corrected
- * for its beginning; a line through 13 of them), falls steepest against the logarithm of the rate, and at most a tenth of that where it is lowest, as
- * beyond that a step may be too far for a whole training. What comes after four times the lowest, or after a loss that is
- * not finite, does not count. steps: at most TFT_SCHEDULE_STEPS. 0 if the loss never falls. Pure.
+ * What to take, given what steps at growing rates brought (a finder's): the rate at which the loss, smoothed (0.9,
+ * corrected for its beginning; a line through 13 of them), falls steepest against the logarithm of the rate, and at
+ * most a tenth of that where it is lowest, as beyond that a step may be too far for a whole training. What comes after
+ * four times the lowest, or after a loss that is not finite, does not count. steps: at most TFT_SCHEDULE_STEPS. 0 if
+ * the loss never falls. Pure.
  */
 enum { TFT_SCHEDULE_STEPS = 100 };
 double tft_schedule_suggest(const double *rates, const double *losses, size_t steps);

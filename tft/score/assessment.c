@@ -69,7 +69,8 @@ static json_t *naive_json(const struct tft_naive_scores *s)
 
     for (size_t h = 0; h < s->with.horizon; h++) { /* the median's, for pictures */
         const struct tft_sums *sums = &s->plain.by_horizon[h];
-        json_array_append_new(horizons, sums->size > 0 ? json_real(tft_sums_q_risk(sums, s->plain.median)) : json_null());
+        json_array_append_new(horizons,
+                              sums->size > 0 ? json_real(tft_sums_q_risk(sums, s->plain.median)) : json_null());
     }
     json_object_set_new(object, "plain", tft_scores_q_risk_json(&s->plain, &s->plain.all));
     json_object_set_new(object, "by_horizon", horizons);

@@ -24,8 +24,8 @@ typedef enum halay_status (*tft_evaluation_also)(void *arg, size_t position, con
 enum halay_status tft_evaluation_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
                                       const struct tft_data *data, struct tft_evaluation_result *result);
 void tft_evaluation_result_fini(struct tft_evaluation_result *result);
-/* Forecast positions [0, count) of the forecaster's gather and add their scores; naive (may be NULL): (targets), for the scaled
- * error; also: may be NULL. All ranks get the same bits. */
+/* Forecast positions [0, count) of the forecaster's gather and add their scores; naive (may be NULL): (targets), for
+ * the scaled error; also: may be NULL. All ranks get the same bits. */
 enum halay_status tft_evaluation_add(struct tft_forecaster *forecaster, size_t count, const struct tft_naive *naive,
                                      tft_evaluation_also also, void *arg, struct tft_evaluation_result *result);
 /* Both, by the model's quantiles, without naive forecasts. */

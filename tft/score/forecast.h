@@ -31,9 +31,10 @@ enum halay_status tft_forecaster_init(struct tft_forecaster *forecaster);
 void tft_forecaster_fini(struct tft_forecaster *forecaster);
 
 /*
- * Forecast positions [0, count) of the gather. HALAY_ERR_CANCELED (not logged), on all ranks at the same chunk: a signal that is
- * watched (tft/run/interrupt.h) came on one of them, which all then know; a granule later that rank computes no more. take is called on this thread, in order, with each window's forecast: p
- * is (D, O, Q) in scaled units.
+ * Forecast positions [0, count) of the gather. HALAY_ERR_CANCELED (not logged), on all ranks at the same chunk: a
+ * signal that is watched (tft/run/interrupt.h) came on one of them, which all then know; a granule later that rank
+ * computes no more. take is called on this thread, in order, with each window's forecast: p is (D, O, Q) in scaled
+ * units.
  */
 enum halay_status tft_forecast(struct tft_forecaster *forecaster, size_t count,
                                enum halay_status (*take)(void *arg, size_t position, const struct tft_window *window,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file of forecasts: CSV or JSON lines, a row for each entity, origin, step and target, values in the target's own unit.
+ * A file of forecasts: CSV or JSON lines, a row for each entity, origin, step and target, values in the target's own
+ * unit.
  */
 #ifndef HALAY_TFT_FORECAST_FILE_H
 #define HALAY_TFT_FORECAST_FILE_H
 
 #include "tft/data/data.h"
-#include "tft/run/run_config.h"
 #include "tft/data/windows.h"
+#include "tft/run/run_config.h"
 #include <stdio.h>
 
 struct tft_forecast_file {
@@ -19,7 +20,8 @@ struct tft_forecast_file {
     size_t fit;
 };
 
-/* Does a file of that name, in that format ("csv", "jsonl" or NULL: by the name), hold JSON lines? -1: no such format. */
+/* Does a file of that name, in that format ("csv", "jsonl" or NULL: by the name), hold JSON lines? -1: no such format.
+ * */
 int tft_forecast_file_is_json(const char *format, const char *name);
 
 /* Errors of the stream are its owner's to look at. */

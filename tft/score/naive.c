@@ -2,8 +2,8 @@
  *
  * Naive forecasts: residuals of the training span, sorted by entity and place in the season, and their quantiles.
  *
- * Only what was measured counts: a filled value may know what lies behind the origin. Cleanup: zeroed first, fini accepts
- * half-built.
+ * Only what was measured counts: a filled value may know what lies behind the origin. Cleanup: zeroed first, fini
+ * accepts half-built.
  */
 #include "tft/score/naive.h"
 #include "base/memory.h"
@@ -49,7 +49,8 @@ static double quantile_of(const double *sorted, size_t n, double quantile)
     return sorted[below] + (sorted[above] - sorted[below]) * (at - (double)below);
 }
 
-/* Residuals of every step-th of the entity's first `end` rows, from `first` on, against the value `lag` before: sorted; how many. */
+/* Residuals of every step-th of the entity's first `end` rows, from `first` on, against the value `lag` before: sorted;
+ * how many. */
 static size_t collect(const struct tft_naive *naive, const struct tft_entity *e, size_t lag, size_t first, size_t step,
                       size_t end, double *residuals)
 {

@@ -3,8 +3,8 @@
  * Scores: a table for people, an object for programs.
  */
 #include "tft/score/score_table.h"
-#include "tft/score/naive.h"
 #include "tft/data/paths.h"
+#include "tft/score/naive.h"
 #include "tft/score/scores.h"
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +22,7 @@ static void print_row(const char *name, const json_t *q_risk, const json_t *medi
     json_t *value;
 
     printf("%-28s", name);
-    json_object_foreach((json_t *)q_risk, key, value)
-    {
+    json_object_foreach((json_t *)q_risk, key, value) {
         if (key[0] == 'p' && json_is_number(value))
             printf(" %8.4f", json_number_value(value));
         else if (key[0] == 'p' && json_is_null(value))
@@ -57,17 +56,16 @@ static void print_scores(const json_t *r, const char *median)
     json_t *value;
 
     printf("%-28s", "q-risk");
-    json_object_foreach((json_t *)q_risk, key, value) printf(" %8s", key);
+    json_object_foreach((json_t *)q_risk, key, value)
+        printf(" %8s", key);
     printf("\n");
     print_row("forecast", q_risk, NULL, median);
-    json_object_foreach((json_t *)naive, key, value)
-    {
+    json_object_foreach((json_t *)naive, key, value) {
         char name[64];
         tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
         print_row(name, value, q_risk, median);
     }
-    json_object_foreach((json_t *)r, key, value)
-    {
+    json_object_foreach((json_t *)r, key, value) {
         if (has_row(key) && json_is_number(value))
             printf("%-28s %8.4g\n", key, json_number_value(value));
         else if (has_row(key))
@@ -94,8 +92,7 @@ static void print_table(const json_t *r, const struct tft_list *quantiles)
     if (targets)
         printf("\nmean of %zu targets\n", json_object_size(targets));
     print_scores(r, median);
-    json_object_foreach((json_t *)targets, name, scores)
-    {
+    json_object_foreach((json_t *)targets, name, scores) {
         printf("\n%s\n", name);
         print_scores(scores, median);
     }

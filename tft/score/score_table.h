@@ -10,7 +10,8 @@
 #include "tft/run/run_config.h"
 #include <jansson.h>
 
-/* Where the scores will go as JSON, opened before the work begins: path NULL: nowhere; "-": standard output, and no table. */
+/* Where the scores will go as JSON, opened before the work begins: path NULL: nowhere; "-": standard output, and no
+ * table. */
 enum halay_status tft_scores_open(struct halay_log *log, const char *path, struct tft_output *json);
 
 /* A table to standard output, and the object to json (zero-initialised: none), which is complete then, or given up. */

@@ -268,8 +268,7 @@ json_t *tft_scores_mean_json(json_t *const *of, size_t n)
     const char *key;
     json_t *value;
 
-    json_object_foreach(of[0], key, value)
-    {
+    json_object_foreach(of[0], key, value) {
         size_t i = 0;
         while (with_unit[i] && strcmp(with_unit[i], key))
             i++;

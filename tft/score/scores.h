@@ -24,7 +24,7 @@ struct tft_sums {
     double symmetric;         /* 2 |y - p| / (|y| + |p|) */
     double scaled;            /* |y - p| / the entity's naive error in training, of scaled_n values that have one */
     size_t scaled_n;
-    size_t covered, crossed;  /* y between the outer quantiles; quantiles out of order */
+    size_t covered, crossed; /* y between the outer quantiles; quantiles out of order */
 };
 
 struct tft_scores {
@@ -58,12 +58,12 @@ json_t *tft_scores_mean_q_risk_json(const struct tft_scores *scores, size_t targ
 json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *scores, size_t targets);
 /* {"p10": ...} of some sums, null without values; NULL if there is no memory. */
 json_t *tft_scores_q_risk_json(const struct tft_scores *scores, const struct tft_sums *sums);
-/* All keys of `evaluate` that scores give, null where no value says anything; ids (entities) name the entities. NULL if there is
- * no memory. */
+/* All keys of `evaluate` that scores give, null where no value says anything; ids (entities) name the entities. NULL if
+ * there is no memory. */
 json_t *tft_scores_json(const struct tft_scores *scores, const char *const *ids);
 
-/* Of several targets' objects of tft_scores_json: the number of values, and the mean of each score that has no unit, over
- * those that have it. NULL if there is no memory. */
+/* Of several targets' objects of tft_scores_json: the number of values, and the mean of each score that has no unit,
+ * over those that have it. NULL if there is no memory. */
 json_t *tft_scores_mean_json(json_t *const *of_targets, size_t targets);
 
 #endif

@@ -5,9 +5,9 @@
 #include "tft/score/scoring.h"
 #include "base/config.h"
 #include "base/machine/topology.h"
-#include "tft/score/assessment.h"
 #include "tft/data/htd.h"
 #include "tft/model/tft.h"
+#include "tft/score/assessment.h"
 #include <string.h>
 
 static enum halay_status parse_split(struct halay_log *log, const char *name, enum tft_split *split)

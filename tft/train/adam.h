@@ -9,14 +9,14 @@
  * living tensors together (TFT_CLIP_GLOBAL). Sums of squares are in double and in a fixed order: the same bits for any
  * number of threads. Dead parameters are left alone.
  *
- * Tensors may be dealt out among ranks (tft/train/shards.h): each is clipped and updated whole, by one of them, which alone has
- * its moments and its sum of squares.
+ * Tensors may be dealt out among ranks (tft/train/shards.h): each is clipped and updated whole, by one of them, which
+ * alone has its moments and its sum of squares.
  */
 #ifndef TFT_ADAM_H
 #define TFT_ADAM_H
 
-#include "tft/model/params.h"
 #include "tft/kernels/threads.h"
+#include "tft/model/params.h"
 
 enum tft_clip { TFT_CLIP_NONE, TFT_CLIP_TENSOR, TFT_CLIP_GLOBAL };
 
@@ -25,10 +25,10 @@ struct tft_adam {
     double weight_decay; /* decoupled (AdamW); 0: Adam */
     double clip;
     enum tft_clip clip_mode;
-    uint64_t step;   /* updates done; part of the optimizer's state, with m and v */
-    real *m, *v;     /* blocks like the parameters', or as places says; borrowed, zero at the start */
-    /* (table->count), borrowed: where each tensor's moments lie in m and v; SIZE_MAX: another rank updates it. NULL: at the
-     * parameters' places, and all are this rank's. */
+    uint64_t step; /* updates done; part of the optimizer's state, with m and v */
+    real *m, *v;   /* blocks like the parameters', or as places says; borrowed, zero at the start */
+    /* (table->count), borrowed: where each tensor's moments lie in m and v; SIZE_MAX: another rank updates it. NULL: at
+     * the parameters' places, and all are this rank's. */
     const size_t *places;
     double *squares; /* owned: each tensor's sum of squares in the current step; NULL until the first */
 };
@@ -40,21 +40,21 @@ void tft_adam_fini(struct tft_adam *adam); /* frees what the steps made; m and v
 /* What an update has to do with other ranks; any of them may be NULL. Errors end the update with that status, some
  * parameters updated and some not (the job is lost). */
 struct tft_adam_peers {
-    /* Called for each living parameter of this rank, from any thread, last layers first, before its gradient is read: blocks
-     * until the sum over the ranks is there. */
+    /* Called for each living parameter of this rank, from any thread, last layers first, before its gradient is read:
+     * blocks until the sum over the ranks is there. */
     enum halay_status (*wait)(void *arg, size_t param);
     /* The parameter has its new values; from any thread. */
     void (*done)(void *arg, size_t param);
-    /* With tensors dealt out and clipping by the global norm: add up (count) squares over the ranks, of which all but one
-     * have zero for a tensor. Once a step, from the caller's thread, on all ranks. */
+    /* With tensors dealt out and clipping by the global norm: add up (count) squares over the ranks, of which all but
+     * one have zero for a tensor. Once a step, from the caller's thread, on all ranks. */
     enum halay_status (*sum)(void *arg, double *squares, size_t count);
     void *arg;
 };
 
 /*
- * One update of all living parameters of this rank on the pool's threads. peers: NULL for a rank that is alone. *norm (may
- * be NULL): the norm before clipping of all living gradients whose squares this rank has: with tensors dealt out and clipped
- * one by one its own, else all. If it is not finite the parameters it touches become so: the caller checks.
+ * One update of all living parameters of this rank on the pool's threads. peers: NULL for a rank that is alone. *norm
+ * (may be NULL): the norm before clipping of all living gradients whose squares this rank has: with tensors dealt out
+ * and clipped one by one its own, else all. If it is not finite the parameters it touches become so: the caller checks.
  */
 enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, const struct tft_param_table *table,
                                 real *params, const real *gradients, const struct tft_adam_peers *peers, double *norm);

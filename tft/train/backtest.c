@@ -2,16 +2,16 @@
  *
  * Backtest: a plan of origins, and for each fit: move the splits, train, forecast, add up.
  *
- * All ranks do the same; rank 0 writes. Nobody reads a run's parameters before all ranks have heard that its training is
- * over. Cleanup: zeroed first, fini accepts half-built.
+ * All ranks do the same; rank 0 writes. Nobody reads a run's parameters before all ranks have heard that its training
+ * is over. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/train/backtest.h"
-#include "tft/score/assessment.h"
-#include "tft/run/run_folder.h"
-#include "tft/train/exchange.h"
-#include "tft/score/forecast_file.h"
-#include "tft/run/interrupt.h"
 #include "tft/data/paths.h"
+#include "tft/run/interrupt.h"
+#include "tft/run/run_folder.h"
+#include "tft/score/assessment.h"
+#include "tft/score/forecast_file.h"
+#include "tft/train/exchange.h"
 #include "tft/train/train.h"
 #include <stdlib.h>
 #include <string.h>

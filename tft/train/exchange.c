@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchange: registered gradients, and weights where tensors are dealt out. A submission that fails is remembered and its
- * parameter then waits for nothing: the step's owner asks for the status before the optimizer runs.
+ * Exchange: registered gradients, and weights where tensors are dealt out. A submission that fails is remembered and
+ * its parameter then waits for nothing: the step's owner asks for the status before the optimizer runs.
  *
  * Which collective does what:
  *
@@ -13,8 +13,8 @@
  *     parameter-server   each bucket: the same, all of it     each bucket: broadcast from rank 0
  *                        being rank 0's part
  *
- * A bucket's gradients go when the last of its tensors is final, its weights when the last of this rank's tensors in it is
- * updated: counters say which is the last, so nobody waits for that. Cleanup: zeroed first, fini accepts half-built.
+ * A bucket's gradients go when the last of its tensors is final, its weights when the last of this rank's tensors in it
+ * is updated: counters say which is the last, so nobody waits for that. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/train/exchange.h"
 #include "base/clock.h"
@@ -25,11 +25,11 @@
 
 struct tft_exchange_bucket {
     struct halay_tensor *sum, *weights; /* owned; sum: NULL where tensors are summed one by one */
-    /* Under way: each is written by the thread that submits and read after the pool's call; the sum's is waited for by any
-     * thread, and freed at the end. */
+    /* Under way: each is written by the thread that submits and read after the pool's call; the sum's is waited for by
+     * any thread, and freed at the end. */
     struct halay_request *summed, *spread;
-    /* Tensors that are not yet final; of this rank's, not yet updated. Counting down releases the tensor's data to whoever
-     * reaches zero and submits; set between the pool's calls. */
+    /* Tensors that are not yet final; of this rank's, not yet updated. Counting down releases the tensor's data to
+     * whoever reaches zero and submits; set between the pool's calls. */
     atomic_size_t not_final, not_done;
 };
 

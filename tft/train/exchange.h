@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchange: the trainer's side of the engine: gradients registered once, submitted when final, waited for when needed; and,
- * where tensors are dealt out (tft/train/shards.h), new weights sent to all as soon as a bucket of them is done.
+ * Exchange: the trainer's side of the engine: gradients registered once, submitted when final, waited for when needed;
+ * and, where tensors are dealt out (tft/train/shards.h), new weights sent to all as soon as a bucket of them is done.
  *
  *     backward (any thread) --final(param)--> tft_exchange_submit --engine--> peers.wait --> optimizer (any thread)
  *     optimizer --peers.done(param)--engine--> tft_exchange_finish
@@ -33,17 +33,17 @@ struct tft_exchange {
     struct halay_tensor *squares_tensor;
     struct tft_exchange_bucket *buckets; /* owned: (shards->bucket_count) */
     struct halay_tensor **tensors; /* owned: (table->count), NULL for dead parameters and where buckets are summed */
-    /* Owned: (table->count); each is written by the thread that submits, read by the one that waits; the pool's calls are
-     * between. */
+    /* Owned: (table->count); each is written by the thread that submits, read by the one that waits; the pool's calls
+     * are between. */
     struct halay_request **requests;
-    /* The first status of a submission that failed; stored by any thread of the step (relaxed), loaded after the pool's call
-     * has ended. */
+    /* The first status of a submission that failed; stored by any thread of the step (relaxed), loaded after the pool's
+     * call has ended. */
     atomic_int failed;
     atomic_llong waited_us; /* time that threads spent waiting; relaxed, a sum for reports */
 };
 
-/* Register what a step needs, last layers first: the order in which backward makes gradients final. shards: borrowed until
- * fini. Local. On error nothing is held. */
+/* Register what a step needs, last layers first: the order in which backward makes gradients final. shards: borrowed
+ * until fini. Local. On error nothing is held. */
 enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context *ctx,
                                     const struct tft_param_table *table, const struct tft_shards *shards,
                                     struct tft_exchange *exchange);
@@ -52,8 +52,8 @@ void tft_exchange_fini(struct tft_exchange *exchange);
 /* A struct tft_step's final callback; arg is the exchange. */
 void tft_exchange_submit(void *arg, size_t param);
 
-/* After a step that failed, with the context: what was submitted has ended, and the next step begins as if it had not been. Only
- * where tensors are not dealt out. */
+/* After a step that failed, with the context: what was submitted has ended, and the next step begins as if it had not
+ * been. Only where tensors are not dealt out. */
 void tft_exchange_forget(struct tft_exchange *exchange);
 
 /* After a step: did all submissions go out? */
@@ -68,8 +68,8 @@ enum halay_status tft_exchange_begin(struct tft_exchange *exchange);
  * meanwhile, for waited_us. */
 enum halay_status tft_exchange_finish(struct tft_exchange *exchange, int threads);
 
-/* Every rank's part of a block of its own (tft_shards_take), together, in the gradients' memory: for evaluations and files.
- * All ranks call it, between steps. Dead places are as they were. Only where tensors are dealt out. */
+/* Every rank's part of a block of its own (tft_shards_take), together, in the gradients' memory: for evaluations and
+ * files. All ranks call it, between steps. Dead places are as they were. Only where tensors are dealt out. */
 enum halay_status tft_exchange_spread(struct tft_exchange *exchange, const float *own);
 
 #endif

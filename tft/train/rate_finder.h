@@ -8,8 +8,8 @@
 
 #include "tft/train/trainer.h"
 
-/* Train from 1e-6 to 1 in TFT_SCHEDULE_STEPS steps on a trainer of its own; rank 0 writes a table and the suggestion to report.
- * The trainer is of no use afterwards. */
+/* Train from 1e-6 to 1 in TFT_SCHEDULE_STEPS steps on a trainer of its own; rank 0 writes a table and the suggestion to
+ * report. The trainer is of no use afterwards. */
 enum halay_status tft_find_learning_rate(struct tft_trainer *trainer, FILE *report);
 
 #endif

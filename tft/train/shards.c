@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Large enough that a message's latency is little beside it, and several even in a small model, so that the first travels
- * while backward goes on. */
+/* Large enough that a message's latency is little beside it, and several even in a small model, so that the first
+ * travels while backward goes on. */
 enum { BUCKET_REALS = 1 << 18, BUCKETS_LEAST = 16 };
 
 static size_t bucket_reals(const struct tft_param_table *table)

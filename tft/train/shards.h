@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shards: which rank updates which tensor, and which tensors travel together. Pure: it follows from the table and the number
- * of ranks, the same on all of them.
+ * Shards: which rank updates which tensor, and which tensors travel together. Pure: it follows from the table and the
+ * number of ranks, the same on all of them.
  *
- * Living tensors that are neighbours in the table make *buckets* of about a megabyte, the last of the table first, as backward
- * finishes them. Each bucket is cut into a part for each rank, at the boundary of a tensor: whoever has a tensor has all of it,
- * so that its norm is the sum that a rank alone would make, bit for bit. Parts are as even as whole tensors allow; what one
- * bucket leaves uneven the next makes good.
+ * Living tensors that are neighbours in the table make *buckets* of about a megabyte, the last of the table first, as
+ * backward finishes them. Each bucket is cut into a part for each rank, at the boundary of a tensor: whoever has a
+ * tensor has all of it, so that its norm is the sum that a rank alone would make, bit for bit. Parts are as even as
+ * whole tensors allow; what one bucket leaves uneven the next makes good.
  *
  *     table        a  b  c |  d  e  f  g |  h  i        3 buckets, 2 ranks
  *     updated by   0  1  1 |  0  0  1  1 |  0  1
@@ -51,8 +51,8 @@ enum halay_status tft_shards_init(struct halay_log *log, const struct tft_param_
                                   enum tft_strategy strategy, int rank, int ranks, struct tft_shards *shards);
 void tft_shards_fini(struct tft_shards *shards);
 
-/* Of a block of the table, what this rank has of it: into a block of its own, and back. Dead places are not touched, except
- * by allreduce, which copies all. */
+/* Of a block of the table, what this rank has of it: into a block of its own, and back. Dead places are not touched,
+ * except by allreduce, which copies all. */
 void tft_shards_take(const struct tft_shards *shards, const struct tft_param_table *table, const float *block,
                      float *own);
 void tft_shards_give(const struct tft_shards *shards, const struct tft_param_table *table, const float *own,

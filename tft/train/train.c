@@ -8,19 +8,19 @@
  * summed in one small tensor; the optimizer waits for each gradient and updates. Whatever decides about going on (loss,
  * validation, time, signals) is the same number on every rank, so that no rank is left waiting.
  *
- * Checkpoints are made before an evaluation, every checkpoint_every steps, and at an interruption; one that is made before
- * an evaluation says that it is due, so that whoever goes on from it makes it (the same bits again). An interruption
- * makes no evaluation that was not due, and breaks off one that is under way, which stays due: the run is then as if it had
- * never been stopped.
+ * Checkpoints are made before an evaluation, every checkpoint_every steps, and at an interruption; one that is made
+ * before an evaluation says that it is due, so that whoever goes on from it makes it (the same bits again). An
+ * interruption makes no evaluation that was not due, and breaks off one that is under way, which stays due: the run is
+ * then as if it had never been stopped.
  *
  * The best parameters are the file's: rank 0 writes it at each validation loss below all before. A training that fails
  * before it wrote one, or a checkpoint, takes its other files away.
  */
 #include "tft/train/train.h"
 #include "base/clock.h"
+#include "tft/run/interrupt.h"
 #include "tft/run/run_folder.h"
 #include "tft/score/evaluate.h"
-#include "tft/run/interrupt.h"
 #include "tft/train/rate_finder.h"
 #include "tft/train/trainer.h"
 #include <math.h>

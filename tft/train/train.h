@@ -4,8 +4,8 @@
  *
  * All ranks hold the same parameters. Of each global batch a rank computes its granules' gradients; each gradient is
  * submitted to the engine the moment backward has made it final, and is waited for where the optimizer needs it. Every
- * rank then makes the same update, or that of its own tensors and sends them to all (tft/train/shards.h). Rank 0 writes the files
- * and talks; moments that are dealt out are written by whoever has them.
+ * rank then makes the same update, or that of its own tensors and sends them to all (tft/train/shards.h). Rank 0 writes
+ * the files and talks; moments that are dealt out are written by whoever has them.
  */
 #ifndef HALAY_TFT_TRAIN_H
 #define HALAY_TFT_TRAIN_H
@@ -22,8 +22,8 @@ struct tft_train_options {
     int elastic;             /* go on when ranks are lost: halay_elastic.h */
     int resume;              /* go on from the newest of them, if there is one */
     int watches_continue;    /* SIGCONT is a request to stop too (tft/run/interrupt.h) */
-    int finds_rate;          /* look for a learning rate (tft/train/rate_finder.h) and write nothing; folders are not used */
-    FILE *report;            /* where it says what it found */
+    int finds_rate; /* look for a learning rate (tft/train/rate_finder.h) and write nothing; folders are not used */
+    FILE *report;   /* where it says what it found */
 };
 
 /*

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trainer's beginning: windows, model, the exchange of gradients, the folders, and the state: fresh, of another run's
- * parameters, or of a checkpoint. Rank 0 reads and writes files; the others hear of it, and get the state from it.
+ * The trainer's beginning: windows, model, the exchange of gradients, the folders, and the state: fresh, of another
+ * run's parameters, or of a checkpoint. Rank 0 reads and writes files; the others hear of it, and get the state from
+ * it.
  *
  * Cleanup: zeroed first, fini accepts it half-built.
  */
 #include "tft/train/trainer.h"
 #include "base/memory.h"
+#include "tft/data/paths.h"
 #include "tft/run/run_folder.h"
 #include "tft/score/forecast.h"
-#include "tft/data/paths.h"
 #include "tft/train/sampler.h"
 #include "tft/train/transfer.h"
 #include <inttypes.h>
@@ -22,8 +23,9 @@ static int threads_of_rank(const struct tft_trainer *t)
     return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
 }
 
-/* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target; of several targets each counts as
- * its share in the sum over the entities that have any, since their units have nothing to do with each other. */
+/* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target; of several targets each
+ * counts as its share in the sum over the entities that have any, since their units have nothing to do with each other.
+ * */
 static enum halay_status set_up_weights(struct tft_trainer *t)
 {
     t->weights = calloc(t->data->entity_count + 1, sizeof *t->weights);

@@ -5,13 +5,13 @@
 #ifndef HALAY_TFT_TRAINER_H
 #define HALAY_TFT_TRAINER_H
 
+#include "tft/data/windows.h"
+#include "tft/run/resume.h"
+#include "tft/run/run_length.h"
 #include "tft/train/adam.h"
 #include "tft/train/exchange.h"
-#include "tft/run/run_length.h"
 #include "tft/train/progress.h"
-#include "tft/run/resume.h"
 #include "tft/train/train.h"
-#include "tft/data/windows.h"
 
 /* Sums over the ranks that each step brings; the seconds are rank 0's, to which the others add none. */
 enum { TFT_STEP_LOSS, TFT_STEP_SECONDS, TFT_STEP_INTERRUPT, TFT_STEP_NUMBERS };
@@ -34,8 +34,8 @@ struct tft_trainer {
     struct tft_shards shards;
     struct tft_exchange exchange;
     struct tft_adam adam;
-    /* blocks is owned: both moments and the average if there is one, of this rank's tensors; before them the parameters, unless
-     * these are in the exchange's memory. */
+    /* blocks is owned: both moments and the average if there is one, of this rank's tensors; before them the
+     * parameters, unless these are in the exchange's memory. */
     float *blocks, *params;
     float *average;       /* of the parameters; NULL: none is kept */
     float *average_whole; /* the same, of all ranks' tensors: up to date after tft_trainer_gather_average */
@@ -71,9 +71,11 @@ void tft_trainer_fini(struct tft_trainer *trainer);
 
 /* Can it be, with this job and this configuration? */
 enum halay_status tft_trainer_check_elastic(const struct tft_trainer *trainer);
-/* Once the blocks are there: get rank 0's state, or that of ranks that train already. begun: on rank 0 whether it could begin. */
+/* Once the blocks are there: get rank 0's state, or that of ranks that train already. begun: on rank 0 whether it could
+ * begin. */
 enum halay_status tft_trainer_join(struct tft_trainer *trainer, enum halay_status begun);
-/* What the state says now does not get lost any more; others may have joined afterwards. Between steps, on all ranks. */
+/* What the state says now does not get lost any more; others may have joined afterwards. Between steps, on all ranks.
+ * */
 enum halay_status tft_trainer_commit(struct tft_trainer *trainer);
 /* After a failure: HALAY_OK if it was the loss of a rank, and training can go on from what state says. */
 enum halay_status tft_trainer_recover(struct tft_trainer *trainer, enum halay_status failure);
@@ -91,8 +93,8 @@ uint64_t tft_trainer_steps(const struct tft_trainer *trainer);
 double tft_trainer_rate(const struct tft_trainer *trainer);
 /* The optimizer stands where the state does. */
 void tft_trainer_set_adam(struct tft_trainer *trainer);
-/* A step on the next samples of the epoch: state goes on, numbers[TFT_STEP_LOSS] is the batch's loss, which may be not finite
- * (the parameters then are so too); stop and interrupted are set where they apply. The same on every rank. */
+/* A step on the next samples of the epoch: state goes on, numbers[TFT_STEP_LOSS] is the batch's loss, which may be not
+ * finite (the parameters then are so too); stop and interrupted are set where they apply. The same on every rank. */
 enum halay_status tft_trainer_step(struct tft_trainer *trainer, double learning_rate);
 
 /* The moving average of all parameters, if one is kept. All ranks call it, between steps. */
@@ -102,7 +104,8 @@ static inline const float *tft_trainer_best_params(const struct tft_trainer *t)
 {
     return t->average ? t->average_whole : t->params;
 }
-/* At the start: can all ranks write into one folder of checkpoints, where they have to? HALAY_ERR_CONFIG; all ranks call it. */
+/* At the start: can all ranks write into one folder of checkpoints, where they have to? HALAY_ERR_CONFIG; all ranks
+ * call it. */
 enum halay_status tft_trainer_check_folder(struct tft_trainer *trainer);
 /* Write a checkpoint of where the state stands; all ranks call it. */
 enum halay_status tft_trainer_save(struct tft_trainer *trainer);

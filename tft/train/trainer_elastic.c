@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trainer in an elastic job (halay_elastic.h): its state is the block of parameters, moments and average, and where training
- * stands; it is the same on every rank, and a step's sums are over whatever ranks there are, so that it goes on with any number.
+ * The trainer in an elastic job (halay_elastic.h): its state is the block of parameters, moments and average, and where
+ * training stands; it is the same on every rank, and a step's sums are over whatever ranks there are, so that it goes
+ * on with any number.
  *
  *     join       the first ranks: rank 0 begins, or takes a checkpoint, and the others get its state
  *                later: the state of the others
  *     commit     every commit_every steps, and around an evaluation: what is said and written happens once
  *     recover    a rank is lost: the state of the last commit; the step, or the evaluation, is made again
  *
- * Rank 0 writes the files. When it is lost the lowest rank that is left takes them over, as a process that resumes does.
+ * Rank 0 writes the files. When it is lost the lowest rank that is left takes them over, as a process that resumes
+ * does.
  *
- * Under 'deterministic: ranks' as many ranks compute as their greatest power of two; the others add zeros, which changes no sum.
+ * Under 'deterministic: ranks' as many ranks compute as their greatest power of two; the others add zeros, which
+ * changes no sum.
  */
 #include "base/clock.h"
 #include "halay_elastic.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trainer's checkpoints. Rank 0 writes what every rank has; each rank what only it has: its tensors' moments. All hear
- * whether everybody could, and the manifest, last, names all files:
+ * The trainer's checkpoints. Rank 0 writes what every rank has; each rank what only it has: its tensors' moments. All
+ * hear whether everybody could, and the manifest, last, names all files:
  *
  *     rank 0     folders                   parameters, average, manifest, takes old ones away
  *                   \ made         / written
@@ -100,8 +100,8 @@ static struct report write_own(struct tft_trainer *t)
     return own;
 }
 
-/* All ranks' files of moments, as entries of the manifest; on rank 0 only, the others hear that all have written. reports:
- * room for one a rank. */
+/* All ranks' files of moments, as entries of the manifest; on rank 0 only, the others hear that all have written.
+ * reports: room for one a rank. */
 static enum halay_status write_parts(struct tft_trainer *t, struct report *reports, json_t *parts)
 {
     int failed = t->rank == 0 && tft_resume_make_folders(&t->resume, 1) != HALAY_OK;

@@ -2,15 +2,16 @@
  *
  * One step of the trainer: this rank's granules, the sums over the ranks, the update.
  */
+#include "tft/kernels/vector.h"
 #include "tft/run/batches.h"
 #include "tft/run/interrupt.h"
-#include "tft/train/sampler.h"
 #include "tft/run/schedule.h"
+#include "tft/train/sampler.h"
 #include "tft/train/trainer.h"
-#include "tft/kernels/vector.h"
 #include <math.h>
 
-/* Under 'deterministic: ranks' an elastic job with another number of ranks than a power of two has some that add zeros. */
+/* Under 'deterministic: ranks' an elastic job with another number of ranks than a power of two has some that add zeros.
+ * */
 static int ranks_that_compute(const struct tft_trainer *t)
 {
     int ranks = t->ranks;

@@ -28,9 +28,9 @@ enum { HALAY_BOOT_SLICE_MS = 5 };
 
 struct halay_boot_ops {
     const char *name;
-    /* Every rank gives `bytes` bytes and gets everybody's in order of rank into all (size * bytes). Blocks until all have
-     * come, at most timeout_ms; all NULL: gives only, and need not wait. Every rank makes the same calls in the same
-     * order. HALAY_ERR_TIMEOUT names who is missing in the log; HALAY_ERR_SYSTEM, HALAY_ERR_PEER. */
+    /* Every rank gives `bytes` bytes and gets everybody's in order of rank into all (size * bytes). Blocks until all
+     * have come, at most timeout_ms; all NULL: gives only, and need not wait. Every rank makes the same calls in the
+     * same order. HALAY_ERR_TIMEOUT names who is missing in the log; HALAY_ERR_SYSTEM, HALAY_ERR_PEER. */
     enum halay_status (*allgather)(struct halay_boot *boot, const void *mine, size_t bytes, void *all, int timeout_ms);
     /* Copy the job's secret, HALAY_SECRET_BYTES. NULL: there is none; what allgather carries is as safe as a secret. */
     void (*secret)(struct halay_boot *boot, unsigned char *secret);

@@ -32,7 +32,7 @@ enum halay_status halay_boot_self_create(struct halay_log *log, struct halay_boo
 
     if (!boot)
         return HALAY_ERR_NO_MEMORY;
-    *boot = (struct halay_boot) { .ops = &self_ops, .rank = 0, .size = 1, .log = log };
+    *boot = (struct halay_boot){ .ops = &self_ops, .rank = 0, .size = 1, .log = log };
     *out = boot;
     return HALAY_OK;
 }

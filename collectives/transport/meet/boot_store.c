@@ -4,8 +4,8 @@
  *
  *     boot/GENERATION/ROUND/RANK      generation: the n-th time this rank connects; round: the n-th allgather since
  *
- * Getting a key waits until it is set, so nothing has to be polled. Keys are never used twice, so a rank that is late can
- * still read what the others have read long ago.
+ * Getting a key waits until it is set, so nothing has to be polled. Keys are never used twice, so a rank that is late
+ * can still read what the others have read long ago.
  */
 #include "base/clock.h"
 #include "base/store/store.h"
@@ -133,7 +133,7 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
     struct boot_store *self = calloc(1, sizeof *self);
     if (!self)
         return HALAY_ERR_NO_MEMORY;
-    self->base = (struct halay_boot) { .ops = &store_ops, .rank = config->rank, .size = config->size, .log = log };
+    self->base = (struct halay_boot){ .ops = &store_ops, .rank = config->rank, .size = config->size, .log = log };
     status = connect_to_store(self, config);
     if (status != HALAY_OK) {
         boot_free(self);

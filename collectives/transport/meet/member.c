@@ -4,8 +4,8 @@
  *
  *     epoch/EPOCH/ROUND/RANK      a key of the bootstrap: as in boot_store.c, with the epoch in place of the generation
  *
- * A get waits in slices, and between two of them asks whether the epoch is over, so that nobody waits for a rank that has been lost
- * on the way for longer than a slice.
+ * A get waits in slices, and between two of them asks whether the epoch is over, so that nobody waits for a rank that
+ * has been lost on the way for longer than a slice.
  */
 #include "collectives/transport/meet/member.h"
 #include "base/clock.h"
@@ -161,8 +161,7 @@ static enum halay_status get(struct boot_member *self, int rank, void *value, si
     for (;;) {
         int left_ms = halay_deadline_left_ms(deadline_us);
         int slice_ms = left_ms < 0 || left_ms > SLICE_MS ? SLICE_MS : left_ms;
-        enum halay_status status =
-            halay_boot_store_get(&self->base, self->member->client, key, value, bytes, slice_ms);
+        enum halay_status status = halay_boot_store_get(&self->base, self->member->client, key, value, bytes, slice_ms);
         if (status != HALAY_ERR_TIMEOUT)
             return status;
         if (is_over(self)) {

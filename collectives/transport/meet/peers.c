@@ -2,9 +2,9 @@
  *
  * Peers: identities exchanged once, then a descriptor for each process of this host.
  *
- * A process id alone proves nothing, since ids are reused: the descriptor is opened first, then the start time of what it
- * refers to is compared with the one that the peer announced. From then on the descriptor refers to that process for ever.
- * It polls readable when the process has ended, reaped or not. Where descriptors of processes are not to be had
+ * A process id alone proves nothing, since ids are reused: the descriptor is opened first, then the start time of what
+ * it refers to is compared with the one that the peer announced. From then on the descriptor refers to that process for
+ * ever. It polls readable when the process has ended, reaped or not. Where descriptors of processes are not to be had
  * (Linux before 5.3, some sandboxes), the start time is compared again at each look, which is then ten times rarer.
  *
  * Cleanup: zero-initialised, destroy accepts a half-built object.
@@ -54,9 +54,9 @@ struct halay_peers {
     int64_t *ended_us;                  /* owned: [size], when its end was seen, 0: it lives; used by the looker only */
     int has_descriptors;                /* set once */
     int64_t grace_us;
-    _Atomic int64_t next_look_us; /* who moves it on by compare and swap is the looker of this round */
-    _Atomic int looking;          /* acquire, release: rounds do not overlap */
-    _Atomic int dead;             /* -1, or the first rank found dead; release, acquire */
+    _Atomic int64_t next_look_us;  /* who moves it on by compare and swap is the looker of this round */
+    _Atomic int looking;           /* acquire, release: rounds do not overlap */
+    _Atomic int dead;              /* -1, or the first rank found dead; release, acquire */
     _Atomic unsigned char *deaths; /* owned: [size], DEAD, UNREACHABLE or 0; release, acquire */
 };
 
@@ -268,9 +268,8 @@ enum halay_status halay_peers_check(struct halay_peers *peers, int *rank)
     int nobody = 0;
 
     int dead = atomic_load_explicit(&peers->dead, memory_order_acquire);
-    if (now_us >= next &&
-        atomic_compare_exchange_strong_explicit(&peers->looking, &nobody, 1, memory_order_acquire,
-                                                memory_order_relaxed)) {
+    if (now_us >= next && atomic_compare_exchange_strong_explicit(&peers->looking, &nobody, 1, memory_order_acquire,
+                                                                  memory_order_relaxed)) {
         atomic_store_explicit(&peers->next_look_us, now_us + period, memory_order_relaxed);
         look(peers, now_us);
         atomic_store_explicit(&peers->looking, 0, memory_order_release);
@@ -347,7 +346,7 @@ static enum halay_status peers_allocate(struct halay_peers *peers)
     if (!peers->who || !peers->watch || !peers->left || !peers->left_word || !peers->ended_us || !peers->deaths)
         return HALAY_ERR_NO_MEMORY;
     for (size_t r = 0; r < n; r++)
-        peers->watch[r] = (struct pollfd) { .fd = -1, .events = POLLIN };
+        peers->watch[r] = (struct pollfd){ .fd = -1, .events = POLLIN };
     return HALAY_OK;
 }
 

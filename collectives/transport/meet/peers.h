@@ -2,8 +2,8 @@
  *
  * Peers: where each rank runs, and whether it still does.
  *
- * Ranks exchange who they are (boot id and namespaces of their host, process id and its start time). From that follows who
- * is on which host. Those of this host are watched through descriptors of their processes, so that a death is seen
+ * Ranks exchange who they are (boot id and namespaces of their host, process id and its start time). From that follows
+ * who is on which host. Those of this host are watched through descriptors of their processes, so that a death is seen
  * at once and a process id that was given to somebody else is never mistaken for a peer.
  *
  * Dead and left are two things: who closed its world in order before its process ended has left, and is no failure by
@@ -47,20 +47,20 @@ int halay_peers_has_died(const struct halay_peers *peers, int rank);
  * thread. */
 int halay_peers_is_stopped(const struct halay_peers *peers, int rank);
 
-/* A connection says what descriptors of processes cannot: a rank, of whatever host, is of no use any more. Its process has
- * ended (is_unreachable 0), or it cannot be reached. From then on check, is_dead and has_died say so; one line is logged, with
- * why (text of the cause). Nothing happens if the rank has left, or was dead before. The driver. */
+/* A connection says what descriptors of processes cannot: a rank, of whatever host, is of no use any more. Its process
+ * has ended (is_unreachable 0), or it cannot be reached. From then on check, is_dead and has_died say so; one line is
+ * logged, with why (text of the cause). Nothing happens if the rank has left, or was dead before. The driver. */
 void halay_peers_set_dead(struct halay_peers *peers, int rank, int is_unreachable, const char *why);
 /* Was it set dead because it cannot be reached? Its process may be alive. Any thread. */
 int halay_peers_is_unreachable(const struct halay_peers *peers, int rank);
 
 /* The rank has left: the end of its process is no failure from now on. Any thread. */
 void halay_peers_set_left(struct halay_peers *peers, int rank);
-/* A word in memory that is nonzero (acquire) once the rank has left; looked at before a dead process is called a failure.
- * Borrowed until it is set to NULL. Not while another thread is in halay_peers_check. */
+/* A word in memory that is nonzero (acquire) once the rank has left; looked at before a dead process is called a
+ * failure. Borrowed until it is set to NULL. Not while another thread is in halay_peers_check. */
 void halay_peers_set_left_word(struct halay_peers *peers, int rank, const _Atomic uint32_t *word);
-/* Transports that tell about leaving by messages: a process that ended may have said goodbye in a message that is still on
- * its way, so its death is reported this much later. 0 at the start. */
+/* Transports that tell about leaving by messages: a process that ended may have said goodbye in a message that is still
+ * on its way, so its death is reported this much later. 0 at the start. */
 void halay_peers_set_grace(struct halay_peers *peers, int64_t grace_us);
 
 #endif

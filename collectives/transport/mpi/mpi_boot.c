@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstrap from MPI: rank and size are those of MPI_COMM_WORLD, or of a communicator of the program's; blobs are exchanged
- * point to point over a copy of it, everyone with everyone, so that a rank that doesn't come can be named.
+ * Bootstrap from MPI: rank and size are those of MPI_COMM_WORLD, or of a communicator of the program's; blobs are
+ * exchanged point to point over a copy of it, everyone with everyone, so that a rank that doesn't come can be named.
  *
  * After a failure the requests may never end: they and their memory are left to MPI, the communicator too, and every
  * later exchange fails. Cleanup: labels, in reverse order.
@@ -138,8 +138,8 @@ static void boot_destroy(struct halay_boot *boot)
     struct mpi_boot *self = (struct mpi_boot *)boot;
     int finalized = 0;
 
-    /* After a whole exchange nothing is on its way to this rank, and it is known here that nothing will be. Where MPI is the
-     * program's it may be down already, or this thread may not call it: then the communicator goes with MPI. */
+    /* After a whole exchange nothing is on its way to this rank, and it is known here that nothing will be. Where MPI
+     * is the program's it may be down already, or this thread may not call it: then the communicator goes with MPI. */
     if (self->status == HALAY_OK && MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized && !halay_mpi_why_not_call())
         (void)MPI_Comm_free(&self->comm);
     halay_mpi_count_open(-1);

@@ -17,8 +17,8 @@ enum halay_status halay_mpi_transport_create(const struct halay_host *host, stru
 /* The ranks are those of MPI_COMM_WORLD. HALAY_ERR_UNSUPPORTED if this thread may not call MPI, or if each process is a
  * world of its own although the launcher started several. */
 enum halay_status halay_mpi_boot_create(const struct halay_host *host, struct halay_boot **out);
-/* The ranks are those of the MPI_Comm that comm points to. MPI stays the program's. HALAY_ERR_ARGUMENT: it is null, or joins two
- * groups, or is of another MPI; HALAY_ERR_UNSUPPORTED: MPI is not up, or this thread may not call it. */
+/* The ranks are those of the MPI_Comm that comm points to. MPI stays the program's. HALAY_ERR_ARGUMENT: it is null, or
+ * joins two groups, or is of another MPI; HALAY_ERR_UNSUPPORTED: MPI is not up, or this thread may not call it. */
 enum halay_status halay_mpi_boot_create_from(const struct halay_host *host, const void *comm, enum halay_mpi_abi abi,
                                              struct halay_boot **out);
 /* What the ranks of boot talk over: its communicator, borrowed, or MPI_COMM_WORLD if it is not this module's. */

@@ -22,8 +22,8 @@ const char *halay_mpi_why_not_call(void);
 /* HALAY_OK, or the error of an MPI call, logged ("what: text"). */
 enum halay_status halay_mpi_check(const struct halay_host *host, int error, const char *what);
 
-/* A communicator of the same processes, in which this one has that rank; its errors are returned. Every process of it calls
- * it. */
+/* A communicator of the same processes, in which this one has that rank; its errors are returned. Every process of it
+ * calls it. */
 enum halay_status halay_mpi_split(const struct halay_host *host, MPI_Comm of, int rank, MPI_Comm *out);
 
 /* Something of ours that uses MPI is open (+1) or closed (-1). While anything is, exit doesn't finalise: the peers may

@@ -2,10 +2,10 @@
  *
  * The mpi transport: MPI point-to-point.
  *
- * Messages go in parts (parts.h): MPI sees memory only that we keep, so that what a peer sends late, or a request that never
- * ends because its peer is dead, hurts nobody. A cancelled receive is given to MPI_Cancel; one that was matched already
- * can't be cancelled and ends in memory that was set aside. Requests under way lie side by side in one array: progress
- * is one MPI_Testsome.
+ * Messages go in parts (parts.h): MPI sees memory only that we keep, so that what a peer sends late, or a request that
+ * never ends because its peer is dead, hurts nobody. A cancelled receive is given to MPI_Cancel; one that was matched
+ * already can't be cancelled and ends in memory that was set aside. Requests under way lie side by side in one array:
+ * progress is one MPI_Testsome.
  *
  * MPI can't sleep and can't see that a peer is dead: whoever waits polls, and the world watches the peers.
  *
@@ -311,8 +311,8 @@ static int remains_sweep(struct halay_mpi_remains *remains, int last)
     return 0;
 }
 
-/* Lost a peer that MPI_Finalize would wait for? It may be known to others only: who heard of a death over another transport
- * closes this one without having used it since. */
+/* Lost a peer that MPI_Finalize would wait for? It may be known to others only: who heard of a death over another
+ * transport closes this one without having used it since. */
 static int has_lost_a_peer(const struct mpi_transport *self)
 {
     for (int r = 0; r < self->parts.t.size; r++)
@@ -351,7 +351,8 @@ static const struct halay_transport_ops mpi_ops = {
 
 /* --- the start */
 
-/* What each rank tells the others before anything collective of MPI is called: one that can't must not hang the others. */
+/* What each rank tells the others before anything collective of MPI is called: one that can't must not hang the others.
+ * */
 struct readiness {
     int32_t can;
     int32_t mpi_rank;

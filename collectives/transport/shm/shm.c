@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared-memory transport: the operations table over segments (shm_segment.h), messages (shm_message.c) and the doorbell
- * (shm_doorbell.h). What is here: who is dead, who has left, memory for users, start and end.
+ * Shared-memory transport: the operations table over segments (shm_segment.h), messages (shm_message.c) and the
+ * doorbell (shm_doorbell.h). What is here: who is dead, who has left, memory for users, start and end.
  *
  * A progress costs one load for each peer when nothing comes. Every 64th looks whether somebody has left, and lets the
  * watch over processes have a look (which has its own, slower rhythm); so does every progress after a sleep.
  *
- * Dead or left peers never raise a signal here: segments are sealed against shrinking and stay as long as they are mapped.
+ * Dead or left peers never raise a signal here: segments are sealed against shrinking and stay as long as they are
+ * mapped.
  *
  * Cleanup: zero-initialised, shm_destroy accepts a half-built state.
  */
@@ -27,10 +28,10 @@ struct shm_transport {
     struct halay_peers *peers; /* borrowed */
     struct halay_shm_map map;
     struct halay_shm_context context;
-    struct halay_shm_peer *peer; /* owned: [size - 1], without this rank, in order of rank */
+    struct halay_shm_peer *peer;          /* owned: [size - 1], without this rank, in order of rank */
     struct halay_shm_memory own, *memory; /* borrowed: this rank's segment; own, or what outlives the transport */
-    enum halay_status status; /* the first error but for lost peers; used by the driver only */
-    unsigned looks;           /* progress calls since the last look at the peers; driver only */
+    enum halay_status status;             /* the first error but for lost peers; used by the driver only */
+    unsigned looks;                       /* progress calls since the last look at the peers; driver only */
 };
 
 static struct shm_transport *shm_of(struct halay_transport *t)
@@ -305,7 +306,8 @@ static void shm_wake(struct halay_transport *t)
 /* Whoever sleeps looks at the peers when it wakes, and sees that this rank has left. */
 static void say_goodbye(struct shm_transport *self)
 {
-    uint32_t why = status_of(self) == HALAY_ERR_PEER ? HALAY_SHM_LEFT_FOR + (uint32_t)self->base.failed_peer : HALAY_SHM_LEFT;
+    uint32_t why =
+        status_of(self) == HALAY_ERR_PEER ? HALAY_SHM_LEFT_FOR + (uint32_t)self->base.failed_peer : HALAY_SHM_LEFT;
 
     atomic_store_explicit(&header_of(self, self->base.rank)->has_left, why, memory_order_release);
     halay_full_fence();

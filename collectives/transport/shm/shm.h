@@ -18,13 +18,13 @@ struct halay_shm_options {
     int without_barrier;  /* do as if membarrier were not to be had (tests) */
     int node;             /* the NUMA node for this rank's segment; -1: where its pages are touched first */
     int ranks;            /* the most ranks that segments are laid out for; 0: those that there are */
-    /* Borrowed until close: this rank's segment, or a place for it if it has none yet, that outlives the transport; NULL: one that
-     * does not. */
+    /* Borrowed until close: this rank's segment, or a place for it if it has none yet, that outlives the transport;
+     * NULL: one that does not. */
     struct halay_shm_memory *memory;
 };
 
-/* Every rank calls it, and all get the same status unless the bootstrap itself fails; see shm_exchange.h. log and peers are
- * borrowed until close, boot for the call. */
+/* Every rank calls it, and all get the same status unless the bootstrap itself fails; see shm_exchange.h. log and peers
+ * are borrowed until close, boot for the call. */
 enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_options *options,
                                  struct halay_boot *boot, struct halay_peers *peers, struct halay_transport **out);
 

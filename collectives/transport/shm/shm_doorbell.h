@@ -11,12 +11,13 @@
  *
  * A wake would be lost if W3 read 0 while S4 did not see W1. Two full barriers forbid it: one of the two must see the
  * other's store. The waker's one (W2) would be paid for every message: it waits for the store buffer, in which the line
- * that the peer is reading lies. So where the kernel can, the sleeper pays for both: membarrier in S2 makes every running
- * thread of every registered process pass a full barrier (those not running did when they were switched), and W2 is left
- * to the compiler alone. All ranks must agree on that: a rank that cannot register makes all of them use full barriers.
+ * that the peer is reading lies. So where the kernel can, the sleeper pays for both: membarrier in S2 makes every
+ * running thread of every registered process pass a full barrier (those not running did when they were switched), and
+ * W2 is left to the compiler alone. All ranks must agree on that: a rank that cannot register makes all of them use
+ * full barriers.
  *
- * Whoever exchanges sleeping for 0 is the one who wakes; others see 0 and go on. rings changes before the futex is woken,
- * so a sleeper that has not got to S5 yet does not sleep.
+ * Whoever exchanges sleeping for 0 is the one who wakes; others see 0 and go on. rings changes before the futex is
+ * woken, so a sleeper that has not got to S5 yet does not sleep.
  *
  * References: membarrier(2) (MEMBARRIER_CMD_GLOBAL_EXPEDITED), futex(2).
  */

@@ -14,8 +14,8 @@
  * A stranger who connects (any process of this network namespace can) is told from a peer by the credentials that the
  * kernel attaches: the same user, and the process that a peer said it is; and by the token, which only those in the
  * bootstrap know. He is dropped as he comes, before he has said anything, and holds nobody up: a rank empties its queue
- * whenever it waits, for room in another's or, in step 2, for the others' word. So neither do more ranks than a queue has
- * room for (somaxconn).
+ * whenever it waits, for room in another's or, in step 2, for the others' word. So neither do more ranks than a queue
+ * has room for (somaxconn).
  *
  * Where there are several hosts each host does this by itself, but all say how it went to all: either every host shares
  * memory or none does.
@@ -61,10 +61,10 @@ struct delivery {
 
 struct exchange {
     struct halay_log *log;
-    const struct halay_peers *peers; /* borrowed */
+    const struct halay_peers *peers;                  /* borrowed */
     const struct halay_shm_exchange_options *options; /* borrowed */
     struct halay_shm_map *map;                        /* borrowed: filled here */
-    int rank, size;                  /* the bootstrap's */
+    int rank, size;                                   /* the bootstrap's */
     int64_t deadline_us;
     int listener; /* owned, -1 if none */
     struct announcement me;

@@ -28,8 +28,8 @@ struct halay_shm_exchange_options {
 /* Create, pass and map. Every rank of the bootstrap calls it, also if its_host_only (members are then the ranks of this
  * host, as they claim; otherwise all), and all get the same status unless the bootstrap itself fails:
  * HALAY_ERR_UNSUPPORTED (some rank cannot map another's: not one host, or not one container; silent but for a line of
- * debug and info. Or a segment that there is has another size than is possible now), HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM,
- * HALAY_ERR_TIMEOUT. Zero-initialised storage; fini accepts any state. */
+ * debug and info. Or a segment that there is has another size than is possible now), HALAY_ERR_NO_MEMORY,
+ * HALAY_ERR_SYSTEM, HALAY_ERR_TIMEOUT. Zero-initialised storage; fini accepts any state. */
 enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
                                      const struct halay_shm_exchange_options *options, struct halay_shm_map *map);
 /* Instead of halay_shm_exchange, for a rank that has no memory for it: the others get this status. */

@@ -36,7 +36,7 @@ struct halay_shm_record *halay_shm_reserve(struct halay_shm_end *end, size_t pay
         if (!has_room(end, left))
             return NULL;
         struct halay_shm_record *pad = record_at(end, end->mine);
-        *pad = (struct halay_shm_record) { .kind = HALAY_SHM_PAD, .bytes = (uint32_t)(left - sizeof *pad) };
+        *pad = (struct halay_shm_record){ .kind = HALAY_SHM_PAD, .bytes = (uint32_t)(left - sizeof *pad) };
         publish(end, left);
     }
     return has_room(end, bytes) ? record_at(end, end->mine) : NULL;

@@ -7,8 +7,8 @@
  *     want line   | written by the sender: it waits for the tail to move                          |
  *     data        | record, padded to a line | record | ... | (pad to the end) | record ...       |
  *
- * A record is a header of 32 bytes and its payload, in one piece: what would not fit before the end of the ring is put at
- * its start, after a pad. A message of up to 32 bytes is the head line and one line more.
+ * A record is a header of 32 bytes and its payload, in one piece: what would not fit before the end of the ring is put
+ * at its start, after a pad. A message of up to 32 bytes is the head line and one line more.
  *
  *     kind      serial of            tag  total           at                   payload
  *     FIRST     the message          yes  of the message  0                    its first bytes, or none
@@ -19,10 +19,10 @@
  *     DONE      the other's message  -    -               -                    none: it was copied
  *     PAD       -                    -    -               -                    whatever was there
  *
- * Pairing of atomics: put stores head (release) after the record is written, peek loads it (acquire) before it reads the
- * record; take stores tail (release) after the record was read, put loads it (acquire) before it overwrites the record.
- * Nothing in a ring is trusted: a record's header is read once, and its lengths are checked against the ring and the
- * message.
+ * Pairing of atomics: put stores head (release) after the record is written, peek loads it (acquire) before it reads
+ * the record; take stores tail (release) after the record was read, put loads it (acquire) before it overwrites the
+ * record. Nothing in a ring is trusted: a record's header is read once, and its lengths are checked against the ring
+ * and the message.
  */
 #ifndef HALAY_SHM_FIFO_H
 #define HALAY_SHM_FIFO_H

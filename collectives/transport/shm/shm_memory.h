@@ -2,8 +2,8 @@
  *
  * Memory: the segment that this rank owns, and what it has given of its heap.
  *
- * It may outlive the transport over it: an elastic job's processes keep theirs from one transport to the next, so that what users
- * have of it stays where it is.
+ * It may outlive the transport over it: an elastic job's processes keep theirs from one transport to the next, so that
+ * what users have of it stays where it is.
  */
 #ifndef HALAY_SHM_MEMORY_H
 #define HALAY_SHM_MEMORY_H
@@ -20,7 +20,8 @@ struct halay_shm_memory {
 
 /* Storage without a segment: fini accepts it. */
 void halay_shm_memory_init(struct halay_log *log, struct halay_shm_memory *memory);
-/* A segment for a transport of `ranks` ranks, of `bytes` bytes. Errors as of halay_segment_create and halay_segment_map. */
+/* A segment for a transport of `ranks` ranks, of `bytes` bytes. Errors as of halay_segment_create and
+ * halay_segment_map. */
 enum halay_status halay_shm_memory_create(struct halay_shm_memory *memory, int ranks, size_t bytes);
 /* All but the heap is as in a new segment. Nobody else may have it mapped. HALAY_ERR_SYSTEM. */
 enum halay_status halay_shm_memory_renew(struct halay_shm_memory *memory);

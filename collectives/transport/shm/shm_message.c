@@ -14,19 +14,20 @@
  *        | MORE ------>|  done                             |<-------- GO |
  *                                                          | MORE ------>|  ...
  *
- * Why GO: what is in the ring must always be taken out at once, or messages of other tags could not overtake. Only FIRST
- * payloads can meet no receive; they are copied aside, and the sender keeps what lies aside below a budget: beyond it
- * FIRST carries nothing, and all of the message waits for GO.
+ * Why GO: what is in the ring must always be taken out at once, or messages of other tags could not overtake. Only
+ * FIRST payloads can meet no receive; they are copied aside, and the sender keeps what lies aside below a budget:
+ * beyond it FIRST carries nothing, and all of the message waits for GO.
  *
  * FIRST and LOOK records are put in the order of the sends, the later ones name their message by its serial number: so
  * messages of one tag meet receives in order, while the rest of several messages may be interleaved.
  *
  * A receive that is taken back leaves its message "given up": it is acknowledged and dropped, so that the sender is not
- * held up. A send that is taken back just stops; its serial number is never used again. One that the receiver looks at is
- * the exception: the receiver does not learn of it and may copy on, from memory that its owner uses again by then, and
- * complete the receive with whatever it found.
+ * held up. A send that is taken back just stops; its serial number is never used again. One that the receiver looks at
+ * is the exception: the receiver does not learn of it and may copy on, from memory that its owner uses again by then,
+ * and complete the receive with whatever it found.
  *
- * Memory: entries are kept for reuse together with what they hold aside; nothing is allocated once the peak has been seen.
+ * Memory: entries are kept for reuse together with what they hold aside; nothing is allocated once the peak has been
+ * seen.
  */
 #include "collectives/transport/shm/shm_message.h"
 #include <stdlib.h>
@@ -108,7 +109,7 @@ static int put_answer(struct halay_shm_context *c, struct halay_shm_peer *p, enu
 
     if (!r)
         return 0;
-    *r = (struct halay_shm_record) { .kind = kind, .serial = serial };
+    *r = (struct halay_shm_record){ .kind = kind, .serial = serial };
     put(c, p, r);
     return 1;
 }
@@ -243,7 +244,7 @@ static struct halay_shm_incoming *incoming_create(struct halay_shm_context *c, s
         c->spare = m->next;
     else if (!(m = calloc(1, sizeof *m)))
         return NULL;
-    *m = (struct halay_shm_incoming) {
+    *m = (struct halay_shm_incoming){
         .serial = r->serial,
         .tag = r->tag,
         .total = r->total,
@@ -387,8 +388,7 @@ static enum halay_status malformed(struct halay_shm_context *c, const struct hal
 }
 
 /* FIRST or LOOK: a new message. */
-static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_peer *p,
-                                  const struct halay_shm_seen *r)
+static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_peer *p, const struct halay_shm_seen *r)
 {
     const void *source = NULL;
 

@@ -7,8 +7,8 @@
  *     | header     | fifos: [sender]     | areas: HALAY_AREA_COUNT    | what alloc gives      |
  *     +------------+---------------------+----------------------------+-----------------------+
  *
- * It is as large as the machine's memory and takes only what is touched (fifos, areas) or allocated (heap, where memory is
- * taken at once so that the lack of it is an error and not a signal).
+ * It is as large as the machine's memory and takes only what is touched (fifos, areas) or allocated (heap, where memory
+ * is taken at once so that the lack of it is an error and not a signal).
  */
 #ifndef HALAY_SHM_SEGMENT_H
 #define HALAY_SHM_SEGMENT_H
@@ -37,8 +37,8 @@ struct halay_shm_header {
     _Alignas(HALAY_CACHE_LINE) _Atomic uint32_t sleeping; /* stored by the owner, exchanged by whoever wakes it */
     _Alignas(HALAY_CACHE_LINE) _Atomic uint32_t rings;    /* futex; added to by whoever wakes it */
 
-    /* HALAY_SHM_LEFT, or HALAY_SHM_LEFT_FOR + r: because of rank r, which it had lost. Stored (release) by the owner as the
-     * last thing that it ever does here; loaded (acquire) by the others. */
+    /* HALAY_SHM_LEFT, or HALAY_SHM_LEFT_FOR + r: because of rank r, which it had lost. Stored (release) by the owner as
+     * the last thing that it ever does here; loaded (acquire) by the others. */
     _Alignas(HALAY_CACHE_LINE) _Atomic uint32_t has_left;
 };
 
@@ -54,8 +54,8 @@ struct halay_shm_layout {
 size_t halay_shm_least_bytes(int size);
 void halay_shm_layout(int size, size_t bytes, struct halay_shm_layout *layout);
 
-/* Of this many segments of `bytes` bytes (halved as often as needed), how large they can be for the address space to hold
- * all of them. HALAY_ERR_NO_MEMORY if not even the least size fits. */
+/* Of this many segments of `bytes` bytes (halved as often as needed), how large they can be for the address space to
+ * hold all of them. HALAY_ERR_NO_MEMORY if not even the least size fits. */
 enum halay_status halay_shm_fit(struct halay_log *log, int size, size_t wanted, size_t *bytes);
 
 static inline struct halay_shm_fifo *halay_shm_fifo_of(void *segment, const struct halay_shm_layout *layout, int sender)

@@ -5,22 +5,23 @@
  * A message that comes before its receive is posted is kept. A send is done when the system has taken its last byte.
  *
  * Lost and left: a connection that ends behind a goodbye was left in order. One that ends without one belonged to a
- * process that has ended: only the system closes it then. One that the system gave up (silence, no way there) belongs to a
- * rank that cannot be reached. Processes of this host are looked after by their descriptors as well (peers.h). What came
- * before the end is handed over first.
+ * process that has ended: only the system closes it then. One that the system gave up (silence, no way there) belongs
+ * to a rank that cannot be reached. Processes of this host are looked after by their descriptors as well (peers.h).
+ * What came before the end is handed over first.
  *
- * Sleeping. Several threads may doze at once (one that has the role, one that was robbed of it), and a wake must end all
- * of their dozes:
+ * Sleeping. Several threads may doze at once (one that has the role, one that was robbed of it), and a wake must end
+ * all of their dozes:
  *
  *     doze   D1  dozers + 1 (lock)                          wake   W1  wakes + 1
  *            D2  wakes is still the token?                         W2  write the eventfd
  *            D3  poll the eventfd and the set of sockets
  *            D4  dozers - 1; the last one empties the eventfd (lock)
  *
- * Nobody empties the eventfd while somebody may be in D3 because of it, so W2 ends every D3 that D2 let pass. Who comes to
- * D1 after the last one has emptied it sees W1 in D2, since the write that was emptied came after it. A doze that begins
- * before the last one of another wake has gone returns at once: it may. The set of sockets is polled from outside (nested):
- * that wakes all who poll it. Messages lie in their sockets until a progress takes them, so nothing has to be armed.
+ * Nobody empties the eventfd while somebody may be in D3 because of it, so W2 ends every D3 that D2 let pass. Who comes
+ * to D1 after the last one has emptied it sees W1 in D2, since the write that was emptied came after it. A doze that
+ * begins before the last one of another wake has gone returns at once: it may. The set of sockets is polled from
+ * outside (nested): that wakes all who poll it. Messages lie in their sockets until a progress takes them, so nothing
+ * has to be armed.
  *
  * Threads: wake and doze from any; all else as transport.h says. Cleanup: zero-initialised, tcp_destroy accepts a
  * half-built state.
@@ -455,8 +456,8 @@ static void tcp_destroy(struct tcp_transport *self)
     free(self);
 }
 
-/* A socket that is closed with something unread in it takes back what was sent and has not been read yet: what is there is
- * read first. */
+/* A socket that is closed with something unread in it takes back what was sent and has not been read yet: what is there
+ * is read first. */
 static void say_goodbye(struct tcp_peer *p)
 {
     struct halay_tcp_stream *stream = &p->stream;

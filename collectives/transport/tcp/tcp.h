@@ -7,8 +7,8 @@
  *     rank 2 --- rank 0     n - 1 connections; rank 0 listens while they are made, and not any more afterwards
  *     rank 3 ---'
  *
- * It carries what is short and seldom; data go over ucx or mpi. Each connection is authenticated with the job's secret, and
- * so is each message (tcp_stream.h). Nothing is encrypted.
+ * It carries what is short and seldom; data go over ucx or mpi. Each connection is authenticated with the job's secret,
+ * and so is each message (tcp_stream.h). Nothing is encrypted.
  */
 #ifndef HALAY_TCP_H
 #define HALAY_TCP_H
@@ -25,8 +25,8 @@ enum {
 };
 
 /*
- * Connect all ranks of boot with rank 0; every rank calls it, it blocks until all have come. log and peers are borrowed until
- * close, boot for the call. send and recv are for rank 0 on one side only. Who is lost is made known to peers.
+ * Connect all ranks of boot with rank 0; every rank calls it, it blocks until all have come. log and peers are borrowed
+ * until close, boot for the call. send and recv are for rank 0 on one side only. Who is lost is made known to peers.
  * The bootstrap's statuses; HALAY_ERR_SYSTEM: no port, or none of rank 0's addresses can be reached; HALAY_ERR_TIMEOUT:
  * somebody did not come. Each rank returns its own status: they are to be compared.
  */

@@ -2,10 +2,10 @@
  *
  * Rank 0's side of the start: a port that is open until everybody has come.
  *
- * Strangers, as in the store: a connection has a place in a fixed table and HELLO_MS to say a right hello, then until the
- * start's end for its proof. When the table is full the oldest that has not said hello goes, and if all have, the oldest.
- * A rank that was dropped tries again: it counts itself as connected only when it has the byte that answers its proof. A rank
- * that comes twice takes the place of its first connection, which it has given up.
+ * Strangers, as in the store: a connection has a place in a fixed table and HELLO_MS to say a right hello, then until
+ * the start's end for its proof. When the table is full the oldest that has not said hello goes, and if all have, the
+ * oldest. A rank that was dropped tries again: it counts itself as connected only when it has the byte that answers its
+ * proof. A rank that comes twice takes the place of its first connection, which it has given up.
  */
 #include "base/clock.h"
 #include "collectives/transport/tcp/tcp_start.h"
@@ -53,8 +53,8 @@ static void drop(struct reception *r, int i, const char *why)
     forget(r, i);
 }
 
-/* Whom to drop for a newer one: the oldest that has not said a right hello, so that a flood does not wash away a rank that is
- * about to send its proof. */
+/* Whom to drop for a newer one: the oldest that has not said a right hello, so that a flood does not wash away a rank
+ * that is about to send its proof. */
 static int least_known(const struct reception *r)
 {
     for (int i = 0; i < r->count; i++)

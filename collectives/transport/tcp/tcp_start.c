@@ -2,8 +2,8 @@
  *
  * The start of the tcp transport: the key, the place, the connections and how they behave.
  *
- * A connection that nobody uses tells nothing about its other end, so the systems ask each other every second; one that is
- * silent for HALAY_TCP_SILENCE_MS, with a question or with data unanswered, is given up by them.
+ * A connection that nobody uses tells nothing about its other end, so the systems ask each other every second; one that
+ * is silent for HALAY_TCP_SILENCE_MS, with a question or with data unanswered, is given up by them.
  */
 #include "collectives/transport/tcp/tcp_start.h"
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the connections of the tcp transport are made: addresses (base/net/address.h), rank 0's side (tcp_accept.c), the others'
- * (tcp_connect.c), and the whole (tcp_start.c).
+ * How the connections of the tcp transport are made: addresses (base/net/address.h), rank 0's side (tcp_accept.c), the
+ * others' (tcp_connect.c), and the whole (tcp_start.c).
  *
  *     rank 0: listens (base/net/listen.h)         the others
  *        ---- bootstrap: where, and a salt ---->
@@ -11,8 +11,8 @@
  *        ---- one byte ------------------------>   who was closed instead begins again
  *     closes the port when all have come
  *
- * The key of the handshake comes from the job's secret and the salt, so a connection of another world of the same job does
- * not fit. Where the bootstrap has no secret, the salt is one, and travels by the bootstrap only.
+ * The key of the handshake comes from the job's secret and the salt, so a connection of another world of the same job
+ * does not fit. Where the bootstrap has no secret, the salt is one, and travels by the bootstrap only.
  */
 #ifndef HALAY_TCP_START_H
 #define HALAY_TCP_START_H

@@ -2,8 +2,8 @@
  *
  * Stream: bytes of one connection to messages and back.
  *
- * Messages are copied: a partly sent one cannot be taken back from a stream, and what arrives is nobody's business before
- * its mac was checked. Both buffers grow to the largest that was needed and stay.
+ * Messages are copied: a partly sent one cannot be taken back from a stream, and what arrives is nobody's business
+ * before its mac was checked. Both buffers grow to the largest that was needed and stay.
  */
 #include "collectives/transport/tcp/tcp_stream.h"
 #include <errno.h>

@@ -2,19 +2,20 @@
  *
  * Frames: how parts (parts.h) travel over UCX, as active messages that are matched here and not in UCX.
  *
- * So what arrives is copied from where UCX received it to its place in the user's memory, once, and a receive that is taken
- * back is simply forgotten: UCX never knew its buffer. A frame has a header and perhaps a part's bytes:
+ * So what arrives is copied from where UCX received it to its place in the user's memory, once, and a receive that is
+ * taken back is simply forgotten: UCX never knew its buffer. A frame has a header and perhaps a part's bytes:
  *
  *     byte  0 .. 3   sender's rank
  *           4 .. 7   tag
  *           8 .. 11  what it is (enum halay_ucx_kind)
  *          12 .. 15  credit that the sender gives back
  *
- * Of the frames with one sender and tag the n-th one sent meets the n-th receive posted; they take one endpoint, which keeps
- * their order.
+ * Of the frames with one sender and tag the n-th one sent meets the n-th receive posted; they take one endpoint, which
+ * keeps their order.
  *
- * What may come before its receive is bounded. A rank may send `budget` bytes to a peer ahead of what that peer says it has
- * placed (credit; each part costs what memory it takes if it must be kept, landed at once or not). Beyond that it asks:
+ * What may come before its receive is bounded. A rank may send `budget` bytes to a peer ahead of what that peer says it
+ * has placed (credit; each part costs what memory it takes if it must be kept, landed at once or not). Beyond that it
+ * asks:
  *
  *     sender                        receiver
  *       |---- DATA ---------------->|  costs credit           placed, or kept until its receive is posted
@@ -27,14 +28,15 @@
  *
  * Nothing is held up by that under other tags: a REQUEST can always be sent.
  *
- * Where the network can write into place (not over TCP) UCX delivers only the header of a large frame. The data are then fetched
- * when the receive is posted, into held memory, or into memory of ours and copied from there (UCX can't be told to stop).
+ * Where the network can write into place (not over TCP) UCX delivers only the header of a large frame. The data are
+ * then fetched when the receive is posted, into held memory, or into memory of ours and copied from there (UCX can't be
+ * told to stop).
  *
  * A frame's sender is what it says: UCX authenticates nobody, so whoever can reach a worker can speak for any rank.
  * Sender, kind and length are checked, no more.
  *
- * Callbacks of UCX may come from within any call into it: they place data and keep lists; what has to be sent or ended waits
- * for halay_ucx_frames_push and _end.
+ * Callbacks of UCX may come from within any call into it: they place data and keep lists; what has to be sent or ended
+ * waits for halay_ucx_frames_push and _end.
  */
 #ifndef HALAY_UCX_FRAMES_H
 #define HALAY_UCX_FRAMES_H
@@ -107,8 +109,8 @@ void halay_ucx_frames_fini(struct halay_ucx_frames *frames);
 enum halay_status halay_ucx_frames_start(struct halay_ucx_frames *frames, ucp_worker_h worker);
 void halay_ucx_frames_stop(struct halay_ucx_frames *frames);
 
-/* After progress of the worker: end the parts that are finished; send what is due. Nonzero from push: something was sent or
- * may be finished. */
+/* After progress of the worker: end the parts that are finished; send what is due. Nonzero from push: something was
+ * sent or may be finished. */
 void halay_ucx_frames_end(struct halay_ucx_frames *frames);
 int halay_ucx_frames_push(struct halay_ucx_frames *frames);
 

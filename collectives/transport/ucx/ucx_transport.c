@@ -3,9 +3,9 @@
  * The ucx transport: active messages over what UCX finds (TCP, RDMA). ucx_frames.c is what travels; this file opens and
  * closes endpoints, drives the worker and sleeps.
  *
- * There are HALAY_UCX_ENDPOINTS endpoints a peer, each with connections of its own. Messages of one tag all take the same
- * one, so their order stays; the lanes of a collective have tags that follow each other, so its segments take all in
- * turn. Ranks need not agree on the number: the sender chooses.
+ * There are HALAY_UCX_ENDPOINTS endpoints a peer, each with connections of its own. Messages of one tag all take the
+ * same one, so their order stays; the lanes of a collective have tags that follow each other, so its segments take all
+ * in turn. Ranks need not agree on the number: the sender chooses.
  *
  * Endpoints are in PEER error mode: one that fails calls on_endpoint_error, and the peer is lost (parts.h). UCX's
  * keep-alive takes too long to be relied on: a connection that was never used tells nothing, the watch over co-located
@@ -33,7 +33,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* A part goes in one message of UCX over TCP (ucx_worker.c) and holds a segment of the usual size. Tests take a small one. */
+/* A part goes in one message of UCX over TCP (ucx_worker.c) and holds a segment of the usual size. Tests take a small
+ * one. */
 #ifndef HALAY_UCX_PART_BYTES
 #define HALAY_UCX_PART_BYTES (((size_t)256 << 10) + 64)
 #endif
@@ -113,8 +114,7 @@ static enum halay_status ucx_progress(struct halay_transport *t)
     (void)look(self);
     status = halay_parts_pump(&self->frames.parts);
     /* What was just handed out may have met what was there already. */
-    for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) &&
-                    self->frames.parts.status == HALAY_OK;
+    for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) && self->frames.parts.status == HALAY_OK;
          i++) {
         halay_ucx_frames_end(&self->frames);
         status = halay_parts_pump(&self->frames.parts);

@@ -14,8 +14,8 @@
  *
  * And always MAX_EAGER_RAILS = 1: over several rails a short message overtakes a long one.
  *
- * A UCX_TLS of the user's that asks for shared memory is obeyed, but for endpoints in PEER mode UCX leaves out what can't
- * tell of deaths: posix and sysv carry nothing unless UCX_MM_ERROR_HANDLING says so.
+ * A UCX_TLS of the user's that asks for shared memory is obeyed, but for endpoints in PEER mode UCX leaves out what
+ * can't tell of deaths: posix and sysv carry nothing unless UCX_MM_ERROR_HANDLING says so.
  *
  * Cleanup: zero-init and fini.
  */
@@ -76,8 +76,8 @@ static int has_line(const char *text, const char *line)
     return at && (at == text || at[-1] == '\n');
 }
 
-/* Set what nobody else has set. UCX has read its environment and files; its print-out is the way to ask it. An older UCX
- * that doesn't know a name goes without. */
+/* Set what nobody else has set. UCX has read its environment and files; its print-out is the way to ask it. An older
+ * UCX that doesn't know a name goes without. */
 static void setting_apply(const struct halay_host *host, ucp_config_t *config, const struct setting *setting)
 {
     if (host->environment_get(setting->variable))

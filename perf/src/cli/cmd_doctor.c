@@ -6,11 +6,11 @@
  *
  * Rank 0 prints for its host; of the others it prints where they are.
  */
-#include "base/memory.h"
 #include "base/machine/topology.h"
+#include "base/memory.h"
 #include "halay_coll.h"
-#include "perf/src/versus/module.h"
 #include "perf/src/cli/perf.h"
+#include "perf/src/versus/module.h"
 #include <dlfcn.h>
 #include <sched.h>
 #include <stdint.h>
@@ -240,8 +240,8 @@ static void print_choices_of(struct halay_group *group, const char *operation, i
         const char *algorithm =
             halay_group_explain(group, operation, first / sizeof(float), HALAY_F32, shared, why, sizeof why);
         for (last = first; last < most; last *= 2)
-            if (strcmp(algorithm, halay_group_explain(group, operation, last * 2 / sizeof(float), HALAY_F32, shared, other,
-                                                      sizeof other)) ||
+            if (strcmp(algorithm, halay_group_explain(group, operation, last * 2 / sizeof(float), HALAY_F32, shared,
+                                                      other, sizeof other)) ||
                 strcmp(tail_of(why), tail_of(other)))
                 break;
         printf("  %-14s %-8s %8s to %-8s %s\n", operation, shared ? "shared" : "private",

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * halay-perf engine: what the background engine costs: the latency of one small tensor that it knows, the processor
- * time it takes while there is nothing to do, and with --model the time of a step with a model's gradients, beside MPI's.
+ * time it takes while there is nothing to do, and with --model the time of a step with a model's gradients, beside
+ * MPI's.
  *
  * A struct run is zero-initialised and run_fini takes any state. Ranks stay in step by the engine's own operations;
  * rank 0 alone prints. The measurements are in engine_latency.c, engine_model.c.
  */
+#include "perf/src/cli/perf.h"
 #include "perf/src/engine/engine.h"
 #include "perf/src/output.h"
-#include "perf/src/cli/perf.h"
 #include "perf/src/stats.h"
 #include "perf/src/versus/versus.h"
 #include <stdlib.h>
@@ -47,7 +48,8 @@ static int parse(struct run *run, int argc, char **argv, int *exit_status)
         { 0, "model", PERF_WORD, &o->model, "also time a step of a model (none)", "MODEL", 0, 0, perf_model_words },
         { 0, "buffers", PERF_WORD, &o->buffers, "memory that ranks of a host share, or the program's own (shared)",
           "KIND", 0, 0, buffers_words },
-        { 0, "apart", PERF_FLAG, &o->is_apart, "the model's gradients lie elsewhere than their sums", NULL, 0, 0, NULL },
+        { 0, "apart", PERF_FLAG, &o->is_apart, "the model's gradients lie elsewhere than their sums", NULL, 0, 0,
+          NULL },
         { 0, "wire", PERF_WORD, &o->wire, "type in which the model's gradients travel (none)", "TYPE", 0, 0,
           wire_words },
         { 'n', "iterations", PERF_LONG, &o->iterations, "submissions of the one tensor (500)", "N", 1, 1000000, NULL },
@@ -304,7 +306,8 @@ const struct perf_command perf_engine_command = {
         "submission; its end is seen by a callback on the engine's thread, then by a thread that waits and drives.\n"
         "Below each is what bare threads take on this machine at this moment. A model's gradients are all submitted,\n"
         "last layers first, then all waited for. MPI reduces them one by one, and as buckets that lie in one piece\n"
-        "already. With --compute they are also submitted one by one as a program computes them; what that hides of the\n"
+        "already. With --compute they are also submitted one by one as a program computes them; what that hides of "
+        "the\n"
         "communication is told.\n",
     .run = run_engine,
 };

@@ -3,8 +3,8 @@
  * halay-perf flight: what the flight recorders' files of a job say: of each rank what it did last, and where the ranks
  * differ, the earliest first; or one file's records as text. It joins no job.
  */
-#include "perf/src/records/flight.h"
 #include "perf/src/cli/perf.h"
+#include "perf/src/records/flight.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-perf allreduce, broadcast, all-gather, ...: time and bandwidth of a blocking collective of a group over a range of
- * sizes, as a table and as JSON; with --versus beside MPI's and a plain loop in the same run. And halay-perf roofline: the memory
- * alone, with no collective at all. How it is measured: measure.c; what the operations are: operation.c.
+ * halay-perf allreduce, broadcast, all-gather, ...: time and bandwidth of a blocking collective of a group over a range
+ * of sizes, as a table and as JSON; with --versus beside MPI's and a plain loop in the same run. And halay-perf
+ * roofline: the memory alone, with no collective at all. How it is measured: measure.c; what the operations are:
+ * operation.c.
  *
- * A struct run is zero-initialised and run_fini takes any state. All ranks take the same decisions, from the same command
- * line and from what the group told all of them; rank 0 alone prints.
+ * A struct run is zero-initialised and run_fini takes any state. All ranks take the same decisions, from the same
+ * command line and from what the group told all of them; rank 0 alone prints.
  */
 #include "base/memory.h"
 #include "halay_coll.h"
-#include "perf/src/operation/measure.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/cli/report.h"
+#include "perf/src/operation/measure.h"
 #include "perf/src/versus/versus.h"
 #include <stdarg.h>
 #include <stdint.h>
@@ -85,7 +86,8 @@ static void list_options(struct run *run, struct perf_option table[OPTIONS_MAX])
         { 1,
           { 'w', "warmup", PERF_LONG, &o->warmup, "iterations before that are not counted", "N", 0, 10000000, NULL } },
         { data, { 'd', "dtype", PERF_DTYPE, &o->dtype, "type of the elements (f32)", "TYPE", 0, 0, NULL } },
-        { calls && run->operation->reduces, { 'o', "op", PERF_OP, &o->op, "reduction, but not adasum (sum)", "OP", 0, 0, NULL } },
+        { calls && run->operation->reduces,
+          { 'o', "op", PERF_OP, &o->op, "reduction, but not adasum (sum)", "OP", 0, 0, NULL } },
         { calls && run->operation->is_rooted,
           { 0, "root", PERF_LONG, &o->root, "the rank that it is from, or to (0)", "RANK", 0, INT32_MAX, NULL } },
         { data,

@@ -3,11 +3,11 @@
  * halay-perf timeline-merge: the timelines of the ranks of a job as one, on one clock. It joins no job.
  *
  * Files of ranks that share a clock (one host since it was booted) stay as they are among each other. The clock of the
- * first file's host is kept, the others' are brought to it by the collectives that both sides have (perf/src/records/timeline.h), by the
- * time of day where there is none.
+ * first file's host is kept, the others' are brought to it by the collectives that both sides have
+ * (perf/src/records/timeline.h), by the time of day where there is none.
  */
-#include "perf/src/output.h"
 #include "perf/src/cli/perf.h"
+#include "perf/src/output.h"
 #include "perf/src/records/timeline.h"
 #include <float.h>
 #include <stdlib.h>

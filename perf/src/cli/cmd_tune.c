@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * halay-perf tune: measures every algorithm of every operation over a range of sizes, among the ranks and over the
- * transport of this job, and writes what is best into a tuning table (docs/reference/tuning.md), which later jobs choose by.
+ * transport of this job, and writes what is best into a tuning table (docs/reference/tuning.md), which later jobs
+ * choose by.
  *
  *     size of a segment first, with the ring all-reduce  ->  each operation: each algorithm, each size
  *     ->  over shared memory, private buffers: each operation, each size of a slot  ->  the file
@@ -13,8 +14,8 @@
  */
 #include "base/memory.h"
 #include "halay_coll.h"
-#include "perf/src/operation/measure.h"
 #include "perf/src/cli/perf.h"
+#include "perf/src/operation/measure.h"
 #include "perf/src/operation/tune.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -159,7 +160,8 @@ static void write_table(struct run *run)
         perf_tune_copy_others(&run->scope, &news, old, run->file);
         (void)fclose(old); /* it was only read */
     } else {
-        fputs("halay-tuning 1\n# Rows that stand above others win: put your own ones here. See docs/reference/tuning.md.\n",
+        fputs("halay-tuning 1\n# Rows that stand above others win: put your own ones here. See "
+              "docs/reference/tuning.md.\n",
               run->file);
     }
     write_comment(run);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-perf: measures halay and says what it would do. This file picks the subcommand: one of the operations, which share
- * a file, or one that has a file of its own.
+ * halay-perf: measures halay and says what it would do. This file picks the subcommand: one of the operations, which
+ * share a file, or one that has a file of its own.
  */
-#include "perf/src/operation/operation.h"
 #include "perf/src/cli/perf.h"
+#include "perf/src/operation/operation.h"
 #include <string.h>
 
 static const struct perf_command *const commands[] = { &perf_roofline_command, &perf_engine_command,

@@ -28,7 +28,8 @@ static const struct perf_option *find_letter(const struct perf_option *table, ch
 static const struct perf_option *find_name(const struct perf_option *table, const char *name, size_t length)
 {
     for (; !is_end(table); table++)
-        if (table->name && table->type != PERF_ARGUMENTS && strlen(table->name) == length && !strncmp(table->name, name, length))
+        if (table->name && table->type != PERF_ARGUMENTS && strlen(table->name) == length &&
+            !strncmp(table->name, name, length))
             return table;
     return NULL;
 }

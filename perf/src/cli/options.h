@@ -9,14 +9,14 @@
 #include <stdio.h>
 
 enum perf_option_type {
-    PERF_FLAG,  /* int, becomes 1; takes no value */
-    PERF_SIZE,  /* size_t, "64M" */
-    PERF_LONG,  /* long, from least to most */
-    PERF_REAL,  /* double, from least to most */
-    PERF_TEXT,  /* const char *, borrowed from argv */
-    PERF_WORD,  /* int: the place in words */
-    PERF_DTYPE, /* enum halay_dtype */
-    PERF_OP,    /* enum halay_op */
+    PERF_FLAG,      /* int, becomes 1; takes no value */
+    PERF_SIZE,      /* size_t, "64M" */
+    PERF_LONG,      /* long, from least to most */
+    PERF_REAL,      /* double, from least to most */
+    PERF_TEXT,      /* const char *, borrowed from argv */
+    PERF_WORD,      /* int: the place in words */
+    PERF_DTYPE,     /* enum halay_dtype */
+    PERF_OP,        /* enum halay_op */
     PERF_ARGUMENTS, /* struct perf_arguments: what is no option, in order; its name is for --help */
 };
 

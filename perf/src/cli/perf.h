@@ -13,12 +13,12 @@
 /* The program's exit statuses. */
 enum { PERF_EXIT_OK = 0, PERF_EXIT_FAILED = 1, PERF_EXIT_USAGE = 2 };
 
-extern const struct perf_command perf_roofline_command; /* cmd_operation.c */
-extern const struct perf_command perf_engine_command;   /* cmd_engine.c */
-extern const struct perf_command perf_flight_command;   /* cmd_flight.c */
+extern const struct perf_command perf_roofline_command;       /* cmd_operation.c */
+extern const struct perf_command perf_engine_command;         /* cmd_engine.c */
+extern const struct perf_command perf_flight_command;         /* cmd_flight.c */
 extern const struct perf_command perf_timeline_merge_command; /* cmd_timeline_merge.c */
-extern const struct perf_command perf_tune_command;     /* cmd_tune.c */
-extern const struct perf_command perf_doctor_command;   /* cmd_doctor.c */
+extern const struct perf_command perf_tune_command;           /* cmd_tune.c */
+extern const struct perf_command perf_doctor_command;         /* cmd_doctor.c */
 
 /* The commands that are operations: operation.h has their table. argv[0] is one's name; the program's exit status. */
 int perf_run_operation(int argc, char **argv);

@@ -84,7 +84,8 @@ void perf_report_header(const struct perf_report *report)
     if (report->mpi)
         printf("# %s in turn on private buffers; ratio: its time / halay's\n", report->library);
     if (report->bench->measures[PERF_NAIVE])
-        printf("# naive: a loop between two barriers, over memory that all share, in turn; ratio: its time / halay's\n");
+        printf(
+            "# naive: a loop between two barriers, over memory that all share, in turn; ratio: its time / halay's\n");
     printf("#%10s", "bytes");
     if (!is_roofline(report))
         printf("  %-20s", "algorithm");

@@ -15,14 +15,14 @@
 struct perf_engine {
     struct halay_context *context; /* owned */
     int rank, size;
-    int is_shared;                  /* tensors lie in halay_alloc memory */
-    int is_apart;                   /* a model's gradients lie elsewhere than their sums */
-    enum halay_wire wire;           /* of a model's gradients */
-    int wrong;                      /* a tensor came out wrong on some rank */
+    int is_shared;                        /* tensors lie in halay_alloc memory */
+    int is_apart;                         /* a model's gradients lie elsewhere than their sums */
+    enum halay_wire wire;                 /* of a model's gradients */
+    int wrong;                            /* a tensor came out wrong on some rank */
     size_t bucket_bytes;                  /* what the engine fuses at most */
     const struct halay_perf_mpi_ops *mpi; /* borrowed; NULL: no comparison */
-    struct perf_progress *progress; /* borrowed; NULL on ranks that don't show any */
-    int64_t period_us;              /* from one submission of the small tensor to the next; 0: one right after the other */
+    struct perf_progress *progress;       /* borrowed; NULL on ranks that don't show any */
+    int64_t period_us; /* from one submission of the small tensor to the next; 0: one right after the other */
 };
 
 enum halay_status perf_engine_open(struct perf_engine *engine, const char *transport, int is_shared);
@@ -47,18 +47,20 @@ void perf_wait_until(int64_t moment_us);
  * thread that submitted, in halay_wait. */
 enum perf_driver { PERF_BACKGROUND, PERF_DRIVEN };
 
-/* Seconds from submission to completion of the registered small tensor: seconds[i] is the slowest rank's of the i-th. */
+/* Seconds from submission to completion of the registered small tensor: seconds[i] is the slowest rank's of the i-th.
+ * */
 enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driver driver, long iterations,
                                       double *seconds);
 
 /* The same by a bare program, on this machine, now. HALAY_ERR_UNSUPPORTED over several hosts. */
-enum halay_status perf_engine_floor(struct perf_engine *engine, enum perf_driver driver, long iterations, double *seconds);
+enum halay_status perf_engine_floor(struct perf_engine *engine, enum perf_driver driver, long iterations,
+                                    double *seconds);
 
 /* Processor time of this process in percent of one core, the worst rank's, while nothing is submitted. */
 enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, double *percent);
 
-/* How a step can be done: by the engine; by MPI, one call a tensor, or one a bucket of tensors that lie side by side; or the
- * program computes between the submissions: without any, and with the engine. */
+/* How a step can be done: by the engine; by MPI, one call a tensor, or one a bucket of tensors that lie side by side;
+ * or the program computes between the submissions: without any, and with the engine. */
 enum perf_step_row {
     PERF_STEP_ENGINE,
     PERF_STEP_MPI_TENSORS,
@@ -69,18 +71,20 @@ enum perf_step_row {
 };
 
 struct perf_step {
-    double seconds[PERF_STEP_ROWS]; /* from the first submission or call to the last completion, the slowest rank's, median;
+    double seconds
+        [PERF_STEP_ROWS]; /* from the first submission or call to the last completion, the slowest rank's, median;
                                        0: not measured */
     double exposed_seconds[PERF_STEP_ROWS]; /* the part of it after the last submission; the engine's rows only */
     double
         hidden; /* share of the communication's time that computing hides: (engine + compute - overlapped) / engine */
-    double messages;                /* the engine's own, of all ranks together */
+    double messages; /* the engine's own, of all ranks together */
     size_t tensors;
     size_t bytes; /* of all tensors, one rank's */
 };
 
-/* Steps of a model's gradients, registered and side by side in memory, last ones submitted first. compute_seconds: how long the
- * program computes in a step, before each submission as long as the tensor is large; 0: these rows are left out. */
+/* Steps of a model's gradients, registered and side by side in memory, last ones submitted first. compute_seconds: how
+ * long the program computes in a step, before each submission as long as the tensor is large; 0: these rows are left
+ * out. */
 enum halay_status perf_engine_replay(struct perf_engine *engine, const struct perf_model *model, long steps,
                                      double compute_seconds, struct perf_step *step);
 

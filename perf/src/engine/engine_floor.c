@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Floor: how fast a bare program does on this machine what an engine must do at least for a small tensor, with nothing named,
- * agreed on or checked: what is above it is the engine's, what is not is the machine's.
+ * Floor: how fast a bare program does on this machine what an engine must do at least for a small tensor, with nothing
+ * named, agreed on or checked: what is above it is the engine's, what is not is the machine's.
  *
  *     submitting thread   ....sleeps........spins.|data, number; wake own thread|..sleeps on a futex......
  *     its second thread   ....sleeps on a futex...........|woken|others' numbers|add all|..sleeps......

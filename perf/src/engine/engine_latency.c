@@ -11,8 +11,8 @@
  *     engine's thread     ....sleeps..............|woken |agrees, reduces, calls back.|..sleeps....
  *                                                 <------- measured ------------------>
  *
- * The period is longer than any wait spins, so the engines are asleep by then. How long decides how cold their code and data
- * are: what a sleeping virtual processor had in its caches is another's in the meantime.
+ * The period is longer than any wait spins, so the engines are asleep by then. How long decides how cold their code and
+ * data are: what a sleeping virtual processor had in its caches is another's in the meantime.
  */
 #include "base/clock.h"
 #include "perf/src/engine/engine.h"

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine under a model's load: the gradients of all its tensors, last layers first, submitted in one go and all waited
- * for; in turn with MPI doing the same reductions.
+ * The engine under a model's load: the gradients of all its tensors, last layers first, submitted in one go and all
+ * waited for; in turn with MPI doing the same reductions.
  *
- * The tensors lie side by side in one block, in order of forward. MPI gets them one by one, or the block cut into buckets of
- * the engine's threshold at most: what a program with the best possible fusion, for nothing, would call.
+ * The tensors lie side by side in one block, in order of forward. MPI gets them one by one, or the block cut into
+ * buckets of the engine's threshold at most: what a program with the best possible fusion, for nothing, would call.
  *
- * With computing between there are two more kinds of step: computing alone, and the same with each tensor submitted when its
- * part is computed. What the second takes longer is the communication that was not hidden, by the wire or by the processor
- * that it takes.
+ * With computing between there are two more kinds of step: computing alone, and the same with each tensor submitted
+ * when its part is computed. What the second takes longer is the communication that was not hidden, by the wire or by
+ * the processor that it takes.
  */
 #include "perf/src/engine/engine.h"
-#include "perf/src/stats.h"
 #include "perf/src/engine/work.h"
+#include "perf/src/stats.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models as patterns of sizes: ResNet-50 and BERT-large as torch has their parameters, the published TFT of the Electricity
- * data as halay-tft registers its gradients (without those that are always zero).
+ * Models as patterns of sizes: ResNet-50 and BERT-large as torch has their parameters, the published TFT of the
+ * Electricity data as halay-tft registers its gradients (without those that are always zero).
  */
 #include "perf/src/engine/models.h"
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work: computing of a known amount, as a program's between two submissions: a fixed number of operations, so that it takes
- * longer where something else takes the processor meanwhile.
+ * Work: computing of a known amount, as a program's between two submissions: a fixed number of operations, so that it
+ * takes longer where something else takes the processor meanwhile.
  */
 #ifndef HALAY_PERF_WORK_H
 #define HALAY_PERF_WORK_H

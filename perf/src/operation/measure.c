@@ -9,13 +9,13 @@
  *     ... and again, for as many iterations
  *
  * Each rank rewrites its buffers before each iteration, as a program would, so the data lie in its own cache and must
- * come from there; without that small sizes look three times as fast. What others' data must come to is cleared, so that
- * nothing is right because it was right before. Before each measurement all meet in MPI's barrier and the naive one, if they are
- * measured, and then in halay's: the same for all, so that each has just run and none starts cold. After it they meet in
- * halay's, in which ranks without a processor sleep: where there are more ranks than processors, those who are done
- * would otherwise check, fill and spin in MPI's barrier at the cost of those who are not. Times are gathered when the
- * size is done. Taking turns in one run matters on machines whose speed changes from run to run: only the ratio then
- * means anything.
+ * come from there; without that small sizes look three times as fast. What others' data must come to is cleared, so
+ * that nothing is right because it was right before. Before each measurement all meet in MPI's barrier and the naive
+ * one, if they are measured, and then in halay's: the same for all, so that each has just run and none starts cold.
+ * After it they meet in halay's, in which ranks without a processor sleep: where there are more ranks than processors,
+ * those who are done would otherwise check, fill and spin in MPI's barrier at the cost of those who are not. Times are
+ * gathered when the size is done. Taking turns in one run matters on machines whose speed changes from run to run: only
+ * the ratio then means anything.
  *
  * The times of all ranks are compared iteration by iteration: the slowest rank's counts, and the median over
  * iterations. So what a rank leaves for others to wait for is counted, as it is their time.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measure: one size of a collective, alone or in turn with MPI's and with a plain loop, beside what the memory alone would take.
+ * Measure: one size of a collective, alone or in turn with MPI's and with a plain loop, beside what the memory alone
+ * would take.
  */
 #ifndef HALAY_PERF_MEASURE_H
 #define HALAY_PERF_MEASURE_H
@@ -8,8 +9,8 @@
 #include "halay_coll.h"
 #include "perf/src/operation/naive.h"
 #include "perf/src/operation/operation.h"
-#include "perf/src/output.h"
 #include "perf/src/operation/pattern.h"
+#include "perf/src/output.h"
 #include "perf/src/versus/perf_mpi.h"
 
 /* What is timed in each iteration. */

@@ -17,7 +17,7 @@ struct perf_naive {
     size_t bytes;        /* of the mapping */
     size_t stride;       /* from one rank's buffers to the next one's */
     int rank, size;
-    unsigned generation; /* barriers so far */
+    unsigned generation;  /* barriers so far */
     void *buffer, *spare; /* this rank's, in the mapping */
 };
 

@@ -8,8 +8,8 @@
 #define HALAY_PERF_OPERATION_H
 
 #include "halay_coll.h"
-#include "perf/src/versus/call.h"
 #include "perf/src/operation/pattern.h"
+#include "perf/src/versus/call.h"
 
 /* Where this rank's data lie. */
 struct perf_place {

@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 /* Element i of rank r is ((i + r) mod PERIOD) + 1: the sums are small whole numbers, exact in every type up to some 50
- * ranks, and no element is what its neighbour is. So the elements of rank r from the i-th on are those of rank 0 from the
- * (i + r)-th on: that number is called the phase. What the ranks' elements reduce to from the i-th on has phase i.
+ * ranks, and no element is what its neighbour is. So the elements of rank r from the i-th on are those of rank 0 from
+ * the (i + r)-th on: that number is called the phase. What the ranks' elements reduce to from the i-th on has phase i.
  * Bools take turns instead: 0, 1, 0, 1, 0. */
 struct perf_pattern {
     enum halay_dtype dtype;

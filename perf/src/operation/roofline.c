@@ -38,16 +38,16 @@ struct loops {
     void (*update)(unsigned char *bytes, size_t count);
 };
 
-#define LOOPS(suffix, attribute)                                                                                       \
-    attribute static void add_##suffix(unsigned char *to, const unsigned char *a, const unsigned char *b,              \
-                                       size_t count)                                                                   \
-    {                                                                                                                  \
-        add(to, a, b, count);                                                                                          \
-    }                                                                                                                  \
-    attribute static void update_##suffix(unsigned char *bytes, size_t count)                                          \
-    {                                                                                                                  \
-        update(bytes, count);                                                                                          \
-    }                                                                                                                  \
+#define LOOPS(suffix, attribute)                                                                          \
+    attribute static void add_##suffix(unsigned char *to, const unsigned char *a, const unsigned char *b, \
+                                       size_t count)                                                      \
+    {                                                                                                     \
+        add(to, a, b, count);                                                                             \
+    }                                                                                                     \
+    attribute static void update_##suffix(unsigned char *bytes, size_t count)                             \
+    {                                                                                                     \
+        update(bytes, count);                                                                             \
+    }                                                                                                     \
     static const struct loops loops_##suffix = { add_##suffix, update_##suffix };
 
 LOOPS(plain, )
@@ -72,7 +72,8 @@ void perf_roofline_update(void *buffer, size_t bytes)
     best_loops()->update(buffer, bytes);
 }
 
-/* In chunks that stay in the first cache until all parts are added, so that each byte of the sum goes to memory once. */
+/* In chunks that stay in the first cache until all parts are added, so that each byte of the sum goes to memory once.
+ * */
 void perf_roofline_combine(void *to, const void *from, size_t parts, size_t bytes)
 {
     enum { CHUNK = 4096 };

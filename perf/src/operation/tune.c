@@ -2,12 +2,12 @@
  *
  * From times to a tuning table.
  *
- * Limits. Between the last size at which one algorithm is the best and the first at which another one is, the limit is their
- * geometric mean. Two measurements of the same thing differ by some percent, so a new winner must win by NOISE.
+ * Limits. Between the last size at which one algorithm is the best and the first at which another one is, the limit is
+ * their geometric mean. Two measurements of the same thing differ by some percent, so a new winner must win by NOISE.
  *
- * Costs. Each is read off the one formula of docs/reference/algorithms.md that it dominates: the latency from recursive doubling of
- * the least data, the byte from a chain broadcast of the most, and so on. They are for numbers of ranks that nobody
- * measured; what was measured is in the rules.
+ * Costs. Each is read off the one formula of docs/reference/algorithms.md that it dominates: the latency from recursive
+ * doubling of the least data, the byte from a chain broadcast of the most, and so on. They are for numbers of ranks
+ * that nobody measured; what was measured is in the rules.
  */
 #include "perf/src/operation/tune.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tune: from measured times to the rows of a tuning table (docs/reference/tuning.md), and those rows into a file that may hold others.
- * No ranks, no clocks.
+ * Tune: from measured times to the rows of a tuning table (docs/reference/tuning.md), and those rows into a file that
+ * may hold others. No ranks, no clocks.
  */
 #ifndef HALAY_PERF_TUNE_H
 #define HALAY_PERF_TUNE_H
@@ -40,8 +40,8 @@ void perf_tune_choose(const struct perf_tune_operation *o, int tree_only, int ch
 struct perf_tune_costs perf_tune_fit(const struct perf_tune_operation *operations, int count, int ranks,
                                      size_t segment);
 
-/* Rows for this operation: what to take up to which size; then, where that is not always one of the tree, what to take of
- * those. */
+/* Rows for this operation: what to take up to which size; then, where that is not always one of the tree, what to take
+ * of those. */
 void perf_tune_write_rules(const struct perf_tune_scope *scope, const struct perf_tune_operation *o, FILE *out);
 /* Rows for slots: how large up to which size of the data. */
 void perf_tune_write_slots(const struct perf_tune_scope *scope, const struct perf_tune_operation *o, FILE *out);
@@ -56,8 +56,9 @@ struct perf_tune_news {
     int has_costs, has_segment;
 };
 
-/* Copy a table's text without the rows that new ones replace: rules and slots for exactly these ranks and the operations that
- * were measured, tune's own comments on them, and costs and segments of this transport and place if there are new ones. */
+/* Copy a table's text without the rows that new ones replace: rules and slots for exactly these ranks and the
+ * operations that were measured, tune's own comments on them, and costs and segments of this transport and place if
+ * there are new ones. */
 void perf_tune_copy_others(const struct perf_tune_scope *scope, const struct perf_tune_news *news, FILE *in, FILE *out);
 
 #endif

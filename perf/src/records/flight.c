@@ -2,11 +2,11 @@
  *
  * Flight: reading records and comparing ranks.
  *
- * Collectives of a process set have the same numbers on all its ranks, because the coordinator gives them out in one order: so
- * they are compared set by set and number by number, from the first one that every rank's records reach. Submissions are
- * compared by set, name and by how many of that name there were before. A submission that ended well on one rank was made by
- * all, whatever their records say. Who is in a set is seen in the records: each member has one of its making, and who has
- * none of the set at all counts as no member.
+ * Collectives of a process set have the same numbers on all its ranks, because the coordinator gives them out in one
+ * order: so they are compared set by set and number by number, from the first one that every rank's records reach.
+ * Submissions are compared by set, name and by how many of that name there were before. A submission that ended well on
+ * one rank was made by all, whatever their records say. Who is in a set is seen in the records: each member has one of
+ * its making, and who has none of the set at all counts as no member.
  */
 #include "perf/src/records/flight.h"
 #include <inttypes.h>

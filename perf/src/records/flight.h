@@ -2,8 +2,8 @@
  *
  * Flight: the records of several ranks, beside each other: in what they differ.
  *
- * Clocks. Ranks that booted together share the clock of their records. Among others the time of day is taken, which is only
- * as good as the hosts' clocks; it decides the order in which differences are told and nothing else of weight.
+ * Clocks. Ranks that booted together share the clock of their records. Among others the time of day is taken, which is
+ * only as good as the hosts' clocks; it decides the order in which differences are told and nothing else of weight.
  */
 #ifndef HALAY_PERF_FLIGHT_H
 #define HALAY_PERF_FLIGHT_H

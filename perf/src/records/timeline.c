@@ -85,8 +85,7 @@ static enum halay_status collect(struct perf_timeline *timeline, json_t *events)
     timeline->commons = malloc((json_array_size(events) + 1) * sizeof *timeline->commons);
     if (!timeline->commons)
         return HALAY_ERR_NO_MEMORY;
-    json_array_foreach(events, i, event)
-    {
+    json_array_foreach(events, i, event) {
         double begin = json_number_value(json_object_get(event, "ts"));
         if (is_common(event))
             timeline->commons[timeline->count++] =
@@ -154,8 +153,7 @@ void perf_timeline_shift(struct perf_timeline *timeline, double theta_us)
     json_t *events = json_object_get(timeline->root, "traceEvents"), *event, *time;
     size_t i;
 
-    json_array_foreach(events, i, event)
-    {
+    json_array_foreach(events, i, event) {
         if ((time = json_object_get(event, "ts")))
             json_object_set_new(event, "ts", json_real(json_number_value(time) - theta_us));
     }

@@ -2,8 +2,8 @@
  *
  * Timeline: one rank's (base/trace.h), read back, and how far its clock is from another's.
  *
- * No rank can have finished an all-reduce (all-gather, ...) before every rank has started it. So, with theta = b's clock
- * minus a's, each collective that both have gives two bounds:
+ * No rank can have finished an all-reduce (all-gather, ...) before every rank has started it. So, with theta = b's
+ * clock minus a's, each collective that both have gives two bounds:
  *
  *     a's clock     start_a |---------| end_a            start_b - theta <= end_a     theta >= start_b - end_a
  *     b's clock         start_b |---------| end_b        start_a <= end_b - theta     theta <= end_b - start_a

@@ -18,8 +18,8 @@ enum perf_collective {
     PERF_BARRIER,
 };
 
-/* In place, so that both do the same work: all-reduce and reduce (in == out), all-gather (in is this rank's block of out),
- * broadcast (its buffer is out). Reduce-scatter and all-to-all are out of place. */
+/* In place, so that both do the same work: all-reduce and reduce (in == out), all-gather (in is this rank's block of
+ * out), broadcast (its buffer is out). Reduce-scatter and all-to-all are out of place. */
 struct perf_call {
     enum perf_collective collective;
     const void *in; /* borrowed, like out, for the duration of the call */

@@ -24,8 +24,8 @@ struct halay_perf_mpi_ops {
     int (*place)(int *rank, int *size, const char **name, char *library, size_t library_size, char *text,
                  size_t text_size);
 
-    /* Nonzero if MPI can do the same work, else why not in text: it has no 16-bit floating type and no average to reduce,
-     * and counts in int. */
+    /* Nonzero if MPI can do the same work, else why not in text: it has no 16-bit floating type and no average to
+     * reduce, and counts in int. */
     int (*takes)(const struct perf_call *call, char *text, size_t text_size);
 
     /* All ranks together; blocks. 0, or nonzero and why in text. */

@@ -16,8 +16,8 @@ struct perf_versus {
     char library[256]; /* what it calls itself */
 };
 
-/* Before the group is opened: see perf_mpi.h. With halay's data over MPI too (transport: "mpi") the initialisation of MPI is
- * left to halay, which needs the threads that it asks for. 0, or nonzero and why in text. */
+/* Before the group is opened: see perf_mpi.h. With halay's data over MPI too (transport: "mpi") the initialisation of
+ * MPI is left to halay, which needs the threads that it asks for. 0, or nonzero and why in text. */
 int perf_versus_start(struct perf_versus *versus, const struct halay_config *config, const char *transport, char *text,
                       size_t size);
 
