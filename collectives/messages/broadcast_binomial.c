@@ -15,16 +15,10 @@
  */
 #include "collectives/messages/relay.h"
 
-static size_t state_bytes(int size)
-{
-    (void)size;
-    return sizeof(struct halay_relay);
-}
-
 /* Largest subtree first. */
 static void start(struct halay_coll *c)
 {
-    struct halay_relay *s = c->state;
+    struct relay *s = c->state;
     int n = c->t->size, me = (c->t->rank - c->root + n) % n, low = me ? me & -me : 1;
 
     while (!me && low < n)
@@ -33,23 +27,13 @@ static void start(struct halay_coll *c)
     for (int distance = low >> 1; distance; distance >>= 1)
         if (me + distance < n)
             s->child[s->children++] = (me + distance + c->root) % n;
-    halay_relay_start(c, s);
-}
-
-static enum halay_status progress(struct halay_coll *c)
-{
-    return halay_relay_progress(c, c->state);
-}
-
-static void cancel(struct halay_coll *c)
-{
-    halay_relay_cancel(c, c->state);
+    relay_start(c);
 }
 
 const struct halay_algorithm_ops halay_broadcast_binomial = {
-    .tags = HALAY_RELAY_WINDOW,
-    .state_bytes = state_bytes,
+    .tags = RELAY_WINDOW,
+    .state_bytes = relay_state_bytes,
     .start = start,
-    .progress = progress,
-    .cancel = cancel,
+    .progress = relay_progress,
+    .cancel = relay_cancel,
 };

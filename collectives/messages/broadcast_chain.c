@@ -19,37 +19,21 @@
  */
 #include "collectives/messages/relay.h"
 
-static size_t state_bytes(int size)
-{
-    (void)size;
-    return sizeof(struct halay_relay);
-}
-
 static void start(struct halay_coll *c)
 {
-    struct halay_relay *s = c->state;
+    struct relay *s = c->state;
     int n = c->t->size, next = (c->t->rank + 1) % n;
 
     s->parent = c->t->rank == c->root ? -1 : (c->t->rank + n - 1) % n;
     if (next != c->root)
         s->child[s->children++] = next;
-    halay_relay_start(c, s);
-}
-
-static enum halay_status progress(struct halay_coll *c)
-{
-    return halay_relay_progress(c, c->state);
-}
-
-static void cancel(struct halay_coll *c)
-{
-    halay_relay_cancel(c, c->state);
+    relay_start(c);
 }
 
 const struct halay_algorithm_ops halay_broadcast_chain = {
-    .tags = HALAY_RELAY_WINDOW,
-    .state_bytes = state_bytes,
+    .tags = RELAY_WINDOW,
+    .state_bytes = relay_state_bytes,
     .start = start,
-    .progress = progress,
-    .cancel = cancel,
+    .progress = relay_progress,
+    .cancel = relay_cancel,
 };

@@ -1,21 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts to their owners by messages.
+ * Direct: each part goes to its owner, who adds all of them. An all-reduce then sends the sum to everybody.
  *
  *                   block of a rank              the sum goes to
  *     all-reduce      an N-th of the elements      everybody's out
  *     reduce-scatter  its part                     its own out
  *
+ *     three ranks, blocks 0 1 2; block r belongs to rank r
+ *
+ *           to the owners              the owners add           to all (all-reduce)
+ *     A     1 -> B,  2 -> C            0 = 0A + 0B + 0C         0 -> B, C
+ *     B     0 -> A,  2 -> C            1 = 1A + 1B + 1C         1 -> A, C
+ *     C     0 -> A,  1 -> B            2 = 2A + 2B + 2C         2 -> A, B
+ *
  * The owner adds all N parts at once along the tree over ranks, in f32 for f16 and bf16, and rounds once.
  *
  * Large blocks go in chunks; two chunks are under way (lanes), so that one is added while the other travels. Blocks may
- * differ in length: who has no more to receive goes on sending. A receive of a sum is posted when the part that was
- * sent from the same place is gone: in place nothing overwrites what is being sent.
+ * differ in length: a rank that has nothing left to receive goes on sending. The receive of a sum is posted when the
+ * part that was sent from the same place is gone: in place nothing overwrites what is being sent.
+ *
+ * Cost: S (N - 1) / N bytes sent and received by each rank in one step, twice that in two for an all-reduce; all pairs
+ * at once, which needs a network that can do that; 2 (N - 1) chunks of memory. Any number of ranks, any counts, zero
+ * included; in place (of a reduce-scatter, out is this rank's part of in, which nobody is sent) and out of place.
  */
-#include "collectives/messages/direct.h"
 #include "base/memory.h"
+#include "collectives/group/channel.h"
 
-enum { LANES = DIRECT_LANES, PARTS, SUMS };
+enum { LANES = 2, PARTS = 0, SUMS, TAGS_A_LANE };
 
 struct peer {
     struct halay_transfer send_part, recv_part, send_sum, recv_sum;
@@ -36,7 +47,7 @@ struct state {
     struct peer peer[]; /* LANES * size, then src */
 };
 
-size_t direct_state_bytes(int size)
+static size_t state_bytes(int size)
 {
     return sizeof(struct state) + LANES * (size_t)size * sizeof(struct peer) + (size_t)size * sizeof(void *);
 }
@@ -50,7 +61,7 @@ static struct halay_span block_of(const struct halay_coll *c, int owner)
 {
     if (has_sums(c))
         return halay_block_span(c->in.count, c->t->size, owner);
-    return (struct halay_span){ .start = c->starts[owner], .length = c->starts[owner + 1] - c->starts[owner] };
+    return coll_part_span(c, owner);
 }
 
 static size_t chunk_length(const struct halay_coll *c)
@@ -68,7 +79,7 @@ static size_t landing_bytes(const struct halay_coll *c)
     return halay_round_up((length < most ? length : most) * c->element, HALAY_CACHE_LINE);
 }
 
-size_t direct_scratch_bytes(const struct halay_coll *c)
+static size_t scratch_bytes(const struct halay_coll *c)
 {
     return LANES * (size_t)c->t->size * landing_bytes(c);
 }
@@ -103,10 +114,10 @@ static uint32_t tag_of(const struct halay_coll *c, const struct lane *lane, int 
 {
     const struct state *s = c->state;
 
-    return (uint32_t)(2 * (lane - s->lanes)) + (what == SUMS);
+    return (uint32_t)(TAGS_A_LANE * (lane - s->lanes) + what);
 }
 
-void direct_start(struct halay_coll *c)
+static void start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -170,20 +181,34 @@ static int all_settled(const struct halay_coll *c, const struct lane *lane, size
     return 1;
 }
 
-static void add_all(struct halay_coll *c, struct lane *lane)
+/* Everybody's part of this rank's chunk, into its out. */
+static void sum(struct halay_coll *c, struct halay_span mine, const struct lane *lane, void *dst)
 {
     struct state *s = c->state;
-    struct halay_span mine = chunk_of(c, lane, c->t->rank);
-    void *dst = coll_out(c) + (has_sums(c) ? mine.start : mine.start - c->starts[c->t->rank]) * c->element;
 
     for (int r = 0; r < c->t->size; r++)
         s->src[r] = r == c->t->rank ? coll_in(c) + mine.start * c->element : landing(c, lane, r);
     if (mine.length)
         c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, c->t->size, mine.length, c->divisor);
-    for (int d = 1; d < c->t->size && has_sums(c); d++) {
+}
+
+static void send_sums(struct halay_coll *c, struct halay_span mine, const struct lane *lane, const void *from)
+{
+    for (int d = 1; d < c->t->size; d++) {
         int r = peer_at(c, d);
-        coll_send(c, r, tag_of(c, lane, SUMS), dst, mine.length * c->element, &peer_of(c, lane, r)->send_sum);
+        coll_send(c, r, tag_of(c, lane, SUMS), from, mine.length * c->element, &peer_of(c, lane, r)->send_sum);
     }
+}
+
+static void sum_and_send(struct halay_coll *c, struct lane *lane)
+{
+    struct halay_span mine = chunk_of(c, lane, c->t->rank);
+    size_t at = has_sums(c) ? mine.start : mine.start - c->starts[c->t->rank];
+    unsigned char *dst = coll_out(c) + at * c->element;
+
+    sum(c, mine, lane, dst);
+    if (has_sums(c))
+        send_sums(c, mine, lane, dst);
     lane->added = 1;
     coll_advanced(c);
 }
@@ -198,7 +223,7 @@ static int is_complete(const struct halay_coll *c, const struct lane *lane)
            all_settled(c, lane, offsetof(struct peer, send_sum));
 }
 
-enum halay_status direct_progress(struct halay_coll *c)
+static enum halay_status progress(struct halay_coll *c)
 {
     struct state *s = c->state;
     int busy = 0;
@@ -210,7 +235,7 @@ enum halay_status direct_progress(struct halay_coll *c)
             lane_start(c, lane);
         post_sums(c, lane);
         if (!lane->added && all_settled(c, lane, offsetof(struct peer, recv_part)))
-            add_all(c, lane);
+            sum_and_send(c, lane);
         if (is_complete(c, lane)) {
             lane->chunk += LANES;
             lane->started = 0;
@@ -221,7 +246,7 @@ enum halay_status direct_progress(struct halay_coll *c)
     return busy ? HALAY_IN_PROGRESS : HALAY_OK;
 }
 
-void direct_cancel(struct halay_coll *c)
+static void cancel(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -232,3 +257,12 @@ void direct_cancel(struct halay_coll *c)
         coll_take_back(c, &s->peer[i].recv_sum);
     }
 }
+
+const struct halay_algorithm_ops halay_direct = {
+    .tags = LANES * TAGS_A_LANE,
+    .state_bytes = state_bytes,
+    .scratch_bytes = scratch_bytes,
+    .start = start,
+    .progress = progress,
+    .cancel = cancel,
+};

@@ -7,17 +7,25 @@
 #include "collectives/messages/relay.h"
 #include "collectives/group/channel.h"
 
-enum { WINDOW = HALAY_RELAY_WINDOW };
+enum { WINDOW = RELAY_WINDOW };
 
-static size_t chunk_bytes(const struct halay_relay *s, size_t k)
+static size_t chunk_bytes(const struct relay *s, size_t k)
 {
     size_t left = s->bytes - k * s->chunk;
 
     return left < s->chunk ? left : s->chunk;
 }
 
-void halay_relay_start(const struct halay_coll *c, struct halay_relay *s)
+size_t relay_state_bytes(int size)
 {
+    (void)size;
+    return sizeof(struct relay);
+}
+
+void relay_start(const struct halay_coll *c)
+{
+    struct relay *s = c->state;
+
     s->bytes = c->out.count * c->element;
     s->chunk = c->group->world->config.ring_segment_bytes;
     s->chunks = halay_segment_count(s->bytes, s->chunk);
@@ -25,7 +33,7 @@ void halay_relay_start(const struct halay_coll *c, struct halay_relay *s)
         s->received = s->posted = s->chunks;
 }
 
-static void receive(struct halay_coll *c, struct halay_relay *s)
+static void receive(struct halay_coll *c, struct relay *s)
 {
     for (; s->posted < s->chunks && s->posted < s->received + WINDOW; s->posted++)
         coll_recv(c, s->parent, (uint32_t)(s->posted % WINDOW), coll_out(c) + s->posted * s->chunk,
@@ -34,7 +42,7 @@ static void receive(struct halay_coll *c, struct halay_relay *s)
         coll_advanced(c);
 }
 
-static int is_taken(struct halay_relay *s, size_t k)
+static int is_taken(struct relay *s, size_t k)
 {
     for (int i = 0; i < s->children; i++)
         if (!coll_is_settled(&s->send[k % WINDOW][i]))
@@ -42,7 +50,7 @@ static int is_taken(struct halay_relay *s, size_t k)
     return 1;
 }
 
-static void give(struct halay_coll *c, struct halay_relay *s)
+static void give(struct halay_coll *c, struct relay *s)
 {
     for (; s->sent < s->giving && is_taken(s, s->sent); s->sent++)
         coll_advanced(c);
@@ -54,16 +62,20 @@ static void give(struct halay_coll *c, struct halay_relay *s)
     }
 }
 
-enum halay_status halay_relay_progress(struct halay_coll *c, struct halay_relay *s)
+enum halay_status relay_progress(struct halay_coll *c)
 {
+    struct relay *s = c->state;
+
     if (s->parent >= 0)
         receive(c, s);
     give(c, s);
     return s->sent == s->chunks ? HALAY_OK : HALAY_IN_PROGRESS;
 }
 
-void halay_relay_cancel(struct halay_coll *c, struct halay_relay *s)
+void relay_cancel(struct halay_coll *c)
 {
+    struct relay *s = c->state;
+
     for (int k = 0; k < WINDOW; k++) {
         coll_take_back(c, &s->recv[k]);
         for (int i = 0; i < s->children; i++)

@@ -8,24 +8,25 @@
 
 #include "collectives/schedule/coll.h"
 
-enum { HALAY_RELAY_CHILDREN = 31, HALAY_RELAY_WINDOW = 4 };
+enum { RELAY_CHILDREN = 31, RELAY_WINDOW = 4 };
 
-struct halay_relay {
+struct relay {
     int parent; /* rank; -1: the root */
-    int child[HALAY_RELAY_CHILDREN];
+    int child[RELAY_CHILDREN];
     int children;
     size_t bytes, chunk, chunks;
-    size_t received;                                /* chunks that are here */
-    size_t sent;                                    /* chunks that all children were given and have taken */
-    size_t posted;                                  /* receives posted */
-    size_t giving;                                  /* sends posted */
-    struct halay_transfer recv[HALAY_RELAY_WINDOW]; /* by chunk modulo the window */
-    struct halay_transfer send[HALAY_RELAY_WINDOW][HALAY_RELAY_CHILDREN];
+    size_t received;                          /* chunks that are here */
+    size_t sent;                              /* chunks that all children were given and have taken */
+    size_t posted;                            /* receives posted */
+    size_t giving;                            /* sends posted */
+    struct halay_transfer recv[RELAY_WINDOW]; /* by chunk modulo the window */
+    struct halay_transfer send[RELAY_WINDOW][RELAY_CHILDREN];
 };
 
-/* The family is set, all else is zero. */
-void halay_relay_start(const struct halay_coll *c, struct halay_relay *relay);
-enum halay_status halay_relay_progress(struct halay_coll *c, struct halay_relay *relay);
-void halay_relay_cancel(struct halay_coll *c, struct halay_relay *relay);
+size_t relay_state_bytes(int size);
+/* Of the state, a struct relay, the family is set, all else is zero. */
+void relay_start(const struct halay_coll *c);
+enum halay_status relay_progress(struct halay_coll *c);
+void relay_cancel(struct halay_coll *c);
 
 #endif

@@ -135,6 +135,11 @@ static inline size_t coll_part(const struct halay_coll *c, int rank)
     return c->starts[rank + 1] - c->starts[rank];
 }
 
+static inline struct halay_span coll_part_span(const struct halay_coll *c, int rank)
+{
+    return (struct halay_span){ .start = c->starts[rank], .length = coll_part(c, rank) };
+}
+
 static inline size_t coll_longest_part(const struct halay_coll *c)
 {
     size_t longest = 0;

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copying through shared memory. Numbers and slots are those of shared.h.
+ * Copying through shared memory: some ranks give a row of elements each, everybody takes all rows. In a broadcast the
+ * root gives, in an all-gather (even and ragged) everybody. Numbers and slots are those of shared.h.
+ *
+ *     all-gather      A   publishes a      copies   b c        done; waits until B and C are
+ *                     B   publishes b      copies a   c        done
+ *                     C   publishes c      copies a b          done
  *
  *   arrive  a giver publishes where its row lies
  *   fill    a giver whose row is private copies it into its slots, chunk by chunk: chunk k into slot k mod SHARED_SLOTS, when
@@ -18,38 +23,63 @@
  *     giver   closed = status; fence; writes into its row        taker   copies the row; fence; closed ? not taken
  *
  * If the copy saw any of those writes, the look sees the status.
+ *
+ * Cost: 2 exchanges; each rank reads and writes S bytes (its own row only out of place; a private row once more). Any
+ * number of ranks, any counts, zero included; in and out of place; lists of pieces in a broadcast.
  */
-#include "collectives/shared/shared_copy.h"
 #include "base/fence.h"
 #include "base/memory.h"
+#include "collectives/shared/shared.h"
 #include <string.h>
 
-size_t shared_copy_state_bytes(int size)
+enum { PUSH_BYTES = 16384 }; /* below, waiting for the other's arrival costs more than half of the copy */
+
+struct giver {
+    const unsigned char *data; /* its row here; NULL: private, or a list of pieces */
+    size_t in_table;           /* pieces of a list in shared memory */
+    struct halay_cursor at;    /* in that list */
+    int is_private;            /* through its slots */
+    size_t length;             /* elements; 0: gives nothing */
+    size_t start;              /* where its row goes in everybody's out */
+    unsigned char *target;     /* with pushes, of who takes: its out here; NULL: private */
+};
+
+struct state {
+    uint64_t base;        /* chunks of this channel before this collective */
+    size_t chunks, chunk; /* of the longest row; elements of one */
+    size_t slot;          /* bytes of a chunk */
+    int met;              /* givers below have arrived */
+    size_t filled, taken; /* chunks of this rank */
+    int pushes; /* the one giver writes the second half of each chunk into the taker's memory, if that is shared */
+    struct halay_cursor filling, taking;
+    struct giver giver[]; /* c->t->size of them */
+};
+
+static size_t state_bytes(int size)
 {
-    return sizeof(struct shared_copy) + (size_t)size * sizeof(struct shared_giver);
+    return sizeof(struct state) + (size_t)size * sizeof(struct giver);
 }
 
 static unsigned char *slot_of(const struct halay_coll *c, int rank, size_t k)
 {
-    const struct shared_copy *s = c->state;
+    const struct state *s = c->state;
 
     return shared_slots(c, rank) + k % SHARED_SLOTS * s->slot;
 }
 
-static struct halay_span chunk_of(const struct shared_copy *s, const struct shared_giver *g, size_t k)
+static struct halay_span chunk_of(const struct state *s, const struct giver *g, size_t k)
 {
     return halay_segment_span((struct halay_span){ .start = 0, .length = g->length }, s->chunk, k);
 }
 
 /* What a rank's arrival speaks of: its row, or with pushes the memory of who has none. */
-static size_t row_of(const struct halay_coll *c, const struct shared_giver *g)
+static size_t row_of(const struct halay_coll *c, const struct giver *g)
 {
     return g->length ? g->length : c->out.count;
 }
 
 /* The part of a chunk that a taker takes; the giver writes the rest. */
-static struct halay_span taken_of(const struct shared_copy *s, const struct shared_giver *taker,
-                                  struct halay_span chunk)
+static struct halay_span taken_of(const struct state *s, const struct giver *taker, struct halay_span chunk)
 {
     if (s->pushes && taker->target)
         chunk.length /= 2;
@@ -58,9 +88,9 @@ static struct halay_span taken_of(const struct shared_copy *s, const struct shar
 
 /* ---- give ---- */
 
-static void arrive(struct halay_coll *c, struct shared_giver *me)
+static void arrive(struct halay_coll *c, struct giver *me)
 {
-    struct shared_copy *s = c->state;
+    struct state *s = c->state;
     struct halay_area *area = shared_mine(c);
 
     area->in_table = 0;
@@ -75,10 +105,24 @@ static void arrive(struct halay_coll *c, struct shared_giver *me)
     shared_publish(c, &area->arrived, s->base + 1);
 }
 
-void shared_copy_start(struct halay_coll *c)
+static void choose_givers(const struct halay_coll *c, struct state *s)
 {
-    struct shared_copy *s = c->state;
+    if (c->operation == HALAY_BROADCAST) {
+        s->giver[c->root].length = c->out.count;
+        s->pushes = c->t->size == 2 && !c->is_list && c->out.count * c->element >= PUSH_BYTES;
+        return;
+    }
+    for (int r = 0; r < c->t->size; r++) {
+        s->giver[r].start = c->starts[r];
+        s->giver[r].length = coll_part(c, r);
+    }
+}
 
+static void start(struct halay_coll *c)
+{
+    struct state *s = c->state;
+
+    choose_givers(c, s);
     s->slot = shared_slot_bytes(c, 1);
     s->chunk = coll_elements(c, s->slot);
     for (int r = 0; r < c->t->size; r++) {
@@ -91,9 +135,9 @@ void shared_copy_start(struct halay_coll *c)
         arrive(c, &s->giver[c->t->rank]);
 }
 
-static void fill(struct halay_coll *c, const struct shared_giver *me)
+static void fill(struct halay_coll *c, const struct giver *me)
 {
-    struct shared_copy *s = c->state;
+    struct state *s = c->state;
     struct halay_span span = chunk_of(s, me, s->filled);
 
     if (s->filled >= SHARED_SLOTS && !shared_all_have_done(c, s->base + s->filled - SHARED_SLOTS + 1))
@@ -108,10 +152,10 @@ static void fill(struct halay_coll *c, const struct shared_giver *me)
 
 static enum halay_status meet_all(struct halay_coll *c)
 {
-    struct shared_copy *s = c->state;
+    struct state *s = c->state;
 
     for (; s->met < c->t->size; s->met++) {
-        struct shared_giver *g = &s->giver[s->met];
+        struct giver *g = &s->giver[s->met];
         const struct halay_area *area = shared_area(c, s->met);
         if (s->met == c->t->rank || !(g->length || s->pushes))
             continue;
@@ -135,8 +179,8 @@ static enum halay_status meet_all(struct halay_coll *c)
 /* A giver's list of pieces. */
 static enum halay_status take_table(struct halay_coll *c, int rank, struct halay_span span)
 {
-    struct shared_copy *s = c->state;
-    struct shared_giver *g = &s->giver[rank];
+    struct state *s = c->state;
+    struct giver *g = &s->giver[rank];
 
     for (size_t done = 0, length; done < span.length; done += length) {
         size_t at = span.start + done;
@@ -155,8 +199,8 @@ static enum halay_status take_table(struct halay_coll *c, int rank, struct halay
 
 static int is_there(const struct halay_coll *c, int rank)
 {
-    const struct shared_copy *s = c->state;
-    const struct shared_giver *g = &s->giver[rank];
+    const struct state *s = c->state;
+    const struct giver *g = &s->giver[rank];
 
     return rank == c->t->rank || !g->is_private || !chunk_of(s, g, s->taken).length ||
            shared_has_reached(&shared_area(c, rank)->filled, s->base + s->taken + 1);
@@ -165,7 +209,7 @@ static int is_there(const struct halay_coll *c, int rank)
 /* The giver's part of a chunk. In progress if the taker has given up. */
 static enum halay_status push(struct halay_coll *c, int taker, struct halay_span chunk)
 {
-    struct shared_copy *s = c->state;
+    struct state *s = c->state;
     unsigned char *target = s->giver[taker].target;
     size_t skipped = taken_of(s, &s->giver[taker], chunk).length, at = (chunk.start + skipped) * c->element;
 
@@ -180,8 +224,8 @@ static enum halay_status push(struct halay_coll *c, int taker, struct halay_span
 
 static enum halay_status take_from(struct halay_coll *c, int rank)
 {
-    struct shared_copy *s = c->state;
-    const struct shared_giver *g = &s->giver[rank];
+    struct state *s = c->state;
+    const struct giver *g = &s->giver[rank];
     struct halay_span chunk = chunk_of(s, g, s->taken), span = taken_of(s, &s->giver[c->t->rank], chunk);
     size_t at = g->start + span.start;
 
@@ -206,7 +250,7 @@ static enum halay_status take_from(struct halay_coll *c, int rank)
 /* Has one of those who give something of this chunk given up, so that its row may be anything by now? */
 static int is_withdrawn(const struct halay_coll *c)
 {
-    const struct shared_copy *s = c->state;
+    const struct state *s = c->state;
 
     for (int r = 0; r < c->t->size; r++)
         if (r != c->t->rank && chunk_of(s, &s->giver[r], s->taken).length && shared_is_abandoned(c, r))
@@ -217,7 +261,7 @@ static int is_withdrawn(const struct halay_coll *c)
 /* In progress where a giver has given up: the next look at the peers finds out who. */
 static enum halay_status take(struct halay_coll *c)
 {
-    struct shared_copy *s = c->state;
+    struct state *s = c->state;
 
     for (int r = 0; r < c->t->size; r++)
         if (!is_there(c, r))
@@ -238,10 +282,10 @@ static enum halay_status take(struct halay_coll *c)
     return HALAY_OK;
 }
 
-enum halay_status shared_copy_progress(struct halay_coll *c)
+static enum halay_status progress(struct halay_coll *c)
 {
-    struct shared_copy *s = c->state;
-    const struct shared_giver *me = &s->giver[c->t->rank];
+    struct state *s = c->state;
+    const struct giver *me = &s->giver[c->t->rank];
     int gives = me->length > 0;
     enum halay_status status = HALAY_OK;
 
@@ -257,3 +301,9 @@ enum halay_status shared_copy_progress(struct halay_coll *c)
                ? HALAY_OK
                : HALAY_IN_PROGRESS;
 }
+
+const struct halay_algorithm_ops halay_shared_copy = {
+    .state_bytes = state_bytes,
+    .start = start,
+    .progress = progress,
+};

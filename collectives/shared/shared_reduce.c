@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reducing through shared memory. Numbers and slots are those of shared.h.
+ * Reducing through shared memory: each rank adds its slice of everybody's buffers, where they lie. Numbers and slots
+ * are those of shared.h.
  *
  *                   slice of a rank                         the sum goes to
- *     all-reduce      an N-th of the elements                 all ranks' out: everybody is a sink
+ *     all-reduce      an N-th of the elements                 all ranks' out: everybody is a sink ("two-shot")
  *     reduce          an N-th of the elements                 the root's out: it is the sink
  *     reduce-scatter  its part                                its own out: there is no sink
+ *
+ *     all-reduce of three ranks, slices 0 1 2
+ *
+ *             arrive           reduce                                    done
+ *     A's     0 1 2            0 = 0A+0B+0C  by A, written               0 1 2
+ *     B's     0 1 2            1 = 1A+1B+1C  by B, into all three        0 1 2
+ *     C's     0 1 2            2 = 2A+2B+2C  by C                        0 1 2
  *
  *   arrive  where this rank's in lies (and its out, if it is a sink), then its number
  *   reduce  when all have arrived: own slice, in chunks, along the tree over ranks; f16 and bf16 rounded once
@@ -31,10 +39,14 @@
  *
  * What is converted is private to its rank: it is converted as it goes into and out of the slots; the rank's own slice,
  * block by block in its first-level cache.
+ *
+ * Cost: 2 exchanges; each rank reads S bytes and writes S (all-reduce) or S / N (private buffers: 2 S more for an
+ * all-reduce, S more otherwise). No memory but the slots. Any number of ranks, any counts, zero included; in and out of
+ * place; lists of pieces (in place).
  */
-#include "collectives/shared/shared_reduce.h"
 #include "base/memory.h"
 #include "base/prefetch.h"
+#include "collectives/shared/shared.h"
 
 /* Without slots a piece of work is some chunks. */
 enum { AT_ONCE_BYTES = 1 << 18, STEP_BYTES = 2048 };
@@ -67,7 +79,7 @@ struct state {
     struct peer peer[];
 };
 
-size_t shared_reduce_state_bytes(int size)
+static size_t state_bytes(int size)
 {
     return sizeof(struct state) + (size_t)size * (sizeof(struct peer) + 2 * sizeof(void *));
 }
@@ -75,7 +87,7 @@ size_t shared_reduce_state_bytes(int size)
 static struct halay_span slice_of(const struct halay_coll *c, int owner)
 {
     if (c->operation == HALAY_REDUCE_SCATTER)
-        return (struct halay_span){ .start = c->starts[owner], .length = c->starts[owner + 1] - c->starts[owner] };
+        return coll_part_span(c, owner);
     return halay_aligned_span(c->in.count, c->t->size, owner, coll_elements(c, HALAY_CACHE_LINE));
 }
 
@@ -154,7 +166,7 @@ static void arrive(struct halay_coll *c)
     shared_publish(c, &area->arrived, s->base + 1);
 }
 
-void shared_reduce_start(struct halay_coll *c)
+static void start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -382,7 +394,7 @@ static enum halay_status reduce_chunks(struct halay_coll *c)
     return HALAY_OK;
 }
 
-enum halay_status shared_reduce_progress(struct halay_coll *c)
+static enum halay_status progress(struct halay_coll *c)
 {
     struct state *s = c->state;
     int mine = is_slotted(&s->peer[c->t->rank]);
@@ -402,3 +414,9 @@ enum halay_status shared_reduce_progress(struct halay_coll *c)
                ? HALAY_OK
                : HALAY_IN_PROGRESS;
 }
+
+const struct halay_algorithm_ops halay_shared_reduce = {
+    .state_bytes = state_bytes,
+    .start = start,
+    .progress = progress,
+};

@@ -1,12 +1,47 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The table in docs/reference/algorithms.md is the one that collectives/choose/algorithms.def gives, and each file that it names exists.
+#
+# A row of collectives/choose/algorithms.def has its file, which the build and the documentation name; and no file is
+# left that no row names.
+#
+# usage: test_algorithms.sh [--write]; with it, by hand in the build folder, docs/reference/algorithms.md gets the table
+: "${top_srcdir:=..}" "${top_builddir:=.}"
+page=$top_srcdir/docs/reference/algorithms.md
 dir=$(mktemp -d) || exit 99
 trap 'rm -rf "$dir"' EXIT
-"$top_builddir/tests/coll/algorithms_table" > "$dir/is" || exit 99
+failed=0
+
+complain() {
+    echo "$*"
+    failed=1
+}
+
+"$top_builddir/tests/coll/algorithms_table" >"$dir/is" || exit 99
 [ -s "$dir/is" ] || exit 99
-sed -n '/^|---/,/^$/p' "$top_srcdir/docs/reference/algorithms.md" | grep '^|' | sed 1d > "$dir/documented"
-diff -u "$dir/documented" "$dir/is" || { echo "docs/reference/algorithms.md differs from collectives/choose/algorithms.def"; exit 1; }
-for file in $(cut -d'|' -f4 "$dir/is"); do
-    [ -n "$(find "$top_srcdir/collectives" -name "$file")" ] || { echo "no $file in collectives/"; exit 1; }
-done
+if [ "${1-}" = --write ]; then
+    { sed '/^|---/q' "$page" && cat "$dir/is" && sed '1,/^|---/d' "$page" | sed '/^|/d'; } >"$dir/page" || exit 99
+    cat "$dir/page" >"$page" || exit 99
+fi
+
+sed '1,/^|---/d; /^$/,$d' "$page" >"$dir/documented"
+diff -u "$dir/documented" "$dir/is" ||
+    complain "docs/reference/algorithms.md has not the table of algorithms.def: test_algorithms.sh --write mends it"
+
+cut -d'|' -f4 "$dir/is" | tr -d ' ' | sort -u >"$dir/files"
+while read -r file; do
+    found=$(cd "$top_srcdir" && find collectives -name "$file")
+    if [ -z "$found" ]; then
+        complain "algorithms.def names $file, which is not in collectives/"
+    else
+        grep -qF "$found" "$top_srcdir/collectives/fragment.am" || complain "$found is not in collectives/fragment.am"
+    fi
+done <"$dir/files"
+
+(
+    cd "$top_srcdir" &&
+        grep -lrE '^const struct halay_algorithm_ops halay_' collectives/messages collectives/shared
+) >"$dir/paths"
+while read -r path; do
+    grep -qx "${path##*/}" "$dir/files" || complain "$path: no row of algorithms.def names it"
+done <"$dir/paths"
+exit $failed
