@@ -7,7 +7,7 @@
  */
 #include "base/machine/topology.h"
 #include "base/machine/cgroup.h"
-#include "base/machine/topology_os.h"
+#include "base/machine/topology_impl.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * which hardware threads make a core and which nodes there are. What a container hides is answered by the next best
  * guess: every thread a core, one node, caches unknown.
  */
-#include "base/machine/topology_os.h"
+#include "base/machine/topology_impl.h"
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>

@@ -181,7 +181,7 @@ HALAY_HALF_TYPES(DEFINE_CONVERSIONS)
 #include "collectives/reduce/reduce_adasum.h"
 
 #define REDUCER_NAME "plain"
-#include "collectives/reduce/reduce_table.h"
+#include "collectives/reduce/reduce_impl.h"
 
 const struct halay_reducer *halay_reducer_get(int index)
 {

@@ -348,4 +348,4 @@ INLINE void bf16_narrowed(uint16_t *p, floats v)
 HALAY_HALF_TYPES(DEFINE_CONVERSIONS)
 
 #include "collectives/reduce/reduce_adasum.h"
-#include "collectives/reduce/reduce_table.h"
+#include "collectives/reduce/reduce_impl.h"

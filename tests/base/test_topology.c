@@ -5,7 +5,7 @@
  */
 #include "base/machine/cgroup.h"
 #include "base/machine/topology.h"
-#include "base/machine/topology_os.h"
+#include "base/machine/topology_impl.h"
 #include "tests/test.h"
 #include <math.h>
 #include <sched.h>

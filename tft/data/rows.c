@@ -2,7 +2,7 @@
  *
  * Rows: stream each file and append each row to its entity, or, of a wide file, each cell to its column's entity.
  */
-#include "tft/data/rows.h"
+#include "tft/data/table_impl.h"
 #include "tft/data/csv.h"
 #include "tft/data/number.h"
 #include <float.h>

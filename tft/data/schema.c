@@ -9,7 +9,7 @@
 #include "tft/data/schema.h"
 #include "tft/data/document.h"
 #include "tft/data/document_reader.h"
-#include "tft/data/schema_inputs.h"
+#include "tft/data/schema_impl.h"
 #include "tft/model/tft.h"
 #include <regex.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * Inputs of a schema: each is read, checked as a whole, and then expanded to what the model sees.
  */
-#include "tft/data/schema_inputs.h"
+#include "tft/data/schema_impl.h"
 #include "tft/data/document.h"
 #include "tft/data/paths.h"
 #include <libgen.h>

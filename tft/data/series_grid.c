@@ -8,7 +8,7 @@
  */
 #include "base/memory.h"
 #include "tft/data/fill.h"
-#include "tft/data/rows.h"
+#include "tft/data/table_impl.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  */
 #include "tft/data/table.h"
 #include "base/memory.h"
-#include "tft/data/rows.h"
+#include "tft/data/table_impl.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * Peers' maps: how they are built of layers, and read. Cleanup: zeroed first, fini accepts half-built.
  */
-#include "tft/interop/torch_map.h"
+#include "tft/interop/torch_impl.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

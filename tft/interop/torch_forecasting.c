@@ -6,7 +6,7 @@
  * Selections have the same order (tft_config_choice). Modules that it uses in several places stand in its state_dict()
  * under each place's name: the reals' embeddings (prescalers), and what follows the LSTMs.
  */
-#include "tft/interop/torch_map.h"
+#include "tft/interop/torch_impl.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -11,7 +11,7 @@
  * Two things in a state_dict() are no parameters of the forecast: the context kernel of the static selection, which has
  * no context, and attention's mask.
  */
-#include "tft/interop/torch_map.h"
+#include "tft/interop/torch_impl.h"
 #include <string.h>
 
 /* ---- what is possible ---- */
