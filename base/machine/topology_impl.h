@@ -3,8 +3,8 @@
  * What the operating system itself says of the machine: all of the topology where hwloc is absent, and what hwloc
  * leaves open (the processor's name) where it is there.
  */
-#ifndef HALAY_BASE_TOPOLOGY_OS_H
-#define HALAY_BASE_TOPOLOGY_OS_H
+#ifndef HALAY_BASE_TOPOLOGY_IMPL_H
+#define HALAY_BASE_TOPOLOGY_IMPL_H
 
 #include "base/machine/topology.h"
 

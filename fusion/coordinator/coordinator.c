@@ -382,7 +382,7 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
         return HALAY_ERR_FORMAT;
     if (e->state[rank] || (item && item->word_count != halay_signature_says(&item->signature, c->options.size)))
         return HALAY_ERR_FORMAT;
-    if (item && item->signature.members && !halay_members_are_valid(&item->signature, item->words, item->word_count))
+    if (item && item->signature.members && !halay_signature_fits(&item->signature, item->words, item->word_count))
         return HALAY_ERR_FORMAT;
     e->is_change |= (item ? &item->signature : &e->agreed)->operation == HALAY_CHANGE_SETS;
     if (item && item->signature.operation == HALAY_JOIN) {

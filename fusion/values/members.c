@@ -5,6 +5,7 @@
 #include "fusion/values/members.h"
 #include "base/memory.h"
 #include "collectives/reduce/scale.h"
+#include "fusion/values/signature_impl.h"
 #include <stdio.h>
 #include <string.h>
 

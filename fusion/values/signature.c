@@ -5,7 +5,7 @@
 #include "fusion/values/signature.h"
 #include "base/memory.h"
 #include "collectives/reduce/scale.h"
-#include "fusion/values/members.h"
+#include "fusion/values/signature_impl.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

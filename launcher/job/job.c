@@ -23,7 +23,7 @@
 #include "base/config.h"
 #include "launcher/cli/elastic_options.h"
 #include "launcher/common/say.h"
-#include "launcher/job/job_elastic.h"
+#include "launcher/job/job_impl.h"
 #include "launcher/local/processes.h"
 #include "launcher/remote/frame.h"
 #include <errno.h>
@@ -488,7 +488,7 @@ static size_t watch(struct job *job)
     for (size_t i = 0; i < job->link_count; i++, n += LINK_FDS)
         link_watch(&job->links[i], sinks_are_open(job), &job->fds[n]);
     if (job->elastic)
-        job->fds[n++] = (struct pollfd){ .fd = job->elastic->discover.out, .events = POLLIN };
+        job->fds[n++] = (struct pollfd){ .fd = job_elastic_watched(job), .events = POLLIN };
     return n;
 }
 

@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job's elastic side: see job_elastic.h.
+ * Job's elastic side: does what elastic_policy.h decides, and tells it what happens. A rank of struct job is a seat then,
+ * and keeps its number while processes come and go on it.
  */
-#include "launcher/job/job_elastic.h"
 #include "base/clock.h"
+#include "base/elastic_words.h"
 #include "launcher/common/say.h"
+#include "launcher/job/job_impl.h"
+#include "launcher/where/discover.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct job_elastic {
+    struct elastic logic;
+    struct discover discover;
+    struct halay_seat *waits; /* owned: [seat] as it is ready, and how often */
+    int starts;               /* batches of processes started so far */
+    int exit_code;            /* of the newest failure */
+    int64_t due_us;           /* when there is something to be done; 0: now */
+};
 
 /* ---- words of the store ------------------------------------------------------------------------------------------ */
 
@@ -182,6 +194,11 @@ int64_t job_elastic_due(const struct job *job)
         return INT64_MAX;
     int64_t script_us = e->logic.is_ending ? INT64_MAX : discover_due(&e->discover);
     return e->due_us < script_us ? e->due_us : script_us;
+}
+
+int job_elastic_watched(const struct job *job)
+{
+    return job->elastic->discover.out;
 }
 
 int job_elastic_goes_on(const struct job *job)

@@ -7,6 +7,7 @@
 
 #include "base/net/address.h"
 #include "base/store/store.h"
+#include "launcher/job/elastic_policy.h"
 #include "launcher/job/job.h"
 #include "launcher/local/crew.h"
 #include "launcher/local/output.h"
@@ -15,7 +16,7 @@
 
 enum stage { RUNNING, STOPPING, KILLING, LEAVING };
 
-struct job_elastic; /* job_elastic.h */
+struct job_elastic; /* job_elastic.c */
 
 /* A rank; in an elastic job a seat. */
 struct rank {
@@ -76,5 +77,29 @@ int job_send_plan(struct job *job, struct host_link *link);
 /* job.c, for job_elastic.c */
 void job_signal_rank(struct job *job, int r, int signal);
 void job_end_others(struct job *job); /* all that run: SIGTERM now, SIGKILL after the grace time */
+
+/* job_elastic.c: does what elastic_policy.h decides, and tells it what happens. job->elastic is NULL in a job that is not
+ * elastic; what needs one says so. */
+
+/* Hosts and seats of a job that is about to start its first processes. 0 or an exit code (said). */
+int job_elastic_init(struct job *job);
+void job_elastic_fini(struct job *job);
+
+/* The process on that seat has ended. Nonzero: the job goes on all the same. code: halayrun's, if it does not in the
+ * end. */
+int job_elastic_takes_end(struct job *job, int seat, enum elastic_end how, int code);
+/* Was it told to go? Then its end is no failure, however it ends. */
+int job_elastic_is_leaving(const struct job *job, int seat);
+/* A child has ended; nonzero if it was the discovery script. */
+int job_elastic_reaped(struct job *job, pid_t pid, int status);
+/* Do what is due. Elastic only. */
+void job_elastic_progress(struct job *job);
+/* When progress wants to be called, if nothing happens; INT64_MAX: never. */
+int64_t job_elastic_due(const struct job *job);
+int job_elastic_goes_on(const struct job *job); /* even if nothing runs */
+/* What becomes readable when the discovery script has said something; -1: nothing runs. Elastic only. */
+int job_elastic_watched(const struct job *job);
+/* The job ends: nobody gets a place any more. */
+void job_elastic_stop(struct job *job);
 
 #endif

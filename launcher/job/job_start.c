@@ -7,7 +7,6 @@
 #include "launcher/cli/elastic_options.h"
 #include "launcher/cli/environment.h"
 #include "launcher/common/say.h"
-#include "launcher/job/job_elastic.h"
 #include "launcher/job/job_impl.h"
 #include "launcher/local/start.h"
 #include "launcher/remote/call_hosts.h"

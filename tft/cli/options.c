@@ -4,6 +4,7 @@
  */
 #include "tft/cli/options.h"
 #include "base/config.h"
+#include "tft/run/interrupt.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -131,4 +132,11 @@ int tft_options_missing(const struct tft_options *o, const char *what)
 int tft_exit_status(enum halay_status status)
 {
     return !status ? TFT_EXIT_OK : status == HALAY_ERR_CONFIG ? TFT_EXIT_USAGE : TFT_EXIT_FAILED;
+}
+
+int tft_interrupt_exit(enum halay_status status)
+{
+    if (status == HALAY_ERR_CANCELED && tft_interrupt_seen())
+        return 128 + tft_interrupt_seen();
+    return status ? TFT_EXIT_FAILED : TFT_EXIT_OK;
 }

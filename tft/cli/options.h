@@ -41,5 +41,8 @@ int tft_options_missing(const struct tft_options *options, const char *what);
 
 /* The exit status for a function's status: 2 where the use is wrong, 1 otherwise. */
 int tft_exit_status(enum halay_status status);
+/* That of a command which a signal may end (tft/run/interrupt.h): 128 + the signal's number if status is
+ * HALAY_ERR_CANCELED and one came, else 0 or 1. */
+int tft_interrupt_exit(enum halay_status status);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * The inputs of a schema; a part of tft/data/schema.h that has files of its own.
  */
-#ifndef HALAY_TFT_SCHEMA_INPUTS_H
-#define HALAY_TFT_SCHEMA_INPUTS_H
+#ifndef HALAY_TFT_SCHEMA_IMPL_H
+#define HALAY_TFT_SCHEMA_IMPL_H
 
 #include "tft/data/document_reader.h"
 #include "tft/data/schema.h"

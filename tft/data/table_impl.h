@@ -3,8 +3,8 @@
  * Rows: what was collected from files, entity by entity, before it is a table; and the two steps that it goes through,
  * each in a file of its own: collect (rows.c), and complete (series_grid.c). Used by table.c only.
  */
-#ifndef HALAY_TFT_ROWS_H
-#define HALAY_TFT_ROWS_H
+#ifndef HALAY_TFT_TABLE_IMPL_H
+#define HALAY_TFT_TABLE_IMPL_H
 
 #include "tft/data/paths.h"
 #include "tft/data/table.h"

@@ -4,8 +4,8 @@
  *
  * A builder keeps the first failure; who has built a map looks at it once.
  */
-#ifndef HALAY_TFT_PEER_MAP_H
-#define HALAY_TFT_PEER_MAP_H
+#ifndef HALAY_TFT_PEER_IMPL_H
+#define HALAY_TFT_PEER_IMPL_H
 
 #include "tft/interop/torch.h"
 

@@ -9,7 +9,6 @@
  */
 #include "tft/run/interrupt.h"
 #include "base/clock.h"
-#include "tft/cli/options.h"
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -79,11 +78,4 @@ enum halay_status tft_interrupt_share(struct halay_context *ctx, int *number)
         note(most);
     *number = most;
     return HALAY_OK;
-}
-
-int tft_interrupt_exit(enum halay_status status)
-{
-    if (status == HALAY_ERR_CANCELED && tft_interrupt_seen())
-        return 128 + tft_interrupt_seen();
-    return status ? TFT_EXIT_FAILED : TFT_EXIT_OK;
 }

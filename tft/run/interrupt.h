@@ -19,8 +19,5 @@ int tft_interrupt_seen(void);
 /* All ranks together: a signal that came to one of them has come to all. *number: the largest, on all ranks the same; 0
  * if there was none. Blocks until all are here. */
 enum halay_status tft_interrupt_share(struct halay_context *ctx, int *number);
-/* What a command that ended with status exits with: 128 + the signal's number if it is HALAY_ERR_CANCELED and a signal
- * came, else 0 or 1. */
-int tft_interrupt_exit(enum halay_status status);
 
 #endif

@@ -13,18 +13,7 @@
 #include "halay.h"
 #include "tft/data/data.h"
 #include "tft/run/run_config.h"
-#include <stdio.h>
-
-struct tft_train_options {
-    const char *folder;      /* the run's */
-    const char *checkpoints; /* the folder of its checkpoints */
-    const char *metrics;     /* the folder of metrics.jsonl; NULL: the run's */
-    int elastic;             /* go on when ranks are lost: halay_elastic.h */
-    int resume;              /* go on from the newest of them, if there is one */
-    int watches_continue;    /* SIGCONT is a request to stop too (tft/run/interrupt.h) */
-    int finds_rate; /* look for a learning rate (tft/train/rate_finder.h) and write nothing; folders are not used */
-    FILE *report;   /* where it says what it found */
-};
+#include "tft/train/train_options.h"
 
 /*
  * Train on data (the same on all ranks) and leave the best parameters in the run's folder. log is this rank's. SIGTERM,

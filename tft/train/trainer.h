@@ -11,7 +11,7 @@
 #include "tft/train/adam.h"
 #include "tft/train/exchange.h"
 #include "tft/train/progress.h"
-#include "tft/train/train.h"
+#include "tft/train/train_options.h"
 
 /* Sums over the ranks that each step brings; the seconds are rank 0's, to which the others add none. */
 enum { TFT_STEP_LOSS, TFT_STEP_SECONDS, TFT_STEP_INTERRUPT, TFT_STEP_NUMBERS };

@@ -18,12 +18,6 @@
 #include "collectives/transport/meet/peers.h"
 #include "collectives/transport/transport.h"
 
-enum {
-    HALAY_TCP_MESSAGE_MAX = 4 << 20, /* bytes of one message */
-    /* A peer whose host does not answer for so long is lost; what its system answers does not depend on its process. */
-    HALAY_TCP_SILENCE_MS = 3000,
-};
-
 /*
  * Connect all ranks of boot with rank 0; every rank calls it, it blocks until all have come. log and peers are borrowed
  * until close, boot for the call. send and recv are for rank 0 on one side only. Who is lost is made known to peers.

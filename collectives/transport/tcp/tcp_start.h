@@ -18,9 +18,15 @@
 #define HALAY_TCP_START_H
 
 #include "base/net/listen.h"
+#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/meet/peers.h"
 #include "collectives/transport/tcp/tcp_stream.h"
 
-enum { HALAY_TCP_VERSION = 2 };
+enum {
+    HALAY_TCP_VERSION = 2,
+    /* A peer whose host does not answer for so long is lost; what its system answers does not depend on its process. */
+    HALAY_TCP_SILENCE_MS = 3000,
+};
 
 /* What rank 0 tells the others. */
 struct halay_tcp_place {

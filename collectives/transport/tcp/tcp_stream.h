@@ -15,9 +15,10 @@
 #define HALAY_TCP_STREAM_H
 
 #include "base/store/store_protocol.h"
-#include "collectives/transport/tcp/tcp.h"
 
 #define HALAY_TCP_GOODBYE UINT32_MAX
+
+enum { HALAY_TCP_MESSAGE_MAX = 4 << 20 }; /* bytes of one message */
 
 /* Zero-initialised but for fd, which is -1 where there is no connection; fini accepts any state. */
 struct halay_tcp_stream {
