@@ -64,7 +64,7 @@ struct halay_config {
     int local_rank, local_size; /* HALAY_LOCAL_RANK, HALAY_LOCAL_SIZE: what halayrun said; -1 if absent */
     char *store_address;        /* HALAY_STORE_ADDRESS, "127.0.0.1:40000"; NULL if absent */
     int store_secret_fd;        /* HALAY_STORE_SECRET_FD; -1 if absent */
-    int elastic;                /* HALAY_ELASTIC: base/elastic_words.h; -1: this is no elastic job */
+    int elastic;                /* HALAY_ELASTIC: base/store/elastic_words.h; -1: this is no elastic job */
     /* What launched this process, seen in the environment: an MPI launcher's idea of the number of ranks (Open MPI,
      * MPICH, Intel MPI, PMIx), -1 if none. */
     int mpi_launcher_size;

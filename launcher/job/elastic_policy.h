@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elastic: what is to be done next in an elastic job. Pure: it is told what happens and when, and says what follows;
- * job_elastic.c does it. base/elastic_words.h has the words between halayrun and the processes.
+ * job_elastic.c does it. base/store/elastic_words.h has the words between halayrun and the processes.
  *
  * A host has slots; a process that runs, or starts, sits on a seat and takes a slot. The ranks of the newest epoch are
  * its *members*.
@@ -22,7 +22,7 @@
 #ifndef HALAY_LAUNCHER_ELASTIC_H
 #define HALAY_LAUNCHER_ELASTIC_H
 
-#include "base/elastic_words.h"
+#include "base/store/elastic_words.h"
 #include "launcher/where/hosts.h"
 #include <stdint.h>
 

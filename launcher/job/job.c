@@ -21,11 +21,11 @@
  */
 #include "base/clock.h"
 #include "base/config.h"
-#include "launcher/cli/elastic_options.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
 #include "launcher/local/processes.h"
 #include "launcher/remote/frame.h"
+#include "launcher/where/elastic_options.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

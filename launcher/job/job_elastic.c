@@ -4,7 +4,7 @@
  * and keeps its number while processes come and go on it.
  */
 #include "base/clock.h"
-#include "base/elastic_words.h"
+#include "base/store/elastic_words.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
 #include "launcher/where/discover.h"

@@ -4,7 +4,6 @@
  * here.
  */
 #include "base/config.h"
-#include "launcher/cli/elastic_options.h"
 #include "launcher/cli/environment.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
@@ -12,6 +11,7 @@
 #include "launcher/remote/call_hosts.h"
 #include "launcher/remote/host_plan.h"
 #include "launcher/remote/ssh.h"
+#include "launcher/where/elastic_options.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

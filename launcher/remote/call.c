@@ -4,8 +4,8 @@
  */
 #include "launcher/remote/call.h"
 #include "base/clock.h"
-#include "base/net/channel.h"
 #include "base/net/socket.h"
+#include "base/secure/channel.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/relay.h"
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Call: connections between halayruns that run on several hosts already, where there is no ssh: each host but the first
- * listens (listen.h), the first one's halayrun calls. Both ends hold a secret and prove it (base/net/handshake.h); all
- * that follows is encrypted and authenticated (base/net/channel.h).
+ * listens (listen.h), the first one's halayrun calls. Both ends hold a secret and prove it (base/secure/handshake.h); all
+ * that follows is encrypted and authenticated (base/secure/channel.h).
  *
  *   purpose  what is said then
  *   'a'      what an ssh carries between halayrun and its agent, standard input and output of that (frame.h)
@@ -13,7 +13,7 @@
 #ifndef HALAY_LAUNCHER_CALL_H
 #define HALAY_LAUNCHER_CALL_H
 
-#include "base/net/handshake.h"
+#include "base/secure/handshake.h"
 
 enum { CALL_AGENT = 'a', CALL_ERRORS = 'e', CALL_RESULT = 'r', CALL_TEXT_MAX = 2048 };
 

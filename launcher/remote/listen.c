@@ -14,10 +14,10 @@
  */
 #include "launcher/remote/listen.h"
 #include "base/clock.h"
-#include "base/net/channel.h"
 #include "base/net/socket.h"
+#include "base/secure/channel.h"
 #include "launcher/common/say.h"
-#include "launcher/job/front.h"
+#include "launcher/local/front.h"
 #include "launcher/remote/agent.h"
 #include "launcher/remote/call.h"
 #include "launcher/remote/frame.h"

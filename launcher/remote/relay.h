@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Relay: plain streams of this process on one side, encrypted connections (base/net/channel.h) on the other.
+ * Relay: plain streams of this process on one side, encrypted connections (base/secure/channel.h) on the other.
  *
  *     halayrun --call HOST          the host that listens
  *       standard input   =======>   the agent's standard input
@@ -10,7 +10,7 @@
 #ifndef HALAY_LAUNCHER_RELAY_H
 #define HALAY_LAUNCHER_RELAY_H
 
-#include "base/net/channel.h"
+#include "base/secure/channel.h"
 
 enum { RELAY_LINES = 3 };
 

@@ -4,8 +4,8 @@
  */
 #include "launcher/where/adopt.h"
 #include "base/config.h"
-#include "launcher/cli/elastic_options.h"
 #include "launcher/common/say.h"
+#include "launcher/where/elastic_options.h"
 #include "launcher/where/layout.h"
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * changed, a record that was repeated, left out, moved or sent back, and an end without a last record are seen, at
  * every place.
  */
-#include "base/net/channel.h"
+#include "base/secure/channel.h"
 #include "tests/test.h"
 #include <sodium.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * was heard before does not, and the end that he called is told so within its time.
  */
 #include "base/clock.h"
-#include "base/net/handshake.h"
 #include "base/net/socket.h"
+#include "base/secure/handshake.h"
 #include "base/store/store_protocol.h"
 #include "tests/test.h"
 #include <poll.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elastic contexts: ranks that are killed, that join, that are lost while the job is re-formed. This program is the
- * launcher: it forks processes that train, serves their store, kills, and gives places as base/elastic_words.h says; it
+ * launcher: it forks processes that train, serves their store, kills, and gives places as base/store/elastic_words.h says; it
  * judges by what they report.
  */
 #include "base/clock.h"
-#include "base/elastic_words.h"
+#include "base/store/elastic_words.h"
 #include "halay_elastic.h"
 #include "tests/test.h"
 #include <errno.h>

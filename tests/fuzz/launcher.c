@@ -4,7 +4,7 @@
  * an encrypted connection. Nothing may crash or leak; what is taken says the same when it is written again, and nobody
  * who has no keys says anything.
  */
-#include "base/net/channel.h"
+#include "base/secure/channel.h"
 #include "launcher/cli/settings_file.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/frame.h"

@@ -9,7 +9,7 @@
  */
 #include "collectives/transport/meet/member.h"
 #include "base/clock.h"
-#include "base/elastic_words.h"
+#include "base/store/elastic_words.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #ifndef HALAY_BASE_CHANNEL_H
 #define HALAY_BASE_CHANNEL_H
 
-#include "base/net/handshake.h"
+#include "base/secure/handshake.h"
 
 enum { HALAY_CHANNEL_BYTES_MAX = 1 << 16, HALAY_CHANNEL_RECORD_MAX = 24 + 4 + 17 + HALAY_CHANNEL_BYTES_MAX };
 

@@ -17,7 +17,7 @@
  *
  * Cleanup: the process ends after this; descriptors are the kernel's to close.
  */
-#include "launcher/job/front.h"
+#include "launcher/local/front.h"
 #include "base/clock.h"
 #include "launcher/common/say.h"
 #include "launcher/local/processes.h"

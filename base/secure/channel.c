@@ -2,7 +2,7 @@
  *
  * Channel: libsodium's secret stream, cut into records.
  */
-#include "base/net/channel.h"
+#include "base/secure/channel.h"
 #include "base/store/store_protocol.h"
 #include <sodium.h>
 #include <stdlib.h>

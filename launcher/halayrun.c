@@ -7,13 +7,12 @@
  */
 #include "base/config.h"
 #include "halay_types.h"
-#include "launcher/cli/elastic_options.h"
-#include "launcher/cli/explain.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/settings.h"
 #include "launcher/common/command_line.h"
 #include "launcher/common/say.h"
-#include "launcher/job/front.h"
+#include "launcher/explain.h"
+#include "launcher/local/front.h"
 #include "launcher/local/start.h"
 #include "launcher/mpi/mpi_start.h"
 #include "launcher/remote/agent.h"
@@ -22,6 +21,7 @@
 #include "launcher/sagemaker/sagemaker.h"
 #include "launcher/where/adopt.h"
 #include "launcher/where/binding.h"
+#include "launcher/where/elastic_options.h"
 #include "launcher/where/gpus.h"
 #include "launcher/where/layout.h"
 #include <errno.h>

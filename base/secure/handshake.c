@@ -2,7 +2,7 @@
  *
  * Handshake: the store's three messages and a welcome, over a socket.
  */
-#include "base/net/handshake.h"
+#include "base/secure/handshake.h"
 #include "base/clock.h"
 #include "base/net/socket.h"
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * Explain: three blocks: what was found and where, what follows from it, what goes over it.
  */
-#include "launcher/cli/explain.h"
+#include "launcher/explain.h"
 #include "launcher/common/say.h"
 
 enum { EXIT_USAGE = 2, HOSTS_SHOWN = 16 };

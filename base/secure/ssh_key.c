@@ -7,7 +7,7 @@
  *     public key    strings "ssh-ed25519", 32 bytes
  *     private part  a number, twice; strings "ssh-ed25519", the public 32, the secret 64, a comment; 1, 2, 3 ... to 8 bytes
  */
-#include "base/net/ssh_key.h"
+#include "base/secure/ssh_key.h"
 #include "base/store/store_protocol.h"
 #include <sodium.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * Elastic options: see elastic_options.h.
  */
-#include "launcher/cli/elastic_options.h"
+#include "launcher/where/elastic_options.h"
 #include "base/clock.h"
 #include "launcher/common/say.h"
 #include "launcher/where/discover.h"

@@ -2,7 +2,7 @@
  *
  * Elastic: keys and values of the words in elastic_words.h. Pure.
  */
-#include "base/elastic_words.h"
+#include "base/store/elastic_words.h"
 #include "base/store/store_protocol.h"
 #include <limits.h>
 #include <stdio.h>
