@@ -12,6 +12,7 @@
 #include "launcher/common/command_line.h"
 #include "launcher/common/say.h"
 #include "launcher/explain.h"
+#include "launcher/job/job.h"
 #include "launcher/local/front.h"
 #include "launcher/local/start.h"
 #include "launcher/mpi/mpi_start.h"

@@ -6,7 +6,7 @@
 #ifndef HALAY_LAUNCHER_AGENT_H
 #define HALAY_LAUNCHER_AGENT_H
 
-#include "launcher/job/job.h"
+#include "launcher/local/front.h"
 
 /* Speaks frames (frame.h) on standard input and output; what it has to complain about goes to standard error. Runs in a
  * process of its own like job_run, which is in place of it there; of the setting it needs log, lifeline, rank_signals

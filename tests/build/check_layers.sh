@@ -69,9 +69,21 @@ recorder.c engine.h
 data.c htd.h
 '
 
+# Folders whose folders still include each other.
+pending_folders='collectives fusion'
+
+# The folders of a layer, lowest first: each includes itself and those before it. "." is what lies in the layer's own folder.
+floors='
+base                  . machine net store secure
+collectives/transport meet . shm tcp mpi ucx
+launcher              common cli where local remote job mpi sagemaker .
+tft                   kernels layers model data run score train interop report cli
+'
+
 # Print the breaches in the tree of the current folder.
 check_tree() {
     check_includes
+    check_floors
     check_circles file
     check_circles folder
 }
@@ -160,10 +172,47 @@ check_includes() {
         }'
 }
 
+# Each file of a layer with floors lies on one of them, and includes no higher one.
+check_floors() {
+    awk -v floors="$floors" -v files="$files" '
+        # Sets layer and floor; 0: the file is in no layer that has floors.
+        function find(path,    name) {
+            layer = ""
+            for (name in has_floors)
+                if (index(path, name "/") == 1 && length(name) > length(layer))
+                    layer = name
+            floor = substr(path, length(layer) + 2)
+            if (!sub(/\/.*/, "", floor))
+                floor = "."
+            return layer != ""
+        }
+        BEGIN {
+            count = split(floors, lines, "\n")
+            for (i = 1; i <= count; i++) {
+                if (!split(lines[i], words, " "))
+                    continue
+                has_floors[words[1]] = 1
+                for (j = 2; j in words; j++)
+                    level[words[1], words[j]] = j
+            }
+            while ((getline file < files) > 0)
+                if (find(file) && !((layer, floor) in level))
+                    print file ":1: lies on no floor of " layer
+        }
+        {
+            if (!find($1))
+                next
+            from = layer
+            of = floor
+            if (find($2) && layer == from && level[layer, floor] > level[from, of])
+                print $1 ":" $3 ": " from "/" of " may not include \"" $2 "\": " floor " is above it"
+        }' "$edges"
+}
+
 # check_circles file|folder: print each circle, from a file or folder back to it, with the #include lines that make it. The first
 # one found is printed, its last #include forgotten, and so on until none is left.
 check_circles() {
-    awk -v what="$1" -v pending="$pending" '
+    awk -v what="$1" -v pending="$pending" -v pending_folders="$pending_folders" '
         function name_of(path) {
             sub(/.*\//, "", path)
             return path
@@ -214,6 +263,8 @@ check_circles() {
             header = node_of($2)
             if (from == header || (name_of($1), name_of($2)) in is_pending || (from, header) in seen)
                 next
+            if (what == "folder" && index(" " pending_folders " ", " " substr(from, 1, index(from "/", "/") - 1) " "))
+                next
             seen[from, header] = 1
             if (!(from in out))
                 nodes[++node_count] = from
@@ -246,8 +297,8 @@ expect_breach() { # expect_breach FILE LINE-OF-SOURCE
     )
 }
 
-# expect_circle BREACHES (FILE LINE-OF-SOURCE)...: these files in the tree have these circles and no other breach.
-expect_circle() {
+# expect BREACHES (FILE LINE-OF-SOURCE)...: these files in the tree have these breaches and no other.
+expect() {
     (
         cd "$scratch/tree"
         wanted=$1
@@ -273,14 +324,14 @@ self_test() {
     mkdir "$scratch/tree"
     (
         cd "$scratch/tree"
-        mkdir -p include base collectives/transport fusion tft perf
+        mkdir -p include base collectives/transport fusion tft/cli perf
         echo '#include <stddef.h>' >include/halay_types.h
         echo '#include "halay_types.h"' >include/halay.h
         echo '#include "halay_types.h"' >base/log.h
         echo '#include "base/log.h"' >collectives/transport/transport.h
         printf '#include "collectives/transport/transport.h"\n#include "transport/transport.h"\n' >collectives/group.h
         printf '#include "collectives/group.h"\n#include "halay.h"\n' >fusion/engine.c
-        printf '#include <jansson.h>\n#include "halay.h"\n' >tft/main.c
+        printf '#include <jansson.h>\n#include "halay.h"\n' >tft/cli/main.c
         breaches=$(check_tree)
         [ -z "$breaches" ] || {
             echo "check_layers.sh: breaches in a tree without any: $breaches"
@@ -291,19 +342,22 @@ self_test() {
     expect_breach base/new.c '  #  include "halay.h"'
     expect_breach collectives/transport/new.c '#include "../group.h"'
     expect_breach collectives/new.c '#include "fusion/engine.c"'
-    expect_breach tft/new.c '#include "collectives/group.h"'
+    expect_breach tft/data/new.c '#include "collectives/group.h"'
     expect_breach perf/src/new.h '#include <mpi.h>'
-    expect_breach tft/new.c 'int f(void) { return !getenv("HOME"); }'
-    expect_circle 'base/lock.h:1: a circle of files: base/lock -> base/log (base/lock.h:1) -> base/lock (base/log.c:1)' \
+    expect_breach tft/data/new.c 'int f(void) { return !getenv("HOME"); }'
+    expect 'base/lock.h:1: a circle of files: base/lock -> base/log (base/lock.h:1) -> base/lock (base/log.c:1)' \
         base/log.c '#include "base/lock.h"' base/lock.h '#include "log.h"'
-    expect_circle 'base/lock_impl.h:1: a circle of files: base/lock -> base/log (base/lock_impl.h:1) -> base/lock (base/log.c:1)' \
+    expect 'base/lock_impl.h:1: a circle of files: base/lock -> base/log (base/lock_impl.h:1) -> base/lock (base/log.c:1)' \
         base/log.c '#include "lock.h"' base/lock.h '' base/lock_impl.h '#include "log.h"'
-    expect_circle 'tft/a.h:1: a circle of files: tft/a -> tft/b (tft/a.h:1) -> tft/c (tft/b.h:1) -> tft/a (tft/c.c:1)' \
-        tft/a.h '#include "b.h"' tft/b.h '#include "tft/c.h"' tft/c.h '' tft/c.c '#include "a.h"'
-    expect_circle 'tft/x/a.h:1: a circle of folders: tft/x -> tft/y (tft/x/a.h:1) -> tft/x (tft/y/d.c:1)' \
-        tft/x/a.h '#include "tft/y/b.h"' tft/y/b.h '' tft/y/d.c '#include "tft/x/c.h"' tft/x/c.h ''
-    expect_circle '' tft/a.h '' tft/a_impl.h '#include "a.h"' tft/a.c '#include "a_impl.h"' tft/d.h '#include "a.h"' \
-        tft/e.c '#include "d.h"' tft/e.h '#include "tft/a.h"'
+    expect 'perf/a.h:1: a circle of files: perf/a -> perf/b (perf/a.h:1) -> perf/c (perf/b.h:1) -> perf/a (perf/c.c:1)' \
+        perf/a.h '#include "b.h"' perf/b.h '#include "perf/c.h"' perf/c.h '' perf/c.c '#include "a.h"'
+    expect 'perf/x/a.h:1: a circle of folders: perf/x -> perf/y (perf/x/a.h:1) -> perf/x (perf/y/d.c:1)' \
+        perf/x/a.h '#include "perf/y/b.h"' perf/y/b.h '' perf/y/d.c '#include "perf/x/c.h"' perf/x/c.h ''
+    expect 'tft/data/a.h:1: tft/data may not include "tft/train/b.h": train is above it' \
+        tft/data/a.h '#include "tft/train/b.h"' tft/train/b.h '' tft/train/c.c '#include "tft/model/d.h"' tft/model/d.h ''
+    expect 'tft/new/a.h:1: lies on no floor of tft' tft/new/a.h ''
+    expect '' perf/a.h '' perf/a_impl.h '#include "a.h"' perf/a.c '#include "a_impl.h"' perf/d.h '#include "a.h"' \
+        perf/e.c '#include "d.h"' perf/e.h '#include "perf/a.h"'
 }
 
 scratch=$(mktemp -d)

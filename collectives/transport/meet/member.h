@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Member: this process in an elastic job (base/store/elastic_words.h): its connection with halayrun's store, which
- * lasts from
- * one epoch to the next, and the bootstrap of each.
+ * lasts from one epoch to the next, and the bootstrap of each.
  */
 #ifndef HALAY_MEMBER_H
 #define HALAY_MEMBER_H
