@@ -39,6 +39,19 @@ for page in *.md docs/*.md docs/*/*.md; do
         ls -d $path >/dev/null 2>&1 || wrong "$page: names '$path', which does not exist"
     done <"$scratch/paths"
 done
+# Texts of errors that troubleshooting.md quotes, but those of others ("(of ...)"): each of their pieces between ellipses is
+# in the sources, where a string may go on in the next line.
+page=docs/guides/troubleshooting.md
+find base collectives fusion launcher tft tools -type f ! -name '*.am' -exec cat {} + | tr -s '\n\t ' '   ' |
+    sed 's/" *"//g; s/\\ / /g' >"$scratch/texts"
+sed -n '/^| `/ { /^| `[^|]*(of /d; s/^| `\([^`]*\)`.*/\1/p; }' "$page" | sed 's/…/\n/g' | sed 's/^ *//; s/ *$//' |
+    grep -E '.{6}' >"$scratch/quoted"
+[ -s "$scratch/quoted" ] || wrong "$page: quotes no text"
+while read -r text; do
+    checks=$((checks + 1))
+    grep -qF -e "$text" "$scratch/texts" || wrong "$page: quotes '$text', which no source says"
+done <"$scratch/quoted"
+
 # The README's figures are those of docs/perf.md: the same table, row by row.
 figures() { # figures FILE HEADING
     awk -v heading="$2" '/^## / { inside = $0 == heading } inside && /^[|]/' "$1"
