@@ -10,7 +10,7 @@
 #define HALAY_ENGINE_H
 
 #include "base/fork.h"
-#include "collectives/group/group.h"
+#include "collectives/api/group.h"
 #include "collectives/group/world.h"
 #include "fusion/coordinator/autotune.h"
 #include "fusion/coordinator/coordinator.h"

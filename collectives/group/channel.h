@@ -6,7 +6,7 @@
 #define HALAY_CHANNEL_H
 
 #include "base/fork.h"
-#include "collectives/choose/choice.h"
+#include "collectives/group/choice.h"
 #include "collectives/schedule/coll.h"
 #include <pthread.h>
 #include <stdatomic.h>

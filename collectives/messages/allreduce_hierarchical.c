@@ -38,7 +38,7 @@
  */
 #include "base/fence.h"
 #include "base/memory.h"
-#include "collectives/choose/choice.h"
+#include "collectives/group/choice.h"
 #include "collectives/group/nodes.h"
 #include "collectives/shared/shared.h"
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef HALAY_VECTOR_H
 #define HALAY_VECTOR_H
 
-#include "collectives/group/group.h"
+#include "collectives/api/group.h"
 
 struct halay_vector {
     const struct halay_piece *pieces; /* borrowed */

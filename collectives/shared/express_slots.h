@@ -11,7 +11,7 @@
 #ifndef HALAY_EXPRESS_H
 #define HALAY_EXPRESS_H
 
-#include "collectives/group/group.h"
+#include "collectives/api/group.h"
 
 enum { HALAY_EXPRESS_BYTES = 4096, HALAY_EXPRESS_RANKS = 8, HALAY_EXPRESS_PLACES = 32 };
 

@@ -6,7 +6,7 @@
  * ones take all day: 7 + 3 + 4 candidates of 5 windows each are some 350 steps.
  */
 #include "fusion/coordinator/autotune.h"
-#include "collectives/group/group.h"
+#include "collectives/api/group.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

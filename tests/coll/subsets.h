@@ -5,7 +5,7 @@
 #ifndef HALAY_TEST_SUBSETS_H
 #define HALAY_TEST_SUBSETS_H
 
-#include "collectives/group/group.h"
+#include "collectives/api/group.h"
 
 /* Returns the number of failures and prints each. */
 int subsets_run(struct halay_group *group);

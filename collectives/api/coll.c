@@ -26,8 +26,8 @@
 #include "base/fence.h"
 #include "base/memory.h"
 #include "base/relax.h"
-#include "collectives/choose/choice.h"
-#include "collectives/schedule/check.h"
+#include "collectives/api/check.h"
+#include "collectives/group/choice.h"
 #include "collectives/shared/shared.h"
 #include <sched.h>
 #include <stdlib.h>

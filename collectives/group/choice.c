@@ -4,7 +4,7 @@
  * so what was chosen is kept in a small table, by operation, size and type; sizes that fall on the same place take
  * turns.
  */
-#include "collectives/choose/choice.h"
+#include "collectives/group/choice.h"
 #include "collectives/group/channel.h"
 #include <string.h>
 

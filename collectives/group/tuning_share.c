@@ -8,7 +8,7 @@
  * wrong ends the start of all of them. What the environment of rank 0 says about segments, slots and checking holds for
  * all ranks too.
  */
-#include "collectives/choose/tuning_share.h"
+#include "collectives/group/tuning_share.h"
 #include "base/memory.h"
 #include "collectives/choose/tuning.h"
 #include <stdio.h>

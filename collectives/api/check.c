@@ -19,7 +19,7 @@
  * Cost: 2 (N - 1) small messages in two steps, twice that with counts; rank 0 then has all ranks' counts in its
  * scratch.
  */
-#include "collectives/schedule/check.h"
+#include "collectives/api/check.h"
 #include "base/memory.h"
 #include "collectives/group/channel.h"
 #include <stdio.h>
