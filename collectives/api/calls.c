@@ -4,6 +4,7 @@
  * refused here is refused before anything has moved, and the group lives on.
  */
 #include "base/memory.h"
+#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
 #include <stdint.h>
 #include <stdlib.h>

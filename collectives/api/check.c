@@ -21,6 +21,7 @@
  */
 #include "collectives/api/check.h"
 #include "base/memory.h"
+#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
 #include <stdio.h>
 #include <string.h>

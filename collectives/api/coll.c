@@ -27,6 +27,7 @@
 #include "base/memory.h"
 #include "base/relax.h"
 #include "collectives/api/check.h"
+#include "collectives/api/group.h"
 #include "collectives/group/choice.h"
 #include "collectives/shared/shared.h"
 #include <sched.h>

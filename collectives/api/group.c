@@ -4,8 +4,10 @@
  *
  * Cleanup: zero-initialised; halay_group_free_all accepts a half-built group.
  */
+#include "collectives/api/group.h"
 #include "base/memory.h"
 #include "collectives/choose/select.h"
+#include "collectives/group/choice.h"
 #include "collectives/group/nodes.h"
 #include "collectives/shared/shared.h"
 #include <stdint.h>

@@ -10,27 +10,8 @@
 #define HALAY_GROUP_H
 
 #include "collectives/group/world.h"
+#include "collectives/schedule/vector.h"
 #include "halay_coll.h"
-
-/* A part of a rank's data: an all-reduce may run over a list of them as if they lay side by side. The ranks' lists have
- * as many elements in all, but each may be cut in its own way (adasum: alike, each piece is a tensor). Gaps between
- * pieces are never touched. */
-struct halay_piece {
-    void *data;
-    size_t count;
-    double factor; /* of halay_lists; otherwise, and there 0: 1 */
-};
-
-/* What an all-reduce reads and what it writes, as lists of their own: where they lie apart, are multiplied on the way,
- * or are of another type than what is reduced. All of that happens where the data are packed and unpacked anyway, so it
- * costs no pass over memory. */
-struct halay_lists {
-    const struct halay_piece *in,
-        *out; /* borrowed until the end; the same: in place. Not overlapping otherwise, but for pieces
-                                           that are in place */
-    size_t in_count, out_count;
-    enum halay_dtype dtype; /* in memory: that of the reduction; or f32, and f16 or bf16 is reduced */
-};
 
 /* A group of all ranks of the world; borrows the world. Every rank creates its groups in the same order. A
  * world has HALAY_WORLD_GROUPS of them in its life: HALAY_ERR_UNSUPPORTED after that. */

@@ -3,6 +3,7 @@
  * A group of all ranks of this job, with a world of its own.
  */
 #include "base/struct_size.h"
+#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
 
 static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, const struct halay_group_options *options,

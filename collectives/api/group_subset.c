@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/relax.h"
+#include "collectives/api/group.h"
 #include "collectives/shared/shared.h"
 #include "collectives/transport/subset.h"
 #include <sched.h>

@@ -13,6 +13,7 @@
  * is half of a channel's tags for this reason). All-reduce and broadcast only.
  */
 #include "base/memory.h"
+#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
 #include <string.h>
 

@@ -10,6 +10,7 @@
  * looks in a row: it may go on a moment after this one.
  */
 #include "base/clock.h"
+#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
 
 enum { STEP_US = 10000, STEP_MOST_US = 1000000 };

@@ -14,7 +14,6 @@
  */
 #include "collectives/choose/select.h"
 #include "collectives/choose/tuning.h"
-#include "collectives/group/nodes.h"
 #include "collectives/schedule/tree.h"
 #include <float.h>
 #include <stdint.h>

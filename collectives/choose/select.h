@@ -6,7 +6,24 @@
 #ifndef HALAY_SELECT_H
 #define HALAY_SELECT_H
 
+#include "base/config.h"
+#include "base/memory.h"
 #include "collectives/schedule/coll.h"
+
+enum {
+    /* Of the hierarchical all-reduce: chunks under way, and their bytes. */
+    HALAY_NODES_DEPTH = 4,
+    HALAY_CHUNK_LEAST = 32 << 10,
+    HALAY_CHUNK_MOST = 512 << 10,
+};
+
+/* Of a row of that many bytes; a chunk may be longer than the row. */
+static inline size_t halay_nodes_chunk(size_t bytes)
+{
+    size_t chunk = halay_round_up(bytes / HALAY_NODES_DEPTH + 1, HALAY_PAGE);
+
+    return chunk < HALAY_CHUNK_LEAST ? HALAY_CHUNK_LEAST : chunk > HALAY_CHUNK_MOST ? HALAY_CHUNK_MOST : chunk;
+}
 
 struct halay_tuning; /* tuning.h */
 

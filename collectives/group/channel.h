@@ -6,12 +6,12 @@
 #define HALAY_CHANNEL_H
 
 #include "base/fork.h"
-#include "collectives/group/choice.h"
+#include "collectives/group/world.h"
 #include "collectives/schedule/coll.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct halay_area;  /* shared.h */
+struct halay_area;  /* area.h */
 struct halay_nodes; /* nodes.h */
 
 /* How far a channel has counted; equal on all ranks between two collectives, but for all_read. */
@@ -41,6 +41,16 @@ struct halay_channel {
 struct halay_block {
     void *ptr;
     struct halay_block *next;
+};
+
+enum { HALAY_CHOICES = 64 };
+
+/* An algorithm that was chosen: choice.h. */
+struct halay_choice {
+    const struct halay_algorithm *algorithm; /* NULL: none yet */
+    size_t slot;                             /* bytes: halay_select_slot */
+    size_t bytes;
+    int is_half;
 };
 
 /* How long a wait has been in vain: stalled.c. */

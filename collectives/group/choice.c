@@ -5,7 +5,6 @@
  * turns.
  */
 #include "collectives/group/choice.h"
-#include "collectives/group/channel.h"
 #include <string.h>
 
 struct halay_select_query halay_choice_query(const struct halay_group *group, enum halay_operation operation,

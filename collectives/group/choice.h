@@ -6,16 +6,7 @@
 #define HALAY_CHOICE_H
 
 #include "collectives/choose/select.h"
-
-enum { HALAY_CHOICES = 64 };
-
-/* One that was made. */
-struct halay_choice {
-    const struct halay_algorithm *algorithm; /* NULL: none yet */
-    size_t slot;                             /* bytes: halay_select_slot */
-    size_t bytes;
-    int is_half;
-};
+#include "collectives/group/channel.h"
 
 /* For that much: algorithm is not NULL; valid until the next call. At log level debug a line says why, the first time
  * and now and then again. */

@@ -3,7 +3,7 @@
  * Ids of groups. group_ids.h says when one may be used again.
  */
 #include "collectives/group/group_ids.h"
-#include "collectives/shared/shared.h"
+#include "collectives/group/area.h"
 #include <stdlib.h>
 
 _Static_assert(HALAY_GROUPS_MAX <= 32, "a bit for each id");

@@ -25,7 +25,7 @@
 
 #include "collectives/transport/transport.h"
 
-struct halay_area; /* shared.h */
+struct halay_area; /* area.h */
 
 /* One member that shares memory with this rank: its area of channel 0, and the generation of its id then. */
 struct halay_group_witness {

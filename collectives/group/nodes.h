@@ -18,21 +18,7 @@
 #include "base/memory.h"
 #include "collectives/group/channel.h"
 
-enum {
-    HALAY_SEGMENTS_MAX = 256,
-    /* Of the hierarchical all-reduce: chunks under way, and their bytes. */
-    HALAY_NODES_DEPTH = 4,
-    HALAY_CHUNK_LEAST = 32 << 10,
-    HALAY_CHUNK_MOST = 512 << 10,
-};
-
-/* Of a row of that many bytes; a chunk may be longer than the row. */
-static inline size_t halay_nodes_chunk(size_t bytes)
-{
-    size_t chunk = halay_round_up(bytes / HALAY_NODES_DEPTH + 1, HALAY_PAGE);
-
-    return chunk < HALAY_CHUNK_LEAST ? HALAY_CHUNK_LEAST : chunk > HALAY_CHUNK_MOST ? HALAY_CHUNK_MOST : chunk;
-}
+enum { HALAY_SEGMENTS_MAX = 256 };
 
 /* A place in a row: num / den of it. */
 struct halay_cut {

@@ -8,9 +8,9 @@
  * wrong ends the start of all of them. What the environment of rank 0 says about segments, slots and checking holds for
  * all ranks too.
  */
-#include "collectives/group/tuning_share.h"
 #include "base/memory.h"
 #include "collectives/choose/tuning.h"
+#include "collectives/group/world_impl.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 #include "base/fork.h"
 #include "base/machine/mpi_variant.h"
 #include "base/memory.h"
-#include "collectives/group/tuning_share.h"
+#include "collectives/group/world_impl.h"
 #include "collectives/transport/meet/member.h"
 #include "collectives/transport/meet/peers.h"
 #include "collectives/transport/module.h"

@@ -9,6 +9,7 @@
 #include "collectives/reduce/reduce.h"
 #include "collectives/schedule/span.h"
 #include "collectives/schedule/vector.h"
+#include "collectives/transport/transport.h"
 #include <assert.h>
 
 enum halay_operation {

@@ -5,7 +5,27 @@
 #ifndef HALAY_VECTOR_H
 #define HALAY_VECTOR_H
 
-#include "collectives/api/group.h"
+#include "halay_types.h"
+#include <stddef.h>
+
+/* A part of a rank's data: an all-reduce may run over a list of them as if they lay side by side. The ranks' lists have
+ * as many elements in all, but each may be cut in its own way (adasum: alike, each piece is a tensor). Gaps between
+ * pieces are never touched. */
+struct halay_piece {
+    void *data;
+    size_t count;
+    double factor; /* of halay_lists; otherwise, and there 0: 1 */
+};
+
+/* What an all-reduce reads and what it writes, as lists of their own: where they lie apart, are multiplied on the way,
+ * or are of another type than what is reduced. All of that happens where the data are packed and unpacked anyway, so it
+ * costs no pass over memory. */
+struct halay_lists {
+    /* Borrowed until the end; the same: in place. Not overlapping otherwise, but for pieces that are in place. */
+    const struct halay_piece *in, *out;
+    size_t in_count, out_count;
+    enum halay_dtype dtype; /* in memory: that of the reduction; or f32, and f16 or bf16 is reduced */
+};
 
 struct halay_vector {
     const struct halay_piece *pieces; /* borrowed */

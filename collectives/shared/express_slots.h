@@ -11,9 +11,10 @@
 #ifndef HALAY_EXPRESS_H
 #define HALAY_EXPRESS_H
 
-#include "collectives/api/group.h"
+#include "collectives/group/area.h"
+#include "halay_coll.h"
 
-enum { HALAY_EXPRESS_BYTES = 4096, HALAY_EXPRESS_RANKS = 8, HALAY_EXPRESS_PLACES = 32 };
+enum { HALAY_EXPRESS_RANKS = 8 };
 
 /* How many places the group has: 0 unless a few ranks share memory and may choose their algorithm. Alike on all ranks.
  * */

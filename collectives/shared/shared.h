@@ -1,77 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lies in a channel's area of shared memory, and the few moves that all algorithms over it are made of.
- *
- *     offset   one area a (rank, channel); only its rank writes, but for the slots
- *     0        arrival: number of the collective's first chunk + 1, where its buffers lie
- *     128      filled: chunks that this rank has put into its slots
- *     256      done: chunks that this rank has reduced, or copied
- *     384      barrier: how many this rank has come to
- *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left; and of
- *              how many collectives it has done its part
- *     640      busy: this rank is touching memory of others
- *     768      generation (channel 0's area): how often this rank has given up the group's id (group_ids.h)
- *     896      taken: chunks of results that this rank has copied out of everybody's slots (hierarchical)
- *     1024     read: exchanges that this rank is done with (oneshot.h)
- *     4096     one-shot: two slots, each a number and right behind it the data
- *     36 K     express: two slots a place, as those of one-shot (express_slots.h)
- *     72 K     where the pieces of a list lie, and which element of the list is the first behind each, TABLE_MAX / 2 of them;
- *              all-to-all: offset and length of each rank's part
- *     256 K    slots: what goes through here because it lies in private memory; others read it and write results back
- *
- * Numbers only grow and never start again while the area lives; a channel's collectives come in the same order on all
- * ranks, so everybody computes the same numbers. A store of a number (release) publishes everything that its rank wrote
- * before; a load that sees it (acquire) may read that.
+ * The few moves that all algorithms over shared memory are made of. What lies in a channel's area is in
+ * collectives/group/area.h.
  */
 #ifndef HALAY_SHARED_H
 #define HALAY_SHARED_H
 
 #include "base/memory.h"
+#include "collectives/group/area.h"
 #include "collectives/group/channel.h"
-#include "collectives/shared/express_slots.h"
-#include <stdatomic.h>
 
-enum {
-    HALAY_ONESHOTS = 2,
-    HALAY_ONESHOT_BYTES = 16384 - 8, /* data of one slot */
-    HALAY_TABLE_MAX = 23552,         /* numbers, two a piece; a longer list goes through the slots */
-};
-#define HALAY_SLOTS_OFFSET ((size_t)256 << 10)
-#define HALAY_SLOTS_BYTES (HALAY_AREA_BYTES - HALAY_SLOTS_OFFSET)
-enum { SHARED_EXPRESS = HALAY_EXPRESS_PLACES / HALAY_CHANNELS }; /* places in the area of a channel */
-enum { SHARED_SLOTS = 4 };                                       /* chunk k goes through slot k mod SHARED_SLOTS */
-
-struct halay_oneshot_slot {
-    _Alignas(64) _Atomic uint64_t number; /* of the exchange whose data follow */
-    unsigned char data[HALAY_ONESHOT_BYTES];
-};
-
-struct halay_express_slot {
-    _Alignas(64) _Atomic uint64_t number; /* of the round whose data follow */
-    unsigned char data[HALAY_EXPRESS_BYTES];
-};
-
-struct halay_area {
-    _Alignas(128) _Atomic uint64_t arrived;
-    uint64_t in_offset, out_offset; /* HALAY_PRIVATE: through the slots */
-    uint64_t chunks;                /* all-to-all: of the longest part */
-    uint32_t in_table, out_table;   /* pieces in the table instead; 0: one array */
-    uint32_t out_first;             /* where those of out begin there, in numbers */
-    _Alignas(128) _Atomic uint64_t filled;
-    _Alignas(128) _Atomic uint64_t done;
-    _Alignas(128) _Atomic uint64_t barrier;
-    _Alignas(128) _Atomic uint32_t closed; /* 0, or a status; HALAY_ERR_CLOSED: left in peace */
-    int32_t culprit;                       /* the rank that is to blame */
-    uint64_t finished;                     /* it has done its part of collectives with lower numbers */
-    _Alignas(128) _Atomic uint32_t busy;
-    _Alignas(128) _Atomic uint32_t generation;
-    _Alignas(128) _Atomic uint64_t taken;
-    _Alignas(128) _Atomic uint64_t read;
-    _Alignas(4096) struct halay_oneshot_slot oneshot[HALAY_ONESHOTS];
-    _Alignas(4096) struct halay_express_slot express[SHARED_EXPRESS][2];
-    _Alignas(4096) uint64_t table[HALAY_TABLE_MAX];
-};
-_Static_assert(sizeof(struct halay_area) <= (size_t)256 << 10, "the slots begin behind it");
+enum { SHARED_SLOTS = 4 }; /* chunk k goes through slot k mod SHARED_SLOTS */
 
 static inline struct halay_area *shared_area(const struct halay_coll *c, int rank)
 {

@@ -6,7 +6,7 @@
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "base/memory.h"
-#include "collectives/group/tuning_share.h"
+#include "collectives/group/world_impl.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/mpi/mpi_module.h"
 #include "perf/simulated/simulated.h"

@@ -8,7 +8,7 @@
  */
 #include "collectives/group/world.h"
 #include "base/fork.h"
-#include "collectives/group/tuning_share.h"
+#include "collectives/group/world_impl.h"
 #include "collectives/transport/subset.h"
 #include "tests/fake/fake.h"
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  *
  * Rows: stream each file and append each row to its entity, or, of a wide file, each cell to its column's entity.
  */
-#include "tft/data/table_impl.h"
 #include "tft/data/csv.h"
 #include "tft/data/number.h"
+#include "tft/data/table_impl.h"
 #include <float.h>
 #include <fnmatch.h>
 #include <math.h>

@@ -2,9 +2,9 @@
  *
  * Inputs of a schema: each is read, checked as a whole, and then expanded to what the model sees.
  */
-#include "tft/data/schema_impl.h"
 #include "tft/data/document.h"
 #include "tft/data/paths.h"
+#include "tft/data/schema_impl.h"
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tuning table of a world: read by rank 0, the same on all ranks.
+ * World, inside view: its tuning table, read by rank 0, the same on all ranks (tuning_share.c).
  */
-#ifndef HALAY_TUNING_SHARE_H
-#define HALAY_TUNING_SHARE_H
+#ifndef HALAY_WORLD_IMPL_H
+#define HALAY_WORLD_IMPL_H
 
 #include "collectives/group/world.h"
 
