@@ -8,6 +8,7 @@
 #include "../test.h"
 #include "base/clock.h"
 #include "collectives/transport/meet/peers.h"
+#include "collectives/transport/tcp/tcp.h"
 #include "collectives/transport/tcp/tcp_start.h"
 #include "conformance.h"
 #include "shared_boot.h"
