@@ -11,6 +11,9 @@
 
 #include "collectives/schedule/coll.h"
 
+struct halay_boot;
+struct halay_config;
+
 enum {
     HALAY_TUNING_COSTS = 32,
     HALAY_TUNING_RULES = 512,
@@ -79,5 +82,10 @@ extern const char halay_tuning_builtin[];
 int halay_tuning_fits(const struct halay_tuning_scope *scope, const char *transport, unsigned place);
 /* Bytes of a segment there, by the first row that fits. */
 size_t halay_tuning_segment(const struct halay_tuning *table, const char *transport, unsigned place);
+
+/* tuning_share.c: the tables of a job, the same on all ranks. Rank 0 reads the file; every rank calls it, over the
+ * bootstrap. Rank 0's errors are everybody's, and it logs them. Rank 0's HALAY_RING_SEGMENT, HALAY_SLOT and HALAY_CHECK
+ * become everybody's in config, too. *out is the caller's to free. */
+enum halay_status halay_tuning_share(struct halay_boot *boot, struct halay_config *config, struct halay_tuning **out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Group and channels: the structs behind group.h, for group.c, coll.c and the algorithms over shared memory.
+ * Group and channels: the structs behind group.h, for group.c, drive.c and the algorithms over shared memory.
  */
 #ifndef HALAY_CHANNEL_H
 #define HALAY_CHANNEL_H
@@ -124,7 +124,7 @@ static inline enum halay_status halay_group_check_process(const struct halay_gro
  * logged. Called while nothing gets further; cheap. */
 int halay_group_find_stopped(struct halay_group *group);
 
-/* coll.c */
+/* drive.c */
 
 /* Drive what is under way in all groups of the world. */
 void halay_world_drive(struct halay_world *world);

@@ -118,7 +118,7 @@ void halay_group_ids_close(struct halay_group_ids *ids, struct halay_group_end *
     ids->ends = end;
 }
 
-/* Pairs with the stores of publish_end (coll.c) and of give_up here. */
+/* Pairs with the stores of publish_end (drive.c) and of give_up here. */
 static int has_closed(const struct halay_group_witness *w)
 {
     return atomic_load_explicit(&w->area->closed, memory_order_acquire) ||

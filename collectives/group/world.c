@@ -18,7 +18,7 @@
 #include "base/fork.h"
 #include "base/machine/mpi_variant.h"
 #include "base/memory.h"
-#include "collectives/group/world_impl.h"
+#include "collectives/choose/tuning.h"
 #include "collectives/transport/meet/member.h"
 #include "collectives/transport/meet/peers.h"
 #include "collectives/transport/module.h"
@@ -559,6 +559,14 @@ enum halay_status halay_world_open_control(struct halay_world *world)
     return HALAY_OK;
 }
 
+void halay_world_settle(struct halay_world *world)
+{
+    unsigned where = world->local_size == world->size ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE;
+
+    if (!world->config.ring_segment_bytes)
+        world->config.ring_segment_bytes = halay_tuning_segment(world->tuning, world->data->ops->name, where);
+}
+
 /* ---- open and close ---- */
 
 /* In an elastic job log, member and memory are the caller's to keep. */
@@ -606,14 +614,14 @@ static enum halay_status world_fill(struct halay_world *world, const struct hala
     if (status == HALAY_OK)
         status = find_peers(world);
     if (status == HALAY_OK)
-        status = halay_tuning_share(world);
+        status = halay_tuning_share(world->boot, &world->config, &world->tuning);
     if (status == HALAY_OK)
         status = open_transports(world);
     if (status == HALAY_OK && world->heritage)
         status = keep_memory(world);
     if (status != HALAY_OK)
         return status;
-    halay_tuning_settle(world);
+    halay_world_settle(world);
     halay_info(world->log, "rank %d of %d on '%s' (%d here, %d hosts), bootstrap %s, data over %s", world->rank,
                world->size, halay_peers_host(world->peers, world->rank), world->local_size, world->cross_size,
                world->boot->ops->name, world->data->ops->name);

@@ -85,6 +85,9 @@ struct halay_world_options {
  * to try again. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is an error. */
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
 
+/* The transport is known: settle what the tuning table says about it (the size of a segment). */
+void halay_world_settle(struct halay_world *world);
+
 /* See to it that there is a control transport among all ranks; every rank calls it, it may block until all have. With
  * one rank there is nothing to do. */
 enum halay_status halay_world_open_control(struct halay_world *world);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Collective, inside view: what an algorithm is given and what it must provide. The list of algorithms is
- * algorithms.def; coll.c drives them; CONTRIBUTING.md says how to add one.
+ * algorithms.def; drive.c drives them; CONTRIBUTING.md says how to add one.
  */
 #ifndef HALAY_COLLECTIVE_H
 #define HALAY_COLLECTIVE_H

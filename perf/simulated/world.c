@@ -6,7 +6,7 @@
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "base/memory.h"
-#include "collectives/group/world_impl.h"
+#include "collectives/choose/tuning.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/mpi/mpi_module.h"
 #include "perf/simulated/simulated.h"
@@ -68,13 +68,13 @@ static enum halay_status world_fill(struct halay_world *world, int node_ranks, d
         world->node_of[r] = r / node_ranks;
     status = halay_world_place(world);
     if (status == HALAY_OK)
-        status = halay_tuning_share(world);
+        status = halay_tuning_share(world->boot, &world->config, &world->tuning);
     if (status == HALAY_OK)
         status = halay_mpi_transport_create(world->host, world->boot, &world->data);
     if (status == HALAY_OK && world->cross_size > 1 && world->local_size > 1)
         status = simulated_node_open(world->log, node_ranks, memory_ns, &world->node);
     if (status == HALAY_OK)
-        halay_tuning_settle(world);
+        halay_world_settle(world);
     return status;
 }
 

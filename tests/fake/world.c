@@ -8,7 +8,7 @@
  */
 #include "collectives/group/world.h"
 #include "base/fork.h"
-#include "collectives/group/world_impl.h"
+#include "collectives/choose/tuning.h"
 #include "collectives/transport/subset.h"
 #include "tests/fake/fake.h"
 #include <stdlib.h>
@@ -61,14 +61,14 @@ static enum halay_status world_fill(struct halay_world *world, struct halay_fake
     status = halay_world_place(world);
     if (status != HALAY_OK)
         return status;
-    status = halay_tuning_share(world);
+    status = halay_tuning_share(world->boot, &world->config, &world->tuning);
     if (status != HALAY_OK)
         return status;
     if (world->cross_size == 1)
         world->data = world->control;
     else if ((status = split(world)) != HALAY_OK)
         return status;
-    halay_tuning_settle(world);
+    halay_world_settle(world);
     return HALAY_OK;
 }
 
