@@ -39,6 +39,12 @@ for page in *.md docs/*.md docs/*/*.md; do
         ls -d $path >/dev/null 2>&1 || wrong "$page: names '$path', which does not exist"
     done <"$scratch/paths"
 done
+# Each decision is in the index above them.
+sed -n 's/^### //p' docs/DECISIONS.md | sort >"$scratch/entries"
+sed -n '/^## Entries/q; s/^| .* | \[\(.*\)\](#.*/\1/p' docs/DECISIONS.md | sort >"$scratch/index"
+checks=$((checks + 1))
+diff "$scratch/entries" "$scratch/index" >"$scratch/differ" || wrong "docs/DECISIONS.md: index and entries differ: $(cat "$scratch/differ")"
+
 # Texts of errors that troubleshooting.md quotes, but those of others ("(of ...)"): each of their pieces between ellipses is
 # in the sources, where a string may go on in the next line.
 page=docs/guides/troubleshooting.md
