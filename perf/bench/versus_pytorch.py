@@ -3,7 +3,7 @@
 """The trainer beside PyTorch's TFTs: training samples a second on the CPU, in turn, in one run.
 
 Shapes of the Electricity configuration: 168 + 24 hours, batch of 64, 4 heads, dropout 0.1, hidden size 160 and 64; made-up
-samples, so that no reading of data counts. halay runs by halay-tft bench of a build folder, the others by this file again, in a
+samples, so that no reading of data counts. halay runs by halay-tft-bench of a build folder, the others by this file again, in a
 process of their own:
 
     nvidia                NVIDIA's DeepLearningExamples, PyTorch/Forecasting/TFT: modeling.py and configuration.py in a folder
@@ -135,7 +135,7 @@ def be_peer(options):
 
 
 def run_halay(options, hidden, dtype):
-    command = [os.path.join(options.build, "halay-tft"), "bench", "--threads", str(options.threads), "--hidden", str(hidden),
+    command = [os.path.join(options.build, "perf/halay-tft-bench"), "--threads", str(options.threads), "--hidden", str(hidden),
                "--batch", str(BATCH), "--dtype", dtype, "--steps", str(options.steps), "--json", "-"]
     report = json.loads(output_of(command, LIMIT_S))
     return {"samples_per_second": BATCH / report["step_ms"] * 1e3, "version": "halay, " + report["matrix_products"]}

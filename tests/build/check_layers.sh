@@ -6,7 +6,7 @@
 #     launcher, tft, perf -> fusion -> collectives -> collectives/transport -> base -> halay_types.h
 #
 # with three more rules: the programs above the library see its public headers and base/ only (but for perf/simulated, which
-# is the library itself in another world), a library of others is included in the one place that wraps it, and nothing
+# is the library itself in another world, and perf/trainer, which measures the trainer), a library of others is included in the one place that wraps it, and nothing
 # includes in a circle: no folders, and no files, where x.h, x.c and x_impl.h, the inside of x, count as one. Only
 # #include lines are looked at, that is enough: what is not declared cannot be called. The environment is read in one file
 # of the library and one of the trainer.
@@ -26,6 +26,7 @@ fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h base/
 launcher                halay_types.h base/ launcher/
 perf                    halay_types.h halay_coll.h halay.h halay_elastic.h base/ perf/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
+perf/trainer            halay_types.h halay.h base/ tft/ perf/trainer/
 tft                     halay_types.h halay_coll.h halay.h halay_elastic.h base/ tft/
 examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h
 '
@@ -98,7 +99,7 @@ check_includes() {
         function layer_of(file) {
             if (file in known)
                 return file
-            if (match(file, /^(collectives\/transport|perf\/simulated)\//))
+            if (match(file, /^(collectives\/transport|perf\/(simulated|trainer))\//))
                 return substr(file, 1, RLENGTH - 1)
             return substr(file, 1, index(file, "/") - 1)
         }

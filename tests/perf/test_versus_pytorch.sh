@@ -18,9 +18,9 @@ expect 2 "$versus" --steps 0
 says err 'must be at least 1'
 
 # A processor without bf16, played by scripts: that row is left out, the others come; any other failure ends it.
-mkdir "$scratch/build" "$scratch/nvidia"
+mkdir -p "$scratch/build/perf" "$scratch/nvidia"
 touch "$scratch/nvidia/modeling.py" "$scratch/nvidia/configuration.py"
-cat >"$scratch/build/halay-tft" <<'END'
+cat >"$scratch/build/perf/halay-tft-bench" <<'END'
 #!/bin/sh
 case " $* " in
 *" --dtype bf16 "*) echo "halay[0] error: no matrix products in bf16 here: they need a processor" >&2; exit 1 ;;
@@ -32,7 +32,7 @@ cat >"$scratch/python" <<'END'
 #!/bin/sh
 [ "$1" = -c ] || echo '{"samples_per_second": 1000, "version": "a peer"}'
 END
-chmod +x "$scratch/build/halay-tft" "$scratch/python"
+chmod +x "$scratch/build/perf/halay-tft-bench" "$scratch/python"
 played() { BROKEN=$1 "$versus" --build "$scratch/build" --torch "$scratch/python" --nvidia "$scratch/nvidia" --json "$scratch/v.json"; }
 expect 0 played none
 says err "^versus_pytorch.py: 'hidden 160, bf16' is left out: .*no matrix products in bf16 here"

@@ -8,7 +8,7 @@ piece=$top_srcdir/data/pjm
 
 check "--version" "$tft" --version
 check "--help" "$tft" --help
-for command in prepare convert train evaluate backtest predict report export import bench; do
+for command in prepare convert train evaluate backtest predict report export import; do
     check "$command --help" "$tft" $command --help
 done
 refused 2 "usage: halay-tft COMMAND" "$tft"
@@ -99,7 +99,7 @@ grep -q '^name  *c  *observed  *1000000 ' "$scratch/said" || wrong "not a millio
 rm "$scratch/long.csv" "$scratch/long.htd"
 
 # shellcheck disable=SC2016 # the inner shell expands
-refused 1 "cannot write to standard output" sh -c '"$tft" bench --hidden 8 --batch 8 --steps 1 --threads 1 >/dev/full'
+refused 1 "cannot write to standard output" sh -c '"$tft" prepare --schema "$1" "$2" -o "$3" >/dev/full' sh "$schema" "$piece" "$scratch/full.htd"
 
 # What was there is still there after a failure.
 echo keep >"$out"

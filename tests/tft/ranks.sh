@@ -96,9 +96,9 @@ check "a signal to rank 1 ends the job" wait $job
 # Three ranks cannot have the tree's order; without it they work.
 refused 1 "needs 1, 2, 4, 8" train 3 --out "$scratch/r3"
 # The benchmark: one job, one report.
-check "bench on 2 ranks" "$halayrun" -np 2 "$tft" bench --strategy zero2 --hidden 8 --batch 16 --steps 1 --threads 1 --json "$scratch/bench.json"
+check "bench on 2 ranks" "$halayrun" -np 2 "$top_builddir/perf/halay-tft-bench" --strategy zero2 --hidden 8 --batch 16 --steps 1 --threads 1 --json "$scratch/bench.json"
 grep -q '"ranks": 2' "$scratch/bench.json" || wrong "bench on 2 ranks does not say so"
-check "bench on 1 rank" "$tft" bench --hidden 8 --batch 16 --steps 1 --threads 1 --json "$scratch/alone.json"
+check "bench on 1 rank" "$top_builddir/perf/halay-tft-bench" --hidden 8 --batch 16 --steps 1 --threads 1 --json "$scratch/alone.json"
 grep '"loss_last"' "$scratch/bench.json" "$scratch/alone.json" | awk '{ sub(/,/, "", $NF); l[NR] = $NF }
     END { exit !(NR == 2 && l[1] > 0 && (l[1] - l[2]) ^ 2 < 1e-10) }' || wrong "bench has another loss on 2 ranks than on 1"
 finish

@@ -6,7 +6,7 @@
  * other.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/cli/synthetic.h"
+#include "perf/trainer/synthetic.h"
 #include "tft/layers/quantile_loss.h"
 #include "tft/model/network.h"
 

@@ -6,8 +6,8 @@
  */
 #include "tests/counting.h"
 #include "tests/tft/model_helpers.h"
-#include "tft/cli/arithmetic.h"
-#include "tft/cli/synthetic.h"
+#include "perf/trainer/arithmetic.h"
+#include "perf/trainer/synthetic.h"
 #include "tft/kernels/gemm_bf16.h"
 #include "tft/train/adam.h"
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * and the shares differ by no more than a tensor; blocks taken apart and put together are what they were.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/cli/synthetic.h"
+#include "perf/trainer/synthetic.h"
 #include "tft/model/model.h"
 #include "tft/train/shards.h"
 

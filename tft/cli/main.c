@@ -4,7 +4,6 @@
  */
 #include "base/config.h"
 #include "halay_types.h"
-#include "tft/cli/cmd_bench.h"
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
 #include <stdio.h>
@@ -23,7 +22,6 @@ static const char help[] = "usage: halay-tft COMMAND [OPTION...]\n"
                            "  report    write a page about a run: loss, scores, forecasts\n"
                            "  export    write a trained model's parameters as a PyTorch TFT has them\n"
                            "  import    begin a run with a PyTorch TFT's parameters\n"
-                           "  bench     measure training speed on made-up samples\n"
                            "\n"
                            "halay-tft COMMAND --help says more; so does the manual page halay-tft(1).\n";
 
@@ -38,11 +36,9 @@ static const struct {
 
 static int run(struct halay_log *log, int argc, char **argv)
 {
-    static const char *const names[] = { "prepare", "convert", "train",  "evaluate", "backtest", "predict",
-                                         "report",  "export",  "import", "bench",    NULL };
+    static const char *const names[] = { "prepare", "convert", "train",  "evaluate", "backtest",
+                                         "predict", "report",  "export", "import",   NULL };
 
-    if (!strcmp(argv[0], "bench"))
-        return tft_cmd_bench(argc, argv);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[0], commands[i].name))
             return commands[i].run(log, argc, argv);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `halay-tft bench`: whole training steps (forward, backward, sums, clipping, Adam) on made-up samples of the
- * Electricity configuration, by all ranks together as in training; or forecasts and their loss, as in an evaluation.
- * The figure is the batch divided by rank 0's median step; rank 0 alone reports.
+ * halay-tft-bench: whole training steps (forward, backward, sums, clipping, Adam) on made-up samples of the Electricity
+ * configuration, by all ranks together as in training; or forecasts and their loss, as in an evaluation. The speed is
+ * the batch divided by rank 0's median step; rank 0 alone reports.
  *
  * by_layer_ms: of one step, the time of all threads in each layer divided by the number of threads, so that the parts
  * add up to about the step. floor_ms: the layer's arithmetic at the rate of this machine's matrix products, measured
- * here on one thread with the shape that the model has most of (96 rows, hidden size squared). One exit; everything is
- * undone by fini functions that accept what was never made.
+ * here on one thread with the shape that the model has most of (96 rows, hidden size squared).
+ *
+ * One exit; everything is undone by fini functions that accept what was never made.
  */
-#include "tft/cli/cmd_bench.h"
 #include "base/config.h"
 #include "base/memory.h"
-#include "tft/cli/arithmetic.h"
-#include "tft/cli/synthetic.h"
+#include "perf/trainer/arithmetic.h"
+#include "perf/trainer/synthetic.h"
 #include "tft/data/paths.h"
 #include "tft/kernels/gemm_bf16.h"
 #include "tft/model/gradients.h"
@@ -27,6 +27,20 @@
 #include <time.h>
 
 enum { WARM_UP = 2, EXIT_USAGE = 2 };
+
+enum {                       /* options, as getopt_long returns them */
+       OPTION_THREADS = 256, /* above any character */
+       OPTION_BATCH,
+       OPTION_HIDDEN,
+       OPTION_STEPS,
+       OPTION_DROPOUT,
+       OPTION_EVALUATE,
+       OPTION_DTYPE,
+       OPTION_STRATEGY,
+       OPTION_DEVICE,
+       OPTION_JSON,
+       OPTION_HELP,
+};
 
 struct bench_options {
     long threads, batch, hidden, steps;
@@ -62,7 +76,7 @@ struct bench {
 static void print_usage(FILE *out)
 {
     fprintf(out,
-            "usage: halay-tft bench [options]\n"
+            "usage: halay-tft-bench [options]\n"
             "Training steps of the Electricity configuration on made-up samples.\n"
             "  --evaluate    forecasts and their loss instead, of windows one step apart as in an evaluation\n"
             "  --threads N   compute threads of a rank (its share of the cores)\n"
@@ -79,86 +93,111 @@ static void print_usage(FILE *out)
 
 static int refuse(const char *option, const char *text, const char *right)
 {
-    fprintf(stderr, "halay-tft bench: --%s '%s': %s\n", option, text, right);
+    fprintf(stderr, "halay-tft-bench: --%s '%s': %s\n", option, text, right);
     return EXIT_USAGE;
 }
 
-static int take_dtype(struct bench_options *options, const char *text)
+static int take_long(const char *name, const char *text, long least, long most, long *value)
 {
-    options->bf16 = !strcmp(text, "bf16");
-    return options->bf16 || !strcmp(text, "f32") ? 0 : refuse("dtype", text, "f32 or bf16");
+    char right[64];
+
+    if (!halay_parse_long(text, least, most, value))
+        return 0;
+    snprintf(right, sizeof right, "a number from %ld to %ld", least, most);
+    return refuse(name, text, right);
 }
 
-static int take_strategy(struct bench_options *options, const char *text)
+static int take_hidden(const char *name, const char *text, long *value)
 {
-    static const char *const words[] = { "allreduce", "zero1", "zero2", "parameter-server" };
+    if (!halay_parse_long(text, 4, 4096, value) && *value % 4 == 0)
+        return 0;
+    return refuse(name, text, "a multiple of 4 from 4 to 4096");
+}
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+static int take_dropout(const char *name, const char *text, double *value)
+{
+    return halay_parse_double(text, 0, 0.99, value) ? refuse(name, text, "a number from 0 to 0.99") : 0;
+}
+
+/* Which of the words, which end with NULL; *value is left alone if none. */
+static int take_word(const char *name, const char *text, const char *const *words, const char *right, int *value)
+{
+    for (int i = 0; words[i]; i++)
         if (!strcmp(text, words[i])) {
-            options->strategy = (enum tft_strategy)i;
+            *value = i;
             return 0;
         }
-    return refuse("strategy", text, "allreduce, zero1, zero2 or parameter-server");
+    return refuse(name, text, right);
 }
 
 /* One option; 0 or EXIT_USAGE. */
-static int take_option(struct bench_options *options, const char *name, const char *text)
+static int take_option(struct bench_options *options, int option, const char *name, const char *text)
 {
-    if (!strcmp(name, "threads"))
-        return halay_parse_long(text, 1, 4096, &options->threads) ? refuse(name, text, "a number from 1 to 4096") : 0;
-    if (!strcmp(name, "batch"))
-        return halay_parse_long(text, 1, 1 << 20, &options->batch) ? refuse(name, text, "a number from 1 to 1048576")
-                                                                   : 0;
-    if (!strcmp(name, "hidden"))
-        return halay_parse_long(text, 4, 4096, &options->hidden) || options->hidden % 4
-                   ? refuse(name, text, "a multiple of 4 from 4 to 4096")
-                   : 0;
-    if (!strcmp(name, "steps"))
-        return halay_parse_long(text, 1, 1000000, &options->steps) ? refuse(name, text, "a number from 1 to 1000000")
-                                                                   : 0;
-    if (!strcmp(name, "dropout"))
-        return halay_parse_double(text, 0, 0.99, &options->dropout) ? refuse(name, text, "a number from 0 to 0.99") : 0;
-    if (!strcmp(name, "evaluate")) {
+    static const char *const dtypes[] = { "f32", "bf16", NULL }, *const devices[] = { "cpu", NULL };
+    static const char *const strategies[] = { "allreduce", "zero1", "zero2", "parameter-server", NULL };
+    int word = 0;
+
+    switch (option) {
+    case OPTION_THREADS:
+        return take_long(name, text, 1, 4096, &options->threads);
+    case OPTION_BATCH:
+        return take_long(name, text, 1, 1 << 20, &options->batch);
+    case OPTION_HIDDEN:
+        return take_hidden(name, text, &options->hidden);
+    case OPTION_STEPS:
+        return take_long(name, text, 1, 1000000, &options->steps);
+    case OPTION_DROPOUT:
+        return take_dropout(name, text, &options->dropout);
+    case OPTION_EVALUATE:
         options->evaluate = 1;
         return 0;
+    case OPTION_DTYPE:
+        return take_word(name, text, dtypes, "f32 or bf16", &options->bf16);
+    case OPTION_STRATEGY: {
+        int code = take_word(name, text, strategies, "allreduce, zero1, zero2 or parameter-server", &word);
+        options->strategy = (enum tft_strategy)word;
+        return code;
     }
-    if (!strcmp(name, "dtype"))
-        return take_dtype(options, text);
-    if (!strcmp(name, "strategy"))
-        return take_strategy(options, text);
-    if (!strcmp(name, "device"))
-        return strcmp(text, "cpu") ? refuse(name, text, "this version computes on the cpu only") : 0;
-    options->json = text;
-    return 0;
+    case OPTION_DEVICE:
+        return take_word(name, text, devices, "this version computes on the cpu only", &word);
+    default:
+        options->json = text;
+        return 0;
+    }
 }
 
 /* 0: go on; otherwise *code is the exit status. */
 static int parse(struct bench_options *options, int argc, char **argv, int *code)
 {
     static const struct option known[] = {
-        { "threads", required_argument, NULL, 'o' },  { "batch", required_argument, NULL, 'o' },
-        { "hidden", required_argument, NULL, 'o' },   { "dropout", required_argument, NULL, 'o' },
-        { "steps", required_argument, NULL, 'o' },    { "dtype", required_argument, NULL, 'o' },
-        { "strategy", required_argument, NULL, 'o' }, { "device", required_argument, NULL, 'o' },
-        { "json", required_argument, NULL, 'o' },     { "evaluate", no_argument, NULL, 'o' },
-        { "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 },
+        { "threads", required_argument, NULL, OPTION_THREADS },
+        { "batch", required_argument, NULL, OPTION_BATCH },
+        { "hidden", required_argument, NULL, OPTION_HIDDEN },
+        { "steps", required_argument, NULL, OPTION_STEPS },
+        { "dropout", required_argument, NULL, OPTION_DROPOUT },
+        { "evaluate", no_argument, NULL, OPTION_EVALUATE },
+        { "dtype", required_argument, NULL, OPTION_DTYPE },
+        { "device", required_argument, NULL, OPTION_DEVICE },
+        { "strategy", required_argument, NULL, OPTION_STRATEGY },
+        { "json", required_argument, NULL, OPTION_JSON },
+        { "help", no_argument, NULL, OPTION_HELP },
+        { NULL, 0, NULL, 0 },
     };
     int index = 0, c;
 
     *options = (struct bench_options){ .batch = 64, .hidden = 160, .steps = 10, .dropout = 0.1 };
-    optind = 0; /* start over: the program's own options may have been read with getopt before */
     while ((c = getopt_long(argc, argv, "", known, &index)) != -1) {
-        if (c == 'h') {
+        if (c == OPTION_HELP) {
             print_usage(stdout);
             *code = 0;
             return 1;
         }
-        *code = c == 'o' ? take_option(options, known[index].name, optarg) : EXIT_USAGE;
+        *code = c == '?' ? EXIT_USAGE : take_option(options, c, known[index].name, optarg);
         if (*code)
             return 1;
     }
     if (optind < argc) {
-        fprintf(stderr, "halay-tft bench: unexpected '%s'\n", argv[optind]);
+        fprintf(stderr, "halay-tft-bench: unexpected '%s'\n", argv[optind]);
         *code = EXIT_USAGE;
         return 1;
     }
@@ -514,7 +553,10 @@ static enum halay_status write_result(struct bench *bench, const double *parts)
 {
     if (!bench->options.json) {
         print_result(bench, parts);
-        return HALAY_OK;
+        if (!fflush(stdout))
+            return HALAY_OK;
+        halay_error(&bench->log, "cannot write to standard output");
+        return HALAY_ERR_SYSTEM;
     }
     json_t *result = result_of(bench, parts);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
@@ -526,7 +568,7 @@ static enum halay_status write_result(struct bench *bench, const double *parts)
     return status;
 }
 
-int tft_cmd_bench(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct bench bench = { 0 };
     double parts[TFT_PART_COUNT];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tft/cli/synthetic.h"
+#include "perf/trainer/synthetic.h"
 #include "tft/kernels/philox.h"
 #include <math.h>
 #include <string.h>

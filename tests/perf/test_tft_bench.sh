@@ -3,7 +3,7 @@
 #
 # The benchmark's result is one JSON object with the agreed keys; wrong use is exit 2 and says what would be right.
 set -u
-bench=$top_builddir/tests/tft/bench
+bench=$top_builddir/perf/halay-tft-bench
 failed=0
 
 out=$("$bench" --threads 2 --batch 9 --hidden 8 --steps 1 --dropout 0.2 --json -) || { echo "bench failed"; exit 1; }

@@ -4,7 +4,7 @@
  * is 145.0 million a sample; a count that has rank 1 as the multiply-adds of its loops, 0.24, and the joint network of
  * a single static variable, 0.05, which is left out, gives 145.3.
  */
-#include "tft/cli/arithmetic.h"
+#include "perf/trainer/arithmetic.h"
 #include "tft/model/network.h"
 #include <string.h>
 
