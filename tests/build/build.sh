@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the build tests share; they read it with `. build.sh`. Each sets `scratch`, a folder of its own that goes when the
-# test ends, and counts what it finds wrong with `wrong`; `build_end` prints the verdict.
+# What the build tests share; they read it with `. build.sh`. Each sets `scratch`, a folder of its own that goes when
+# the test ends, and counts what it finds wrong with `wrong`; `build_end` prints the verdict.
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 

@@ -5,11 +5,11 @@
 #
 #     launcher, tft, perf -> fusion -> collectives -> collectives/transport -> base -> halay_types.h
 #
-# with three more rules: the programs above the library see its public headers and base/ only (but for perf/simulated, which
-# is the library itself in another world, and perf/trainer, which measures the trainer), a library of others is included in the one place that wraps it, and nothing
-# includes in a circle: no folders, and no files, where x.h, x.c and x_impl.h, the inside of x, count as one. Only
-# #include lines are looked at, that is enough: what is not declared cannot be called. The environment is read in one file
-# of the library and one of the trainer.
+# with three more rules: the programs above the library see its public headers and base/ only (but for perf/simulated,
+# which is the library itself in another world, and perf/trainer, which measures the trainer), a library of others is
+# included in the one place that wraps it, and nothing includes in a circle: no folders, and no files, where x.h, x.c and
+# x_impl.h, the inside of x, count as one. Only #include lines are looked at, that is enough: what is not declared cannot
+# be called. The environment is read in one file of the library and one of the trainer.
 #
 # usage: check_layers.sh [TREE]; without one it first checks itself on trees made for that.
 set -eu
@@ -22,7 +22,7 @@ include/halay_elastic.h halay_types.h halay.h
 base                    halay_types.h base/
 collectives/transport   halay_types.h base/ collectives/transport/
 collectives             halay_types.h halay_coll.h base/ collectives/transport/ collectives/
-fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h base/ collectives/transport/ collectives/ fusion/
+fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h base/ collectives/ fusion/
 launcher                halay_types.h base/ launcher/
 perf                    halay_types.h halay_coll.h halay.h halay_elastic.h base/ perf/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
@@ -62,7 +62,8 @@ data.c htd.h
 # Folders whose folders still include each other.
 pending_folders='fusion'
 
-# The folders of a layer, lowest first: each includes itself and those before it. "." is what lies in the layer's own folder.
+# The folders of a layer, lowest first: each includes itself and those before it. "." is what lies in the layer's own
+# folder.
 floors='
 base                  . machine net store secure
 collectives           reduce schedule choose group shared messages api
@@ -88,8 +89,8 @@ check_includes() {
     # shellcheck disable=SC2086 # a list of words
     find $folders \( -name '*.[ch]' -o -name '*.def' -o -name '*.cu' \) | sort >"$files"
     : >"$edges"
-    xargs grep -nE '^[[:space:]]*#[[:space:]]*include|\b(secure_)?getenv[[:space:]]*\(' /dev/null <"$files" | awk \
-        -v layers="$layers" -v others="$others" -v readers="$readers" -v files="$files" -v edges="$edges" '
+    xargs grep -nE '^[[:space:]]*#[[:space:]]*include|\b(secure_)?getenv[[:space:]]*\(' /dev/null <"$files" |
+        awk -v layers="$layers" -v others="$others" -v readers="$readers" -v files="$files" -v edges="$edges" '
         # "mpi*" as a regular expression.
         function pattern(glob) {
             gsub(/\./, "[.]", glob)
@@ -200,8 +201,8 @@ check_floors() {
         }' "$edges"
 }
 
-# check_circles file|folder: print each circle, from a file or folder back to it, with the #include lines that make it. The first
-# one found is printed, its last #include forgotten, and so on until none is left.
+# check_circles file|folder: print each circle, from a file or folder back to it, with the #include lines that make it.
+# The first one found is printed, its last #include forgotten, and so on until none is left.
 check_circles() {
     awk -v what="$1" -v pending="$pending" -v pending_folders="$pending_folders" '
         function name_of(path) {
@@ -320,7 +321,8 @@ self_test() {
         echo '#include "halay_types.h"' >include/halay.h
         echo '#include "halay_types.h"' >base/log.h
         echo '#include "base/log.h"' >collectives/transport/transport.h
-        printf '#include "collectives/transport/transport.h"\n#include "../transport/transport.h"\n' >collectives/api/group.h
+        printf '#include "collectives/transport/transport.h"\n#include "../transport/transport.h"\n' \
+            >collectives/api/group.h
         printf '#include "collectives/api/group.h"\n#include "halay.h"\n' >fusion/engine.c
         printf '#include <jansson.h>\n#include "halay.h"\n' >tft/cli/main.c
         breaches=$(check_tree)
@@ -338,14 +340,16 @@ self_test() {
     expect_breach tft/data/new.c 'int f(void) { return !getenv("HOME"); }'
     expect 'base/lock.h:1: a circle of files: base/lock -> base/log (base/lock.h:1) -> base/lock (base/log.c:1)' \
         base/log.c '#include "base/lock.h"' base/lock.h '#include "log.h"'
-    expect 'base/lock_impl.h:1: a circle of files: base/lock -> base/log (base/lock_impl.h:1) -> base/lock (base/log.c:1)' \
-        base/log.c '#include "lock.h"' base/lock.h '' base/lock_impl.h '#include "log.h"'
-    expect 'perf/a.h:1: a circle of files: perf/a -> perf/b (perf/a.h:1) -> perf/c (perf/b.h:1) -> perf/a (perf/c.c:1)' \
+    expect 'base/a_impl.h:1: a circle of files: base/a -> base/log (base/a_impl.h:1) -> base/a (base/log.c:1)' \
+        base/log.c '#include "a.h"' base/a.h '' base/a_impl.h '#include "log.h"'
+    expect \
+        'perf/a.h:1: a circle of files: perf/a -> perf/b (perf/a.h:1) -> perf/c (perf/b.h:1) -> perf/a (perf/c.c:1)' \
         perf/a.h '#include "b.h"' perf/b.h '#include "perf/c.h"' perf/c.h '' perf/c.c '#include "a.h"'
     expect 'perf/x/a.h:1: a circle of folders: perf/x -> perf/y (perf/x/a.h:1) -> perf/x (perf/y/d.c:1)' \
         perf/x/a.h '#include "perf/y/b.h"' perf/y/b.h '' perf/y/d.c '#include "perf/x/c.h"' perf/x/c.h ''
     expect 'tft/data/a.h:1: tft/data may not include "tft/train/b.h": train is above it' \
-        tft/data/a.h '#include "tft/train/b.h"' tft/train/b.h '' tft/train/c.c '#include "tft/model/d.h"' tft/model/d.h ''
+        tft/data/a.h '#include "tft/train/b.h"' tft/train/b.h '' tft/train/c.c '#include "tft/model/d.h"' \
+        tft/model/d.h ''
     expect 'tft/new/a.h:1: lies on no floor of tft' tft/new/a.h ''
     expect '' perf/a.h '' perf/a_impl.h '#include "a.h"' perf/a.c '#include "a_impl.h"' perf/d.h '#include "a.h"' \
         perf/e.c '#include "d.h"' perf/e.h '#include "perf/a.h"'

@@ -31,7 +31,9 @@ for page in *.md docs/*.md docs/*/*.md; do
     done <"$scratch/functions"
 
     # `folder/…` in code marks, for the folders of this project; a star stands for any name.
-    grep -oE '`(base|collectives|fusion|tft|launcher|perf|tests|examples|docs|tools|include|m4|data|\.ci)/[A-Za-z0-9_/.*-]*`' "$page" |
+    grep \
+        -oE \
+        '`(base|collectives|fusion|tft|launcher|perf|tests|examples|docs|tools|include|m4|data|\.ci)/[A-Za-z0-9_/.*-]*`' "$page" |
         tr -d '`' | sort -u >"$scratch/paths" || true
     while read -r path; do
         checks=$((checks + 1))
@@ -43,10 +45,11 @@ done
 sed -n 's/^### //p' docs/DECISIONS.md | sort >"$scratch/entries"
 sed -n '/^## Entries/q; s/^| .* | \[\(.*\)\](#.*/\1/p' docs/DECISIONS.md | sort >"$scratch/index"
 checks=$((checks + 1))
-diff "$scratch/entries" "$scratch/index" >"$scratch/differ" || wrong "docs/DECISIONS.md: index and entries differ: $(cat "$scratch/differ")"
+diff "$scratch/entries" "$scratch/index" >"$scratch/differ" ||
+    wrong "docs/DECISIONS.md: index and entries differ: $(cat "$scratch/differ")"
 
-# Texts of errors that troubleshooting.md quotes, but those of others ("(of ...)"): each of their pieces between ellipses is
-# in the sources, where a string may go on in the next line.
+# Texts of errors that troubleshooting.md quotes, but those of others ("(of ...)"): each of their pieces between
+# ellipses is in the sources, where a string may go on in the next line.
 page=docs/guides/troubleshooting.md
 find base collectives fusion launcher tft tools -type f ! -name '*.am' -exec cat {} + | tr -s '\n\t ' '   ' |
     sed 's/" *"//g; s/\\ / /g' >"$scratch/texts"

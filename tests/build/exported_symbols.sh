@@ -17,7 +17,8 @@ expect() {
     comm -13 "$2" "$scratch/exported" >"$scratch/more"
     comm -23 "$2" "$scratch/exported" >"$scratch/less"
     while read -r name; do wrong "${1##*/} exports '$name', which no public header declares"; done <"$scratch/more"
-    while read -r name; do wrong "${1##*/} does not export '$name', which a public header declares"; done <"$scratch/less"
+    while read -r name; do wrong "${1##*/} does not export '$name', which a public header declares"; done \
+        <"$scratch/less"
 }
 
 # HALAY_API marks each prototype; its name stands before the first parenthesis.

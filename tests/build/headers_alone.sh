@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Each header compiles alone, so that who includes it need not know what else to include: the public ones as C11 and as
-# C++17 with every warning an error, and without anything of this build (no config.h, no include path but their own); the
-# inner ones as the C that the build uses.
+# C++17 with every warning an error, and without anything of this build (no config.h, no include path but their own);
+# the inner ones as the C that the build uses.
 . "${top_srcdir:?}/tests/build/build.sh"
 cc=$(make_variable CC)
 cxx=$(make_variable CXX)
@@ -39,7 +39,8 @@ for path in include/*.h; do
 done
 
 source=$scratch/alone.c
-for path in base/*.h collectives/*.h collectives/*/*.h fusion/*.h launcher/*.h perf/*/*.h perf/*/*/*.h tft/*.h tests/*.h tests/*/*.h; do
+for path in base/*.h collectives/*.h collectives/*/*.h fusion/*.h launcher/*.h perf/*/*.h perf/*/*/*.h tft/*.h \
+    tests/*.h tests/*/*.h; do
     [ -f "$path" ] || continue
     # Without a guard it is a template: text that is included with macros set.
     grep -q '^#ifndef' "$path" || continue

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What `make install` puts in place works from there: each installed example builds with what pkg-config says about the
-# installed library, as C and, for what is C++, as C++, and runs as a job of one rank; the programs start; nothing points
-# back into the build folder.
+# installed library, as C and, for what is C++, as C++, and runs as a job of one rank; the programs start; nothing
+# points back into the build folder.
 #
 # usage: installed.sh          installs under a folder of its own and looks at that
 #        installed.sh PREFIX   looks at what is installed under PREFIX (make installcheck)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Each program that is installed has a page in section 1 that names each of its options that --help names. All pages format
-# without a warning.
+# Each program that is installed has a page in section 1 that names each of its options that --help names. All pages
+# format without a warning.
 . "${top_srcdir:?}/tests/build/build.sh"
 
 if command -v man >/dev/null 2>&1; then

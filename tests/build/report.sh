@@ -44,7 +44,8 @@ expect 0 '2 passed, 0 failed, 1 skipped' '^skipped a part: tests/b/test_half.sh:
 TEST_GATE=full
 export TEST_GATE
 : >"$scratch/list"
-expect 1 '1 passed, 2 failed, 0 skipped' '^failed: tests/a/test_gpu was skipped.*no device' '^failed: tests/b/test_half.sh was skipped'
+expect 1 '1 passed, 2 failed, 0 skipped' '^failed: tests/a/test_gpu was skipped.*no device' \
+    '^failed: tests/b/test_half.sh was skipped'
 printf '# why\nfull,thread tests/*/test_gpu ^no dev\n\nall tests/b/* (torch|horovod)\n' >"$scratch/list"
 expect 0 '2 passed, 0 failed, 1 skipped' '^skipped: tests/a/test_gpu' '^skipped a part: tests/b/test_half.sh'
 TEST_GATE=sanitize

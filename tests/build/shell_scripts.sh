@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Every shell script of the project parses, and shellcheck finds nothing to warn about (skipped where it is not installed).
+# Every shell script of the project parses, and shellcheck finds nothing to warn about (skipped where it is not
+# installed).
 . "${top_srcdir:?}/tests/build/build.sh"
 cd "$top_srcdir"
 
-find autogen.sh .ci containers perf tests tools launcher examples docs tft -type f -exec grep -lE '^#!/bin/(ba)?sh|shellcheck shell=' {} + \
-    2>/dev/null | grep -v '\.[ch]$' | sort >"$scratch/scripts"
+find autogen.sh .ci containers perf tests tools launcher examples docs tft -type f \
+    -exec grep -lE '^#!/bin/(ba)?sh|shellcheck shell=' {} + 2>/dev/null | grep -v '\.[ch]$' | sort >"$scratch/scripts"
 while read -r script; do
     checks=$((checks + 1))
     shell="sh"
@@ -14,7 +15,8 @@ while read -r script; do
     $shell -n "$script" 2>"$scratch/said" || wrong "$(cat "$scratch/said")"
     # build.sh is read with a path that shellcheck cannot follow: what it sets is unknown to it.
     if command -v shellcheck >/dev/null 2>&1; then
-        shellcheck -S warning -e SC1091,SC2010,SC2034,SC2154,SC2164 "$script" >"$scratch/said" 2>&1 || wrong "$(cat "$scratch/said")"
+        shellcheck -S warning -e SC1091,SC2010,SC2034,SC2154,SC2164 "$script" >"$scratch/said" 2>&1 ||
+            wrong "$(cat "$scratch/said")"
     fi
 done <"$scratch/scripts"
 if [ "$faults" -eq 0 ] && ! command -v shellcheck >/dev/null 2>&1; then

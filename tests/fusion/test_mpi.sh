@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The engine under mpirun, data over MPI: random schedules, the deterministic modes, contexts one after the other, an early
-# end; and a death where mpirun lets the others live.
+# The engine under mpirun, data over MPI: random schedules, the deterministic modes, contexts one after the other, an
+# early end; and a death where mpirun lets the others live.
 . "$top_srcdir/tests/transport/mpirun.sh"
 mpi_or_skip
 job=$top_builddir/tests/fusion/job
@@ -22,7 +22,8 @@ HALAY_DETERMINISTIC=run HALAY_FUSION_THRESHOLD=20K mpi_run 2 "$job" deterministi
 mpi_run 2 "$job" again $seed || exit $?
 HALAY_PROCESS_SETS=0-1 mpi_run 2 "$job" leave || exit $?
 if [ $mpi_flavour = openmpi ]; then
-    out=$(HALAY_PROCESS_SETS=0-2 timeout 120 "$mpirun" --oversubscribe --bind-to none --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die 2>&1)
+    out=$(HALAY_PROCESS_SETS=0-2 timeout 120 "$mpirun" --oversubscribe --bind-to none \
+        --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die 2>&1)
     [ $? -ne 124 ] || { echo "$out"; echo "a death: the others did not end"; exit 1; }
     [ "$(echo "$out" | grep -c 'die passed')" = 2 ] || { echo "$out"; echo "a death"; exit 1; }
 fi

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The engine over several nodes, which HALAY_NODE makes of this one: its messages over TCP, data over UCX. Random schedules (seeds
-# printed), the deterministic modes, a rank that is killed, one that leaves early, contexts one after the other and two at
-# once.
+# The engine over several nodes, which HALAY_NODE makes of this one: its messages over TCP, data over UCX. Random
+# schedules (seeds printed), the deterministic modes, a rank that is killed, one that leaves early, contexts one after
+# the other and two at once.
 # What UCX leaves allocated is its own, and the leak checker itself crashes on its threads.
 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 job=$top_builddir/tests/fusion/job

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The engine in processes over shared memory: random schedules (seeds printed), the deterministic modes, a rank that is
 # killed, one that leaves early, contexts one after the other, many times, two at once, in a child of fork, what the
-# engine tells about itself; ranks that are configured unlike, one that is killed while a process set is made. HALAY_TRANSPORT may name another transport (test_ucx.sh).
+# engine tells about itself; ranks that are configured unlike, one that is killed while a process set is made.
+# HALAY_TRANSPORT may name another transport (test_ucx.sh).
 job=$top_builddir/tests/fusion/job
 HALAY_TRANSPORT=${HALAY_TRANSPORT-shm} HALAY_MODULE_PATH=$top_builddir/.libs
 export HALAY_TRANSPORT HALAY_MODULE_PATH
@@ -19,7 +20,8 @@ done
 "$job" --spawn 3 unlike || { echo "ranks that cannot start together"; exit 1; }
 "$job" --spawn 4 making || { echo "a death while a process set is made"; exit 1; }
 HALAY_STALL_CHECK_TIME=0.05 "$job" --spawn 3 observe || exit $?
-HALAY_STALL_CHECK_TIME=0.5 HALAY_STALL_SHUTDOWN_TIME=1 "$job" --spawn 3 stop || { echo "a rank that is stopped"; exit 1; }
+HALAY_STALL_CHECK_TIME=0.5 HALAY_STALL_SHUTDOWN_TIME=1 "$job" --spawn 3 stop || { echo "a rank that is stopped"; exit \
+    1; }
 for n in 2 4; do
     export HALAY_PROCESS_SETS=0-$((n - 1))
     "$job" --spawn $n die || { echo "a death"; exit 1; }

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The files of the images of containers/Dockerfile, built without Docker by containers/root, and entered: a training job in each as
-# SageMaker starts it. Takes minutes and the network, so it runs only with TEST_IMAGE=1; TEST_IMAGE_FOLDER keeps the files (and
-# Debian's, for the next time), TEST_IMAGE=toolkit also makes the image with SageMaker's toolkit.
+# The files of the images of containers/Dockerfile, built without Docker by containers/root, and entered: a training job
+# in each as SageMaker starts it. Takes minutes and the network, so it runs only with TEST_IMAGE=1; TEST_IMAGE_FOLDER
+# keeps the files (and Debian's, for the next time), TEST_IMAGE=toolkit also makes the image with SageMaker's toolkit.
 top=${top_srcdir:?}
 skip() { echo "skipped: $*"; exit 77; }
 [ -n "${TEST_IMAGE-}" ] || skip "the images take minutes; TEST_IMAGE=1 builds them"
@@ -27,7 +27,8 @@ check() {
     { tail -n 30 "$folder/log"; echo "the image cannot be built"; exit 1; }
 
 # job IMAGE [WORD]: an empty /opt/ml with data as tables, and the image started as its Dockerfile says.
-hyperparameters='"hidden_size": "8", "heads": "2", "train_samples": "64", "valid_samples": "32", "epochs": "1", "sagemaker_mpi_num_of_processes_per_host": "2"'
+hyperparameters='"hidden_size": "8", "heads": "2", "train_samples": "64", "valid_samples": "32", "epochs": "1",
+    "sagemaker_mpi_num_of_processes_per_host": "2"'
 job() {
     root=$folder/$1
     ml=$root/opt/ml
@@ -37,7 +38,8 @@ job() {
     cp "$top"/data/pjm/*.csv.gz "$ml/input/data/training/"
     cp "$top/data/pjm.yaml" "$ml/input/data/schema/"
     echo "{$hyperparameters}" >"$ml/input/config/hyperparameters.json"
-    echo '{"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "lo"}' >"$ml/input/config/resourceconfig.json"
+    echo '{"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "lo"}' \
+        >"$ml/input/config/resourceconfig.json"
     echo '{"training": {"TrainingInputMode": "File"}}' >"$ml/input/config/inputdataconfig.json"
     echo '127.0.0.1 localhost algo-1' >"$root/etc/hosts"
     "$top/containers/start" "$root" "$@"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Two hosts in a lab: that they can't reach each other's memory, groups and the engine over ucx, and what happens to the
-# engine when a rank is killed, the link goes down, a host is gone, in the middle of something and in between: every rank that
-# is left names who is lost. Needs root.
+# engine when a rank is killed, the link goes down, a host is gone, in the middle of something and in between: every
+# rank that is left names who is lost. Needs root.
 what=${top_srcdir:?}/tests/lab/lab start=${top_builddir:?}/tests/lab/start
 # What UCX leaves allocated is its own, and the leak checker itself crashes on its threads.
 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
@@ -13,7 +13,8 @@ end() { [ -z "$lab" ] || sh "$what" remove $lab; rm -rf "$scratch"; }
 trap end EXIT
 trap 'exit 1' HUP INT TERM
 # make_lab [--ssh]
-make_lab() { [ -z "$lab" ] || sh "$what" remove $lab; lab=$(sh "$what" make "$@" 2) || { code=$?; lab=; return $code; }; }
+make_lab() { [ -z "$lab" ] || sh "$what" remove $lab; lab=$(sh "$what" make "$@" 2) ||
+    { code=$?; lab=; return $code; }; }
 give_up() { cat "$scratch/out"; echo "failed: $*"; exit 1; }
 
 # run HOSTS PROGRAM... : to its end

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# halayrun on four hosts of a lab, over real ssh: a collective, a training that equals that of one host, and everything that can die
-# or not answer: a bounded time, a reason with the host's name, no process left on any host. Needs root and an ssh server.
-# TEST_BRIEF=1: without the training and the cable, for runs beside one that does all.
+# halayrun on four hosts of a lab, over real ssh: a collective, a training that equals that of one host, and everything
+# that can die or not answer: a bounded time, a reason with the host's name, no process left on any host. Needs root and
+# an ssh server. TEST_BRIEF=1: without the training and the cable, for runs beside one that does all.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 
 lab_script=$(realpath "$top_srcdir")/tests/lab/lab
@@ -26,8 +26,10 @@ run_on_1() {
 }
 
 # --- what works ------------------------------------------------------------------------------------------------------
-run_on_1 0 -np 5 -H "$name-[1-2]:2,fd77:$lab::3" sh -c 'echo "$(hostname) $HALAY_LOCAL_RANK of $HALAY_LOCAL_SIZE"; hostname >>/tmp/mine'
-printf '%s\n' "[0] $name-1 0 of 2" "[1] $name-1 1 of 2" "[2] $name-2 0 of 2" "[3] $name-2 1 of 2" "[4] $name-3 0 of 1" >"$dir/want"
+run_on_1 0 -np 5 -H "$name-[1-2]:2,fd77:$lab::3" sh \
+    -c 'echo "$(hostname) $HALAY_LOCAL_RANK of $HALAY_LOCAL_SIZE"; hostname >>/tmp/mine'
+printf '%s\n' "[0] $name-1 0 of 2" "[1] $name-1 1 of 2" "[2] $name-2 0 of 2" "[3] $name-2 1 of 2" "[4] $name-3 0 of 1" \
+    >"$dir/want"
 check "who runs where" eval 'sort "$dir/out" | diff - "$dir/want"'
 check "each on its own /tmp" test "$(on 2 cat /tmp/mine | sort -u)" = "$name-2"
 if test -e "$build/.libs/libhalay-ucx.so"; then
@@ -35,13 +37,16 @@ if test -e "$build/.libs/libhalay-ucx.so"; then
     check "of four hosts" out_has '4 ranks, 4 hosts'
     check "and right" test "$(grep -cE ' 0$' "$dir/out")" = 2
     if test -x "$build/halay-tft" && test -z "${TEST_BRIEF-}"; then
-        on 1 "$build/halay-tft" prepare --schema "$(realpath "$top_srcdir")/data/pjm.yaml" "$(realpath "$top_srcdir")/data/pjm" \
-            -o "$scratch/piece.htd" >"$dir/out" 2>&1
+        on 1 "$build/halay-tft" prepare --schema "$(realpath "$top_srcdir")/data/pjm.yaml" \
+            "$(realpath "$top_srcdir")/data/pjm" -o "$scratch/piece.htd" >"$dir/out" 2>&1
         for hosts in "$name-1:2" "$name-1,$name-2"; do
-            run_on_1 0 -np 2 -H $hosts "$build/halay-tft" train --data "$scratch/piece.htd" --hidden-size 8 --heads 2 --batch-size 32 \
-                --train-samples 96 --valid-samples 32 --epochs 1 --deterministic ranks --threads 1 --out "$scratch/$hosts"
+            run_on_1 0 -np 2 -H $hosts "$build/halay-tft" train --data "$scratch/piece.htd" --hidden-size 8 --heads 2 \
+                --batch-size 32 \
+                --train-samples 96 --valid-samples 32 --epochs 1 --deterministic ranks --threads 1 \
+                --out "$scratch/$hosts"
         done
-        check "training on two hosts and on one" cmp "$scratch/$name-1:2/model.safetensors" "$scratch/$name-1,$name-2/model.safetensors"
+        check "training on two hosts and on one" cmp "$scratch/$name-1:2/model.safetensors" \
+            "$scratch/$name-1,$name-2/model.safetensors"
     fi
 else
     echo "skipped: no UCX, which carries data between hosts"
@@ -50,7 +55,8 @@ fi
 # --- an address that other hosts have, too, as with containers: somebody else listens there ---------------------------
 sysctl_of_1() { on 1 sh -c "echo '$1' >/proc/sys/net/ipv4/ip_local_port_range"; }
 usual=$(on 1 cat /proc/sys/net/ipv4/ip_local_port_range)
-on 1 sh -c "ip address delete 10.77.$lab.1/24 dev eth0 && ip address add 172.17.0.1/16 dev eth0 && ip address add 10.77.$lab.1/24 dev eth0"
+on 1 sh -c "ip address delete 10.77.$lab.1/24 dev eth0 && ip address add 172.17.0.1/16 dev eth0 &&
+    ip address add 10.77.$lab.1/24 dev eth0"
 on 2 ip address add 172.17.0.1/16 dev lo
 on 2 "$(realpath "$probe")" squat 172.17.0.1 40000 64 "$scratch/squats" &
 squatter=$!
@@ -58,18 +64,22 @@ check "somebody else listens" wait_for test -s "$scratch/squats"
 sysctl_of_1 "40000 40063" # the store will have one of them
 run_on_1 0 -np 2 --verbose -H "$name-[1-2]" "$(realpath "$probe")" meet
 check "ranks meet all the same" test "$(grep -c 'met 2' "$dir/out")" = 2
-check "by the address that only one of them has" grep -qE "host '$name-2': the store by (10.77.$lab.1:|\[fd77)" "$dir/err"
+check "by the address that only one of them has" grep -qE "host '$name-2': the store by (10.77.$lab.1:|\[fd77)" \
+    "$dir/err"
 sysctl_of_1 "$usual"
 on 1 ip address delete 172.17.0.1/16 dev eth0
 on 2 sh -c "kill $(cat "$scratch/squats"); ip address delete 172.17.0.1/16 dev lo"
 wait $squatter
 
-# --- a full disk under the output files, of ranks here and elsewhere ---------------------------------------------------
+# --- a full disk under the output files, of ranks here and elsewhere
+# ---------------------------------------------------
 mkdir "$scratch/small" && on 1 mount -t tmpfs -o size=64k halay-lab "$scratch/small"
-run_on_1 0 -np 2 -H "$name-[1-2]" --output-filename "$scratch/small" sh -c 'yes | head -c 200000; echo end >&2; touch /tmp/ended'
+run_on_1 0 -np 2 -H "$name-[1-2]" --output-filename "$scratch/small" sh \
+    -c 'yes | head -c 200000; echo end >&2; touch /tmp/ended'
 for r in 0 1; do
     file=$scratch/small/rank.$r/stdout
-    check "rank $r's file, and why" err_has "halayrun: cannot write '$file': No space left on device; the file ends here, the job goes on"
+    check "rank $r's file, and why" err_has \
+        "halayrun: cannot write '$file': No space left on device; the file ends here, the job goes on"
     check "all that rank $r says is shown" test "$(grep -c "^\[$r\] y$" "$dir/out")" = 100000
     check "and rank $r goes on to its end" on $((r + 1)) test -e /tmp/ended
 done
@@ -81,16 +91,19 @@ printf '#!/bin/sh\necho "$*" >>%s/called\nexec ssh "$@"\n' "$scratch" >"$scratch
 for flavour in openmpi mpich; do
     test -z "${TEST_BRIEF-}" || continue
     real=$(command -v mpirun.$flavour) || { echo "skipped: no mpirun.$flavour"; continue; }
-    mkdir "$scratch/$flavour" && printf '#!/bin/sh\nexec %s "$@"\n' "$real" >"$scratch/$flavour/mpirun" && chmod +x "$scratch/$flavour/mpirun"
-    PATH=$scratch/$flavour:$PATH run_on_1 0 --mpi -np 2 -H "$name-[1-2]" --ssh "$scratch/ssh -o LogLevel=ERROR" -p 22 -i /etc/ssh/lab_key \
-        --wdir / sh -c 'echo "$(hostname) in $PWD"'
+    mkdir "$scratch/$flavour" && printf '#!/bin/sh\nexec %s "$@"\n' "$real" >"$scratch/$flavour/mpirun" &&
+        chmod +x "$scratch/$flavour/mpirun"
+    PATH=$scratch/$flavour:$PATH run_on_1 0 --mpi -np 2 -H "$name-[1-2]" --ssh "$scratch/ssh -o LogLevel=ERROR" -p 22 \
+        -i /etc/ssh/lab_key --wdir / sh -c 'echo "$(hostname) in $PWD"'
     check "$flavour: both hosts, in the folder" test "$(grep -cE "$name-[12] in /$" "$dir/out")" = 2
-    check "$flavour: ssh's words" grep -qE -e '-o LogLevel=ERROR -p 22 -i /etc/ssh/lab_key .*'"$name-2" "$scratch/called"
+    check "$flavour: ssh's words" grep -qE -e '-o LogLevel=ERROR -p 22 -i /etc/ssh/lab_key .*'"$name-2" \
+        "$scratch/called"
     rm -f "$scratch/called"
 done
 
 # --- strangers at the store's port, from another host ----------------------------------------------------------------
-# They send garbage, half a handshake, a byte at a time, and hold more connections open than the store has places for strangers.
+# They send garbage, half a handshake, a byte at a time, and hold more connections open than the store has places for
+# strangers.
 cat >"$scratch/strangers" <<'END'
 #!/bin/bash
 host=$1 port=$2 scratch=$3
@@ -108,7 +121,8 @@ kill %1
 END
 cat >"$scratch/rank" <<END
 #!/bin/bash
-test \$HALAY_RANK != 1 || echo "\$HALAY_STORE_ADDRESS" >$scratch/address.new && mv $scratch/address.new $scratch/address 2>/dev/null
+test \$HALAY_RANK != 1 || echo "\$HALAY_STORE_ADDRESS" >$scratch/address.new &&
+    mv $scratch/address.new $scratch/address 2>/dev/null
 until test -e $scratch/besieged; do sleep 0.1; done
 $(realpath "$probe") meet; code=\$?
 : >$scratch/met
@@ -167,11 +181,14 @@ if test -z "${TEST_BRIEF-}"; then
     lose 1 "host '$name-3' (rank 2) is lost: nothing has been heard of it for 10 s" sh "$lab_script" link $lab 3 down
     wait $other
     check "exit code of a job whose agent is stopped" test $? = 1
-    check "which is said" grep -qF "host '$name-4' (rank 0) is lost: nothing has been heard of it for 10 s" "$scratch/stopped"
+    check "which is said" grep -qF "host '$name-4' (rank 0) is lost: nothing has been heard of it for 10 s" \
+        "$scratch/stopped"
     check "and nothing is left of it" wait_for eval '! on 4 pgrep -f "^sleep 200[0]|[-]-agent\$" >/dev/null'
     # Ranks that have lost those of a host end sooner than that; the host is named all the same.
     sh "$lab_script" link $lab 3 up
-    command=(sh -c 'sleep 1000 & test $HALAY_RANK = 2 || { until test -e "$0"; do sleep 0.1; done; sleep 3; exit 5; }; wait' "$scratch/cut")
+    command=(sh \
+        -c 'sleep 1000 & test $HALAY_RANK = 2 || { until test -e "$0"; do sleep 0.1; done; sleep 3; exit 5; }; wait' \
+        "$scratch/cut")
     cut() { sh "$lab_script" link $lab 3 down && : >"$scratch/cut"; }
     lose 1 "host '$name-3' (rank 2) is lost: nothing has been heard of it for 3 s, and ranks elsewhere have lost it" cut
 fi
@@ -187,10 +204,13 @@ check "the other would have come" err_has "1 of 2 hosts cannot be started: nothi
 # --- who does not answer ---------------------------------------------------------------------------------------------
 sh "$lab_script" kill $lab 4
 sh "$lab_script" sshd $lab 3 stop
-on 1 sed -i "/^$name-2,/s/ AAAA[^ ]*/ AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA/" /etc/ssh/ssh_known_hosts
+on 1 sed -i "/^$name-2,/s/ AAAA[^ ]*/ AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA/" \
+    /etc/ssh/ssh_known_hosts
 run_on_1 1 -np 5 --start-timeout 2 -H "$name-[1-4],nobody" true
-check "another host's key" err_has "host '$name-2': Host key verification failed. (is its key known here, and still the same?"
+check "another host's key" err_has \
+    "host '$name-2': Host key verification failed. (is its key known here, and still the same?"
 check "no server" err_has "host '$name-3': ssh: connect to host $name-3 port 22: Connection refused"
-check "a host that is gone" grep -qE "host '$name-4': (it does not answer|ssh: connect to host $name-4 port 22: )" "$dir/err"
+check "a host that is gone" grep -qE "host '$name-4': (it does not answer|ssh: connect to host $name-4 port 22: )" \
+    "$dir/err"
 check "a name that is none" err_has "host 'nobody': ssh: Could not resolve hostname nobody"
 check "how many" err_has "4 of 4 hosts cannot be started: nothing is"

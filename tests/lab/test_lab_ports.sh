@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# halayrun on three hosts of a lab whose firewalls let through ssh and twenty ports of one network: with --network-interface and
-# --ports a job of several hosts starts and computes; nothing of it listens anywhere else. Needs root, an ssh server and nftables.
+# halayrun on three hosts of a lab whose firewalls let through ssh and twenty ports of one network: with
+# --network-interface and --ports a job of several hosts starts and computes; nothing of it listens anywhere else. Needs
+# root, an ssh server and nftables.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 
 skip() {
@@ -13,7 +14,8 @@ skip() {
 }
 lab_script=$(realpath "$top_srcdir")/tests/lab/lab
 build=$(realpath "$top_builddir")
-export HALAY_MODULE_PATH=$build/.libs ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" PATH=$PATH:/usr/sbin:/sbin
+export HALAY_MODULE_PATH=$build/.libs ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" \
+    PATH=$PATH:/usr/sbin:/sbin
 halayrun=$build/launcher/halayrun
 command -v nft >/dev/null || skip "no nft (nftables), which makes firewalls"
 lab=$(sh "$lab_script" make --ssh 3) || { code=$?; trap - EXIT; rm -rf "$dir"; exit $code; }
@@ -44,7 +46,8 @@ table inet firewall {
 END
 for h in 1 2 3; do
     on $h sh -c "ip link add other type bridge && ip address add 10.78.$lab.$h/24 dev other && ip link set other up"
-    on $h nft -f /dev/stdin <"$dir/rules" || { sh "$lab_script" remove $lab; skip "firewalls cannot be made in namespaces here"; }
+    on $h nft -f /dev/stdin <"$dir/rules" || { sh "$lab_script" remove $lab; skip \
+        "firewalls cannot be made in namespaces here"; }
 done
 
 hosts="-H $name-1:2,$name-2:2,$name-3"
@@ -63,11 +66,13 @@ else
     echo "skipped: no UCX, which carries data between hosts"
 fi
 # What listens while a job runs: the store, on host 1.
-run_on_1 0 $hosts $allowed sh -c 'test $HALAY_RANK != 0 || ss -Hltn | while read -r state one two address rest; do echo "at $address"; done'
+run_on_1 0 $hosts $allowed sh \
+    -c 'test $HALAY_RANK != 0 || ss -Hltn | while read -r state one two address rest; do echo "at $address"; done'
 check "the store listens there" grep -qE "at 10\.77\.$lab\.1:210[01][0-9]\$" "$dir/out"
 check "nothing else does" eval '! grep -vE " at (10\.77\.$lab\.1:210[01][0-9]|.*:22)\$" "$dir/out"'
 run_on_1 1 $hosts --network-interface nothing "$(realpath "$probe")" meet
-check "there is no such network" err_has "no network interface 'nothing' has an address here; there are: lo, eth0, other"
+check "there is no such network" err_has \
+    "no network interface 'nothing' has an address here; there are: lo, eth0, other"
 run_on_1 1 $hosts --network-interface eth0 --ports 22 "$(realpath "$probe")" meet
 check "no port is free" err_has 'none of the ports 22-22 is free'
 run_on_1 2 $hosts --ports 21019-21000 true

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A SageMaker job on two hosts of a lab, algo-1 and algo-2, each with its own /opt/ml: training as SageMaker's toolkit starts it (its
-# mpirun line, tests/lab/sagemaker_node) and as halayrun does without it. sm-entry is process 1 of each container. A stop that only one
-# host hears of, and the job that goes on; a rank that is killed; ranks that are missing. Needs root and an ssh server.
-# TEST_BRIEF=1: only without the toolkit's mpirun. SAGEMAKER_TOOLKIT=FOLDER: also through the toolkit itself, some two minutes, most of which
-# it waits. FOLDER is the Python environment that it is in; if there is none yet tests/lab/toolkit makes it. The hosts have to see it:
-# not below /tmp.
+# A SageMaker job on two hosts of a lab, algo-1 and algo-2, each with its own /opt/ml: training as SageMaker's toolkit
+# starts it (its mpirun line, tests/lab/sagemaker_node) and as halayrun does without it. sm-entry is process 1 of each
+# container. A stop that only one host hears of, and the job that goes on; a rank that is killed; ranks that are
+# missing. Needs root and an ssh server. TEST_BRIEF=1: only without the toolkit's mpirun. SAGEMAKER_TOOLKIT=FOLDER: also
+# through the toolkit itself, some two minutes, most of which it waits. FOLDER is the Python environment that it is in;
+# if there is none yet tests/lab/toolkit makes it. The hosts have to see it: not below /tmp.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 
 lab_script=$(realpath "$top_srcdir")/tests/lab/lab
@@ -31,8 +31,10 @@ export HALAY_OPT_ML=$scratch/ml # one name, a file system of its own on each hos
 mkdir "$HALAY_OPT_ML"
 custom="-x HALAY_MODULE_PATH -x HALAY_OPT_ML -x ASAN_OPTIONS"
 
-"$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$scratch/piece.htd" >"$dir/out" 2>"$dir/err" || exit 99
-small='"hidden_size": "8", "heads": "2", "batch_size": "32", "learning_rate": "0.01", "train_samples": "512", "valid_samples": "32", "epochs": "2", "threads": "1", "deterministic": "\"ranks\"", "checkpoint_every": "1"'
+"$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$scratch/piece.htd" >"$dir/out" \
+    2>"$dir/err" || exit 99
+small='"hidden_size": "8", "heads": "2", "batch_size": "32", "learning_rate": "0.01", "train_samples": "512",
+    "valid_samples": "32", "epochs": "2", "threads": "1", "deterministic": "\"ranks\"", "checkpoint_every": "1"'
 for h in 1 2; do
     sh "$lab_script" sshd $lab $h stop
     on $h sh -c "printf '10.77.$lab.1 algo-1\n10.77.$lab.2 algo-2\n' >>/etc/hosts
@@ -44,11 +46,15 @@ containers() {
     local h
     for h in 1 2; do
         on $h sh -c "
-            if [ -n '${1-}' ] && [ $h = 1 ]; then rm -rf '$scratch/kept'; cp -a '$HALAY_OPT_ML/checkpoints' '$scratch/kept'; fi
-            rm -rf '$HALAY_OPT_ML'/*; mkdir -p '$HALAY_OPT_ML/input/config' '$HALAY_OPT_ML/input/data/training' '$HALAY_OPT_ML/checkpoints'
+            if [ -n '${1-}' ] && [ $h = 1 ]; then
+                rm -rf '$scratch/kept'; cp -a '$HALAY_OPT_ML/checkpoints' '$scratch/kept'
+            fi
+            rm -rf '$HALAY_OPT_ML'/*
+            mkdir -p '$HALAY_OPT_ML/input/config' '$HALAY_OPT_ML/input/data/training' '$HALAY_OPT_ML/checkpoints'
             [ -z '${1-}' ] || cp -a '$scratch/kept/.' '$HALAY_OPT_ML/checkpoints/'
             cp '$scratch/piece.htd' '$HALAY_OPT_ML/input/data/training/'
-            echo '{\"current_host\": \"algo-$h\", \"hosts\": [\"algo-1\", \"algo-2\"], \"network_interface_name\": \"eth0\"}' \
+            echo '{\"current_host\": \"algo-$h\", \"hosts\": [\"algo-1\", \"algo-2\"],
+                \"network_interface_name\": \"eth0\"}' \
                 >'$HALAY_OPT_ML/input/config/resourceconfig.json'"
         echo "{$small, \"sagemaker_mpi_enabled\": \"true\", \"sagemaker_mpi_num_of_processes_per_host\": \"2\"}" |
             on $h tee "$HALAY_OPT_ML/input/config/hyperparameters.json" >/dev/null
@@ -165,7 +171,8 @@ if test -z "${SAGEMAKER_TOOLKIT-}"; then
     echo "skipped: SageMaker's toolkit itself (SAGEMAKER_TOOLKIT=FOLDER says where it is, or may be installed)"
     exit
 fi
-if ! test -x "$SAGEMAKER_TOOLKIT/bin/train" && ! "$top_srcdir/tests/lab/toolkit" "$SAGEMAKER_TOOLKIT" >"$dir/out" 2>&1; then
+if ! test -x "$SAGEMAKER_TOOLKIT/bin/train" && ! "$top_srcdir/tests/lab/toolkit" "$SAGEMAKER_TOOLKIT" >"$dir/out" \
+    2>&1; then
     echo "skipped: SageMaker's toolkit cannot be installed in '$SAGEMAKER_TOOLKIT': $(tail -1 "$dir/out")"
     exit
 fi
@@ -174,14 +181,16 @@ SAGEMAKER_TOOLKIT=$(realpath "$SAGEMAKER_TOOLKIT")
 HALAY_OPT_ML=/opt/ml custom=
 export SAGEMAKER_PROGRAM=halay-train.sh
 for h in 1 2; do
-    on $h sh -c "mount -t tmpfs opt /opt && mkdir /opt/ml && : >/tmp/environment && mount --bind /tmp/environment /etc/environment &&
-        mkdir -p -m 700 /tmp/home/.ssh && cp /etc/ssh/lab_key /tmp/home/.ssh/id_ed25519 && chmod 600 /tmp/home/.ssh/id_ed25519"
+    on $h sh -c "mount -t tmpfs opt /opt && mkdir /opt/ml && : >/tmp/environment &&
+        mount --bind /tmp/environment /etc/environment && mkdir -p -m 700 /tmp/home/.ssh &&
+        cp /etc/ssh/lab_key /tmp/home/.ssh/id_ed25519 && chmod 600 /tmp/home/.ssh/id_ed25519"
 done
 toolkit_containers() {
     local h
     containers "$@"
     for h in 1 2; do
-        on $h sh -c "mkdir -p /opt/ml/code /opt/ml/output/data && echo '{\"training\": {\"TrainingInputMode\": \"File\"}}' >/opt/ml/input/config/inputdataconfig.json &&
+        on $h sh -c "mkdir -p /opt/ml/code /opt/ml/output/data && cd /opt/ml/input/config &&
+            echo '{\"training\": {\"TrainingInputMode\": \"File\"}}' >inputdataconfig.json &&
             cat >/opt/ml/code/halay-train.sh" <<END
 #!/bin/sh
 HALAY_MODULE_PATH='$HALAY_MODULE_PATH' ASAN_OPTIONS='$ASAN_OPTIONS' exec '$tft' train "\$@"

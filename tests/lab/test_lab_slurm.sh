@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A SLURM of four nodes in a lab, with its own munge: examples/slurm/train.sbatch as it stands, the agents' steps for longer than the
-# silence that a host is given up after, scancel with all processes told at once, srun as the MPI's launcher. Skipped where there is
-# no SLURM (Debian: slurm-wlm munge, from 20.11 on); needs root.
+# A SLURM of four nodes in a lab, with its own munge: examples/slurm/train.sbatch as it stands, the agents' steps for
+# longer than the silence that a host is given up after, scancel with all processes told at once, srun as the MPI's
+# launcher. Skipped where there is no SLURM (Debian: slurm-wlm munge, from 20.11 on); needs root.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 
 skip() { echo "skipped: no $1; Debian's packages slurm-wlm and munge have it"; trap - EXIT; rm -rf "$dir"; exit 77; }
@@ -43,7 +43,8 @@ PartitionName=lab Nodes=ALL Default=YES State=UP
 END
 cat >"$scratch/node" <<'END'
 mkdir -p -m 755 /run/munge /run/slurm/state /run/slurm/spool && chmod 755 /run && cp "$1/munge.key" /run/munge/key &&
-    munged --force --key-file=/run/munge/key --pid-file=/run/munge/pid --log-file=/run/munge/log --seed-file=/run/munge/seed || exit
+    munged --force --key-file=/run/munge/key --pid-file=/run/munge/pid --log-file=/run/munge/log \
+        --seed-file=/run/munge/seed || exit
 [ "$(hostname)" != "$2" ] || slurmctld || exit
 slurmd -N "$(hostname)"
 END
@@ -54,7 +55,8 @@ for host in 1 2 3 4; do
     check "a node starts" test $? = 0
 done
 
-# halay-tft stands for a program here: it says what it was called with, and ends well when it is told, like the real one.
+# halay-tft stands for a program here: it says what it was called with, and ends well when it is told, like the real
+# one.
 mkdir "$scratch/bin" "$scratch/job" && ln -s "$build/launcher/halayrun" "$scratch/bin/halayrun"
 cat >"$scratch/bin/halay-tft" <<'END'
 #!/bin/sh
@@ -65,7 +67,8 @@ while :; do sleep 0.1; done
 END
 chmod +x "$scratch/bin/halay-tft"
 # on_1 COMMAND...: where users of the cluster are
-on_1() { (cd "$scratch/job" && timeout 60 sh "$lab_script" enter $lab 1 env PATH="$scratch/bin:$PATH" "$@" </dev/null); }
+on_1() { (cd "$scratch/job" && timeout 60 sh "$lab_script" enter $lab 1 env PATH="$scratch/bin:$PATH" "$@" \
+    </dev/null); }
 submit() { on_1 sbatch --parsable "$(realpath "$top_srcdir")/examples/slurm/train.sbatch" 2>"$dir/err"; }
 log_has() { test "$(grep -cE "$2" "$scratch/job/tft-$1.log")" = "$3"; }
 has_ended() { on_1 scontrol show job "$1" | grep -q "JobState=$2"; }
@@ -93,13 +96,15 @@ else
     echo "skipped: this SLURM has no PMIx, or halay no MPI"
 fi
 on_1 srun -n 2 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
-check "tasks that cannot meet are refused" test "$(grep -c 'one of 2 (SLURM_STEP_NUM_TASKS=2, SLURM_PROCID=[01])' "$dir/err")" = 2
+check "tasks that cannot meet are refused" \
+    test "$(grep -c 'one of 2 (SLURM_STEP_NUM_TASKS=2, SLURM_PROCID=[01])' "$dir/err")" = 2
 check "and compute nothing" test ! -s "$dir/out"
 on_1 srun -n 1 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
 check "one task is a job of one rank" test "$(grep -c 'rank 0 of 1' "$dir/out")" = 1
 on_1 salloc --quiet -n 4 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
 check "and so is what an allocation of four tasks starts itself" test "$(grep -c 'rank 0 of 1' "$dir/out")" = 1
-on_1 sbatch --quiet --wait -n 4 -o batch.log --wrap "$build/tests/launcher/world_probe; env | grep ^SLURM_" >"$dir/out" 2>"$dir/err"
+on_1 sbatch --quiet --wait -n 4 -o batch.log --wrap "$build/tests/launcher/world_probe; env | grep ^SLURM_" \
+    >"$dir/out" 2>"$dir/err"
 check "or its batch script" test "$(grep -c 'rank 0 of 1' "$scratch/job/batch.log")" = 1
 on_1 srun -n 2 halayrun true >"$dir/out" 2>"$dir/err"
 check "srun halayrun is refused" err_has 'start it once'
@@ -117,5 +122,6 @@ check "scancel" wait_for has_ended "$job" CANCELLED
 check "this node's ranks had their time" wait_for log_has "$job" '[01] stopped$' 2
 check "and were not killed" log_has "$job" 'SIGKILL to all' 0
 for host in 1 2 3 4; do
-    check "nothing is left on a node" wait_for eval 'test -z "$(sh "$lab_script" enter $lab $host ps -e -o args | grep -E "[h]alayrun|[h]alay-tft")"'
+    check "nothing is left on a node" wait_for eval \
+        'test -z "$(sh "$lab_script" enter $lab $host ps -e -o args | grep -E "[h]alayrun|[h]alay-tft")"'
 done

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Elastic jobs of halayrun: ranks that are lost, stop, fail again and again, join and leave; hosts that come and go. What the ranks
-# train comes out as if nobody had been lost: examples/elastic.c looks at its sum itself.
+# Elastic jobs of halayrun: ranks that are lost, stop, fail again and again, join and leave; hosts that come and go.
+# What the ranks train comes out as if nobody had been lost: examples/elastic.c looks at its sum itself.
 . "$top_srcdir/tests/launcher/lib.sh"
 elastic=$top_builddir/examples/elastic
 export HALAY_LOG=error
@@ -61,7 +61,8 @@ check "too few hosts" err_has 'not enough slots after 0.1 s'
 # A program that knows nothing of all this: the job ends as it did, with the first failure.
 run 3 -np 2 --min-np 1 sh -c 'exit 3'
 run 0 -np 2 --min-np 1 --max-np 4 sh -c 'echo $HALAY_SIZE'
-check "this machine has as many slots as ranks" test "$(tr '\n' ' ' <"$dir/out")" = "[0] 2 [1] 2 " -o "$(tr '\n' ' ' <"$dir/out")" = "[1] 2 [0] 2 "
+check "this machine has as many slots as ranks" test "$(tr '\n' ' ' <"$dir/out")" = "[0] 2 [1] 2 " \
+    -o "$(tr '\n' ' ' <"$dir/out")" = "[1] 2 [0] 2 "
 
 # One is killed in mid-step and replaced at once; then rank 0; then two at once.
 begin -np 3 --min-np 1 --cooldown 0:1 "$elastic" 100000 2
@@ -101,8 +102,8 @@ check "the answer is right" right 3
 
 # All hosts are replaced at once: one process stays until others have the state.
 printf '#!/bin/sh\necho localhost:2\n' >"$dir/discover"
-begin --max-np 3 --min-np 1 --host-discovery-script "$dir/discover" --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" \
-    "$elastic" 3000 2
+begin --max-np 3 --min-np 1 --host-discovery-script "$dir/discover" \
+    --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" "$elastic" 3000 2
 check "it begins" wait_for ranks_begun 2
 printf '#!/bin/sh\necho other:2\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"
@@ -126,7 +127,8 @@ check "left out" wait_for err_has "host 'localhost' is left out for 0.4 s: it ha
 ends 0
 check "the answer is right" right 1
 
-# Told to stop while a rank waits for a place: it is told so, and ends by itself; and while a host is called that never answers.
+# Told to stop while a rank waits for a place: it is told so, and ends by itself; and while a host is called that never
+# answers.
 begin -np 2 --min-np 2 --cooldown 60:60 sh -c 'trap "" TERM; exec "$@"' sh "$dir/fails" 100000 2
 check "it runs" wait_for ranks_begun 2
 kill -9 "$(pid 1)"
@@ -135,8 +137,8 @@ kill -TERM $job
 ends 143
 check "it was told" err_has 'the job is ending: there is no place for this process'
 printf '#!/bin/sh\necho localhost:1\n' >"$dir/discover"
-begin --stop-grace 600 --start-timeout 600 --max-np 2 --min-np 1 --host-discovery-script "$dir/discover" --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" \
-    "$elastic" 100000 2
+begin --stop-grace 600 --start-timeout 600 --max-np 2 --min-np 1 --host-discovery-script "$dir/discover" \
+    --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" "$elastic" 100000 2
 check "it begins" wait_for ranks_begun 1
 printf '#!/bin/sh\necho localhost:1\necho mute:1\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"
@@ -168,8 +170,8 @@ check "why" err_has 'the job ends: it was re-formed 1 times, which is the limit 
 
 # Hosts that come and go. fake_ssh plays the other one.
 echo 'echo localhost:1' >"$dir/discover"
-begin --max-np 3 --min-np 1 --host-discovery-script "$dir/discover" --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" \
-    --output-filename "$dir/files" "$elastic" 100000 2
+begin --max-np 3 --min-np 1 --host-discovery-script "$dir/discover" \
+    --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" --output-filename "$dir/files" "$elastic" 100000 2
 check "it begins alone" wait_for ranks_begun 1
 printf 'echo "# two hosts"\necho localhost\necho " other:2 "\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"

@@ -25,7 +25,8 @@ check "who and why" grep -qE '^halayrun: rank 1 \(pid [0-9]+\) ended with exit c
 run 139 -np 2 --grace 10 sh -c 'test $HALAY_RANK = 0 && kill -SEGV $$; sleep 100'
 check "who and which signal" grep -qE '^halayrun: rank 0 \(pid [0-9]+\) was killed by SIGSEGV' "$dir/err"
 check "the others are ended" err_has 'ending rank 1: SIGTERM now, SIGKILL after 10 s'
-run 0 -np 2 sh -c "test \$HALAY_RANK = 0 || { while ! test -e $dir/early; do sleep 0.05; done; echo late; }; : >$dir/early"
+run 0 -np 2 sh \
+    -c "test \$HALAY_RANK = 0 || { while ! test -e $dir/early; do sleep 0.05; done; echo late; }; : >$dir/early"
 check "rank 0 may end early" out_has '[1] late'
 run 5 -np 1 sh -c 'for i in $(seq 30); do echo "line $i" >&2; done; printf "no newline" >&2; exit 5'
 check "its last lines" err_has 'halayrun:   | line 30'
@@ -36,7 +37,10 @@ check "silent failure" test "$(wc -l <"$dir/err")" = 1
 
 # --- output ----------------------------------------------------------------------------------------------------------
 run 0 -np 4 sh -c 'line=$(printf "%05000d" 0 | tr 0 $HALAY_RANK); for i in $(seq 50); do echo $line; done'
-whole() { awk '{ c = substr($2, 1, 1); n = gsub(c, "", $2); good += $1 == "[" c "]" && n == 5000 && $2 == "" } END { print good }' "$1"; }
+whole() {
+    awk '{ c = substr($2, 1, 1); n = gsub(c, "", $2); good += $1 == "[" c "]" && n == 5000 && $2 == "" }
+        END { print good }' "$1"
+}
 check "lines do not mix" test "$(whole "$dir/out")" = 200
 run 0 -np 1 sh -c 'head -c 3000000 /dev/zero | tr "\0" y; echo; echo after'
 check "a line longer than memory for it" test "$(tr -cd y <"$dir/out" | wc -c)" = 3000000
@@ -56,13 +60,17 @@ run 1 -np 2 --output-filename /dev/null/x true
 check "impossible folder" err_has "cannot create folder '/dev/null/x'"
 mkdir -p "$dir/full/rank.0" && ln -s /dev/full "$dir/full/rank.0/stdout"
 run 0 -np 2 --output-filename "$dir/full" sh -c 'echo one; echo two'
-check "a full disk: which file" grep -qxF "halayrun: cannot write '$dir/full/rank.0/stdout': No space left on device; the file ends here, the job goes on" "$dir/err"
+check "a full disk: which file" grep -qxF \
+    "halayrun: cannot write '$dir/full/rank.0/stdout': No space left on device; the file ends here, the job goes on" \
+    "$dir/err"
 check "said once" test "$(wc -l <"$dir/err")" = 1
 check "all is shown" test "$(sort "$dir/out" | tr '\n' ,)" = '[0] one,[0] two,[1] one,[1] two,'
 check "and the other file is whole" test "$(cat "$dir/full/rank.1/stdout")" = "one
 two"
-"$halayrun" -np 2 sh -c "echo x; until test -e $dir/ended; do sleep 0.05; echo x; done; echo end >&2" </dev/null >/dev/full 2>"$dir/err" &
-check "a full disk under standard output is said" wait_for err_has "halayrun: cannot write standard output: No space left on device; it ends here, the job goes on"
+"$halayrun" -np 2 sh -c "echo x; until test -e $dir/ended; do sleep 0.05; echo x; done; echo end >&2" </dev/null \
+    >/dev/full 2>"$dir/err" &
+check "a full disk under standard output is said" wait_for err_has \
+    "halayrun: cannot write standard output: No space left on device; it ends here, the job goes on"
 : >"$dir/ended"
 wait $!
 check "its exit code" test $? = 1
@@ -88,7 +96,8 @@ check "letters of several bytes" test "$(cat "$dir/out")" = "[0] ∀∁∂
 [0] $block
 [0] ⌚⌛"
 run 0 -np 1 printf 'first\rover it\r\nsecond\n'
-check "carriage returns are bytes of their line" test "$(od -An -c "$dir/out" | tr -d ' \n')" = '[0]first\roverit\r\n[0]second\n'
+check "carriage returns are bytes of their line" test "$(od -An -c "$dir/out" | tr -d ' \n')" \
+    = '[0]first\roverit\r\n[0]second\n'
 head -c 300000 /dev/urandom >"$dir/binary"
 run 0 -np 1 --no-prefix cat "$dir/binary"
 check "binary output is kept" cmp "$dir/out" "$dir/binary"
@@ -103,7 +112,8 @@ if command -v script >/dev/null; then
     check "colours on a terminal" grep -q "$(printf '\033\[36m\\[0\\]')" "$dir/out"
     NO_COLOR=1 TERM=xterm script -qec "$halayrun -np 1 echo x" /dev/null </dev/null >"$dir/out" 2>/dev/null
     check "NO_COLOR" grep -q "^\[0\] x" "$dir/out"
-    printf '#!/bin/sh\nprintf "10%%%%\\r20%%%%\\r"; until test -e %s/seen; do sleep 0.05; done; printf "\\nend\\n"\n' "$dir" >"$dir/bar"
+    printf '#!/bin/sh\nprintf "10%%%%\\r20%%%%\\r"; until test -e %s/seen; do sleep 0.05; done; printf "\\nend\\n"\n' \
+        "$dir" >"$dir/bar"
     chmod +x "$dir/bar"
     NO_COLOR=1 script -qefc "$halayrun -np 1 $dir/bar" "$dir/screen" </dev/null >/dev/null 2>&1 &
     check "a progress bar moves on a terminal" wait_for grep -q "$(printf '\[0\] 10%%\r\[0\] 20%%\r')" "$dir/screen"
@@ -124,7 +134,8 @@ run 0 -np 1 "$halayrun" -np 2 sh -c 'echo $HALAY_RANK/$HALAY_SIZE'
 check "a job in a job" out_has '[0] [1] 1/2'
 run 0 -np 1 -x A=1 -x B='two words' -x HALAY_TRANSPORT=mpi --transport shm --fusion-threshold-mb=2 --log-level debug \
     --deterministic run --start-timeout 0.5 --allreduce-algorithm ring --no-stall-check \
-    sh -c 'echo "$A,$B,$HALAY_TRANSPORT,$HALAY_FUSION_THRESHOLD,$HALAY_LOG,$HALAY_DETERMINISTIC,$HALAY_START_TIMEOUT,$HALAY_ALLREDUCE_ALGORITHM,$HALAY_STALL_CHECK_TIME"'
+    sh -c 'echo "$A,$B,$HALAY_TRANSPORT,$HALAY_FUSION_THRESHOLD,$HALAY_LOG,$HALAY_DETERMINISTIC",\
+"$HALAY_START_TIMEOUT,$HALAY_ALLREDUCE_ALGORITHM,$HALAY_STALL_CHECK_TIME"'
 check "options become variables, flags before -x" out_has '[0] 1,two words,shm,2097152,debug,run,0.5,ring,0'
 OMPI_COMM_WORLD_SIZE=4 run 0 -np 1 true
 check "inside mpirun" err_has 'warning: running inside an MPI launcher'
@@ -195,7 +206,8 @@ run 0 --check-build
 check "check-build" out_has '[x] shm'
 mkdir "$dir/modules" && : >"$dir/modules/libhalay-ucx.so"
 HALAY_MODULE_PATH=$dir/modules run 0 --check-build
-check "where a module is, if it is built" eval '! grep -q "\[x\] ucx" "$dir/out" || out_has "[x] ucx       $dir/modules/libhalay-ucx.so"'
+check "where a module is, if it is built" eval \
+    '! grep -q "\[x\] ucx" "$dir/out" || out_has "[x] ucx       $dir/modules/libhalay-ucx.so"'
 run 0 -np 2 --dry-run --bind none --transport shm -x A="it's" sh -c 'exit 7'
 cat >"$dir/want" <<'END'
 # 2 ranks on this machine, each in a process group of its own
@@ -225,7 +237,8 @@ timeline:
 logging:
   level: info
 END
-C=5 HOROVOD_LOG_LEVEL=debug run 0 --bind none -x B=x --stall-check-time 9 --dry-run --verbose --config-file "$dir/job.yaml" true
+C=5 HOROVOD_LOG_LEVEL=debug run 0 --bind none -x B=x --stall-check-time 9 --dry-run --verbose \
+    --config-file "$dir/job.yaml" true
 sed "s|$dir/||" "$dir/out" >"$dir/said"
 cat >"$dir/want" <<'END'
 # settings, each with its place; all others have their defaults
@@ -248,8 +261,9 @@ cat >"$dir/want" <<'END'
 # 1 rank on this machine, each in a process group of its own
 # not bound to cores: --bind none
 # also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD
-env HALAY_RANK=0 HALAY_SIZE=1 HALAY_LOCAL_RANK=0 HALAY_LOCAL_SIZE=1 B=x A=1 HALAY_STALL_CHECK_TIME=9 HALAY_FUSION_THRESHOLD=33554432 HALAY_AUTOTUNE=on true
 END
+echo env HALAY_RANK=0 HALAY_SIZE=1 HALAY_LOCAL_RANK=0 HALAY_LOCAL_SIZE=1 B=x A=1 HALAY_STALL_CHECK_TIME=9 \
+    HALAY_FUSION_THRESHOLD=33554432 HALAY_AUTOTUNE=on true >>"$dir/want"
 check "what counts and where it comes from" diff "$dir/said" "$dir/want"
 run 0 --config-file "$dir/job.yaml" -np 2 sh -c 'echo $A,$HALAY_FUSION_THRESHOLD'
 check "the line goes over the file, wherever it names it" test "$(grep -c '1,33554432' "$dir/out")" = 2
@@ -293,7 +307,8 @@ grep '^| `-' "$top_srcdir/docs/guides/from-horovod.md" >"$dir/rows"
 spans() { awk -F'|' -v n=$(($1 + 1)) '{ print $n }' | grep -oE '`-[^`]*`' | tr -d '`'; }
 # takes OPTION...: a dry run with them succeeds.
 takes() { (cd "$dir" && eval "\"$halayrun\" -np 2 --bind none --dry-run $* true") >"$dir/out" 2>"$dir/err"; }
-ending='slots|elastic-timeout|reset-limit|cooldown|discovery|version|^-v|check-build|^-cb|^--mpi$|^--mpi-args|hostfile' # and what asks mpirun, what wants a file, and what test_elastic_job.sh tries
+# And what asks mpirun, what wants a file, and what test_elastic_job.sh tries.
+ending='slots|elastic-timeout|reset-limit|cooldown|discovery|version|^-v|check-build|^-cb|^--mpi$|^--mpi-args|hostfile'
 grep -v '| refused' "$dir/rows" | spans 1 | grep -vE -e "$ending" >"$dir/theirs"
 spans 2 <"$dir/rows" | grep -vE -e "$ending" >"$dir/ours"
 check "rows were found" test "$(wc -l <"$dir/theirs")" -ge 40
@@ -315,11 +330,11 @@ while read -r option; do
     check "refused with exit code 2: $option" test $? = 2
     check "and why: $option" err_has "halayrun: option ${option%%[ =]*}: "
 done <"$dir/refused"
-printf '#   %s  (command line)\n' '-np 4' '--min-np 2' '--max-np 8' '--slots-per-host 1' '--elastic-timeout 60' '--reset-limit 10' \
-    '--cooldown 120:600' >"$dir/want"
-for p in '--num-proc 4 --min-num-proc 2 --max-num-proc 8 --slots 1 --elastic-timeout 60 --reset-limit 10 --blacklist-cooldown-range 120 600' \
-    '-np 4 --min-np 2 --max-np 8 --slots-per-host 1 --elastic-timeout 60 --reset-limit 10 --cooldown 120:600'; do
-    run 0 $p --verbose --dry-run true
+printf '#   %s  (command line)\n' '-np 4' '--min-np 2' '--max-np 8' '--slots-per-host 1' '--cooldown 120:600' \
+    '--elastic-timeout 60' '--reset-limit 10' >"$dir/want"
+for p in '--num-proc 4 --min-num-proc 2 --max-num-proc 8 --slots 1 --blacklist-cooldown-range 120 600' \
+    '-np 4 --min-np 2 --max-np 8 --slots-per-host 1 --cooldown 120:600'; do
+    run 0 $p --elastic-timeout 60 --reset-limit 10 --verbose --dry-run true
     check "an elastic job's: $p" eval 'sed -n "2,8p" "$dir/out" | diff - "$dir/want"'
 done
 run 0 -np 1 --bind none --dry-run --config-file "$dir/settings.yaml" sh -c true
@@ -343,10 +358,12 @@ check "one with a value" err_has 'option --cycle-time-ms wants a value'
 
 # --- by an MPI's launcher --------------------------------------------------------------------------------------------
 # What this test was started in is not to be recognised.
-unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_JOB_NODELIST SLURM_NODELIST PBS_NODEFILE LSB_DJOB_HOSTFILE LSB_MCPU_HOSTS TF_CONFIG
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_JOB_NODELIST SLURM_NODELIST PBS_NODEFILE LSB_DJOB_HOSTFILE LSB_MCPU_HOSTS \
+    TF_CONFIG
 here=$(pwd -P)
 run 0 --mpi --mpi-flavour mpich -np 2 --bind none -x A="b c" --transport shm --dry-run true 'd e'
-check "mpich's line" out_has "env A='b c' HALAY_TRANSPORT=shm mpirun -bind-to none -genvall -prepend-rank -wdir $here -np 2 true 'd e'"
+check "mpich's line" out_has \
+    "env A='b c' HALAY_TRANSPORT=shm mpirun -bind-to none -genvall -prepend-rank -wdir $here -np 2 true 'd e'"
 SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' run 0 --mpi-flavour srun --no-prefix --timestamp --grace 3 \
     --mpi-args "--qos 'a b'" --dry-run true
 check "srun's line, ranks by the allocation" out_has \
@@ -355,7 +372,8 @@ check "no time there" err_has 'option --timestamp does nothing'
 check "no grace there" err_has 'option --grace does nothing with --mpi'
 PYTHONPATH=/p run 0 --mpi-flavour openmpi4 -np 2 --dry-run true
 check "where programs and modules are looked for" grep -qE -e '-x PATH -x PYTHONPATH true$' "$dir/out"
-run 0 --mpi-flavour openmpi4 -np 2 -H a,b --bind none --ssh "my-ssh -F 'a file'" -p 2222 -i key --wdir sub/dir --dry-run true
+run 0 --mpi-flavour openmpi4 -np 2 -H a,b --bind none --ssh "my-ssh -F 'a file'" -p 2222 -i key --wdir sub/dir \
+    --dry-run true
 check "ssh's words for mpirun, and the folder" grep -qF -e \
     "-mca plm_rsh_agent my-ssh -mca plm_rsh_args '-F a file -p 2222 -i key' --map-by slot" "$dir/out"
 check "the folder" grep -qF -e "--wdir $here/sub/dir " "$dir/out"
@@ -363,20 +381,23 @@ check "no complaint" test ! -s "$dir/err"
 run 2 --mpi-flavour openmpi4 -np 2 -H a,b -i "a key" --dry-run true
 check "a key that it would split" err_has "'a key' has one"
 SM_HOSTS='["algo-1","algo-2"]' SM_CURRENT_HOST=algo-1 run 0 --mpi-flavour openmpi5 --bind none -x A=1 --dry-run true
-check "hosts that mpirun would not find" grep -qE '^env A=1 mpirun (--allow-run-as-root )?-np 2 --host algo-1:1,algo-2:1 .* -x A ' "$dir/out"
+check "hosts that mpirun would not find" \
+    grep -qE '^env A=1 mpirun (--allow-run-as-root )?-np 2 --host algo-1:1,algo-2:1 .* -x A ' "$dir/out"
 run 2 --mpi-flavour lam -np 1 true
 check "no such MPI" err_has "'lam' is none of openmpi4, openmpi5, mpich, intel, srun"
 run 2 --mpi-flavour srun --dry-run true
 check "ranks unknown" err_has 'how many ranks?'
 run 2 --mpi-flavour srun -np 1 --mpi-args "a 'b" true
 check "open quote" err_has "a quote in 'a 'b' is not closed"
-mkdir "$dir/other" && printf '#!/bin/sh\necho "mpirun (Other MPI) 1.0"\n' >"$dir/other/mpirun" && chmod +x "$dir/other/mpirun"
+mkdir "$dir/other" && printf '#!/bin/sh\necho "mpirun (Other MPI) 1.0"\n' >"$dir/other/mpirun" &&
+    chmod +x "$dir/other/mpirun"
 PATH=$dir/other:$PATH run 2 --mpi -np 1 true
 check "an MPI that is not known" err_has "'mpirun --version' says 'mpirun (Other MPI) 1.0', which is no MPI known here"
 export OMPI_MCA_orte_tmpdir_base="${TMPDIR:-/tmp}" OMPI_MCA_btl_base_warn_component_unused=0
 for flavour in openmpi mpich; do
     real=$(command -v mpirun.$flavour) || { echo "skipped: no mpirun.$flavour"; continue; }
-    mkdir "$dir/$flavour" && printf '#!/bin/sh\nexec %s "$@"\n' "$real" >"$dir/$flavour/mpirun" && chmod +x "$dir/$flavour/mpirun"
+    mkdir "$dir/$flavour" && printf '#!/bin/sh\nexec %s "$@"\n' "$real" >"$dir/$flavour/mpirun" &&
+        chmod +x "$dir/$flavour/mpirun"
     PATH=$dir/$flavour:$PATH run 0 --mpi -np 3 -x A="b c" --log-level info --mpi-args "" \
         sh -c 'echo "$A ${OMPI_COMM_WORLD_RANK-$PMI_RANK} $HALAY_LOG $PWD"'
     for r in 0 1 2; do
@@ -384,16 +405,20 @@ for flavour in openmpi mpich; do
     done
     PATH=$dir/$flavour:$PATH run 3 --mpi -np 1 sh -c 'exit 3'
 done
-# The module of another MPI than the launcher's: Open MPI's ranks would each be alone, an MPICH may abort. The program is linked
-# with no MPI, and its module is the only one that is found.
+# The module of another MPI than the launcher's: Open MPI's ranks would each be alone, an MPICH may abort. The program
+# is linked with no MPI, and its module is the only one that is found.
 for flavour in openmpi mpich; do
     test $flavour = openmpi && other=-mpich || other=
     module=$top_builddir/.libs/libhalay-mpi$other.so
-    test -e "$module" && test -d "$dir/$flavour" || { echo "skipped: another MPI's module with mpirun.$flavour"; continue; }
+    test -e "$module" && test -d "$dir/$flavour" || { echo "skipped: another MPI's module with mpirun.$flavour"; \
+        continue; }
     mkdir "$dir/only-$flavour" && cp "$module" "$dir/only-$flavour/libhalay-mpi.so"
-    PATH=$dir/$flavour:$PATH run 1 --mpi -np 2 -x HALAY_MODULE_PATH="$dir/only-$flavour" "$top_builddir/tests/launcher/world_probe"
-    check "$flavour: which MPI is the wrong one" grep -q '2 ranks were started by the launcher of another MPI than' "$dir/out" "$dir/err"
-    check "$flavour: what would be right" grep -q 'start them by the mpirun of that MPI, or by halayrun' "$dir/out" "$dir/err"
+    PATH=$dir/$flavour:$PATH run 1 --mpi -np 2 -x HALAY_MODULE_PATH="$dir/only-$flavour" \
+        "$top_builddir/tests/launcher/world_probe"
+    check "$flavour: which MPI is the wrong one" grep -q '2 ranks were started by the launcher of another MPI than' \
+        "$dir/out" "$dir/err"
+    check "$flavour: what would be right" grep -q 'start them by the mpirun of that MPI, or by halayrun' "$dir/out" \
+        "$dir/err"
 done
 mkdir -p "$dir/opt/bin" && printf '#!/bin/sh\nexit\n' >"$dir/opt/bin/mpirun" && chmod +x "$dir/opt/bin/mpirun"
 PATH=$dir/opt/bin:$PATH run 0 --mpi-flavour openmpi5 -np 1 -H a --dry-run true
@@ -407,11 +432,13 @@ cat >"$dir/opt/bin/scontrol" <<'END'
 #!/bin/sh
 test "$*" = "show config" && echo "MpiDefault              = ${SITE-none}"
 END
-printf '#!/bin/sh\ntest "$*" = --mpi=list && echo "MPI plugin types are..." && printf "\t%%s\n" $PLUGINS >&2\n' >"$dir/opt/bin/srun"
+printf '#!/bin/sh\ntest "$*" = --mpi=list && echo "MPI plugin types are..." && printf "\t%%s\n" $PLUGINS >&2\n' \
+    >"$dir/opt/bin/srun"
 chmod +x "$dir/opt/bin/scontrol" "$dir/opt/bin/srun"
 in_opt() { PATH=$dir/opt/bin:$PATH "$@" --bind none --dry-run true; }
 PLUGINS="none pmi2 pmix" in_opt run 0 --mpi-flavour srun -H "n[1-2]:2"
-check "pmix, and ranks by -H's slots" out_has 'srun --ntasks=4 --kill-on-bad-exit=1 --mpi=pmix --distribution=arbitrary --nodelist=n1,n1,n2,n2'
+check "pmix, and ranks by -H's slots" out_has \
+    'srun --ntasks=4 --kill-on-bad-exit=1 --mpi=pmix --distribution=arbitrary --nodelist=n1,n1,n2,n2'
 PLUGINS="none pmi2" in_opt run 0 --mpi-flavour srun -np 2
 check "or else pmi2" out_has ' --mpi=pmi2 --cpu-bind'
 PLUGINS="none pmi2 pmix" in_opt run 0 --mpi-flavour srun -np 2 --mpi-args --mpi=pmi2

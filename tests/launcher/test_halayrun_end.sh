@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# halayrun: signals, and that nothing is left however it ends: neither processes that hide, nor files. $where: options that
-# say where the ranks run; test_other_hosts_end.sh sets them.
+# halayrun: signals, and that nothing is left however it ends: neither processes that hide, nor files. $where: options
+# that say where the ranks run; test_other_hosts_end.sh sets them.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 where=${where-}
 
@@ -10,8 +10,8 @@ where=${where-}
 files() { ls /dev/shm /tmp 2>/dev/null | grep -i halay | grep -v '^halay-test'; }
 files >"$dir/files"
 
-# start ARGS...: halayrun in the background as $front; the job's process is its child. A shell's background programs ignore
-# SIGINT and SIGQUIT; this one shall not.
+# start ARGS...: halayrun in the background as $front; the job's process is its child. A shell's background programs
+# ignore SIGINT and SIGQUIT; this one shall not.
 start() {
     : >"$dir/pids"
     env --default-signal=INT,QUIT "$halayrun" $where "$@" >"$dir/out" 2>"$dir/err" </dev/null &
@@ -28,11 +28,14 @@ ended() {
 
 # --- a rank fails ----------------------------------------------------------------------------------------------------
 stubborn="trap '' TERM; echo \$\$ >>$dir/pids; while :; do sleep 0.1; done"
-start -np 3 --grace 0.2 bash -c "if test \$HALAY_RANK = 1; then until test \$(wc -l <$dir/pids) = 2; do sleep 0.05; done; echo why >&2; exit 9; fi; $stubborn"
+two_are_there="until test \$(wc -l <$dir/pids) = 2; do sleep 0.05; done"
+start -np 3 --grace 0.2 bash -c \
+    "if test \$HALAY_RANK = 1; then $two_are_there; echo why >&2; exit 9; fi; $stubborn"
 ended 9 "ranks that ignore SIGTERM"
 check "who is killed" err_has 'ranks 0, 2 did not end in time: SIGKILL'
 check "why" err_has 'halayrun:   | why'
-start -np 2 bash -c "echo \$\$ >>$dir/pids; test \$HALAY_RANK = 1 && exec sleep 1000; until test \$(wc -l <$dir/pids) = 2; do sleep 0.05; done; kill -9 \$\$"
+start -np 2 bash -c \
+    "echo \$\$ >>$dir/pids; test \$HALAY_RANK = 1 && exec sleep 1000; $two_are_there; kill -9 \$\$"
 ended 137 "a rank is killed"
 check "by what" err_has 'was killed by SIGKILL'
 
@@ -79,7 +82,8 @@ start -np 2 --stop-grace 0.2 bash -c "$stubborn"
 wait_for has_lines 2 "$dir/pids"
 kill -TERM $front
 ended 143 "told once, and the grace is over"
-start -np 2 bash -c "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo \$\$ >>$dir/pids; while :; do sleep 0.05; done"
+start -np 2 bash \
+    -c "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo \$\$ >>$dir/pids; while :; do sleep 0.05; done"
 wait_for has_lines 2 "$dir/pids"
 kill -USR1 $front
 wait_for eval 'test $(grep -c one "$dir/out") = 2'
@@ -89,7 +93,8 @@ check "both arrived at both" test "$(grep -c -e one -e two "$dir/out")" = 4
 
 start -np 2 sh -c "echo \$\$ >>$dir/pids; exec sleep 1000"
 wait_for has_lines 2 "$dir/pids"
-state_is() { local pid; for pid in $(cat "$dir/pids") $2; do grep -q "^State:.$1" "/proc/$pid/status" || return 1; done; }
+state_is() { local pid; for pid in $(cat "$dir/pids") $2; do grep -q "^State:.$1" "/proc/$pid/status" ||
+    return 1; done; }
 kill -TSTP $front
 check "SIGTSTP stops ranks and halayrun" wait_for state_is T $front
 kill -CONT $front

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# halayrun with other hosts, which fake_ssh plays on this one: who runs where, what travels, what is said when one cannot be
-# reached. (test_halayrun_end.sh runs a second time over it; tests/lab has real hosts.)
+# halayrun with other hosts, which fake_ssh plays on this one: who runs where, what travels, what is said when one
+# cannot be reached. (test_halayrun_end.sh runs a second time over it; tests/lab has real hosts.)
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 
 fake=$top_srcdir/tests/launcher/fake_ssh
@@ -22,12 +22,15 @@ check "rank 0 there" has_line "[0] 0 of 5, local 0 of 2, there in $PWD"
 check "rank 1 there" has_line "[1] 1 of 5, local 1 of 2, there in $PWD"
 check "rank 2 here" has_line "[2] 2 of 5, local 0 of 1, here in $PWD"
 check "rank 4 on the third host" has_line "[4] 4 of 5, local 1 of 2, there in $PWD"
-check "a login's words are nobody's" test "$(grep -c -e Welcome -e 'Last login' "$dir/out" "$dir/err" | grep -v ':0$')" = ""
+check "a login's words are nobody's" test "$(grep -c -e Welcome -e 'Last login' "$dir/out" "$dir/err" |
+    grep -v ':0$')" = ""
 run 0 -np 4 --ssh "$fake" -H one:2,two:2 "$probe" meet
 check "they meet" test "$(grep -c 'met 4' "$dir/out")" = 4
-# The end that explains the others' is heard of later than theirs, which no clock decides here: while both come to pass the process
-# that runs the job is stopped, and the other host's agent has said all that it knows when it sleeps again or is gone.
-"$halayrun" -np 2 --ssh "$fake" -H "$here:1,one:1" sh -c 'echo $$ $PPID >"$0.$HALAY_RANK.new"; mv "$0.$HALAY_RANK.new" "$0.$HALAY_RANK"
+# The end that explains the others' is heard of later than theirs, which no clock decides here: while both come to pass
+# the process that runs the job is stopped, and the other host's agent has said all that it knows when it sleeps again
+# or is gone.
+"$halayrun" -np 2 --ssh "$fake" -H "$here:1,one:1" sh \
+    -c 'echo $$ $PPID >"$0.$HALAY_RANK.new"; mv "$0.$HALAY_RANK.new" "$0.$HALAY_RANK"
     test $HALAY_RANK = 0 || exec sleep 1000; until test -e "$0.go"; do sleep 0.01; done; exit 3' "$dir/rank" \
     >"$dir/out" 2>"$dir/err" </dev/null &
 front=$!
@@ -38,7 +41,8 @@ kill -STOP "$runner"
 touch "$dir/rank.go"
 check "rank 0 ends" wait_for is_gone "$first"
 kill -9 "$second"
-check "the agent has said how rank 1 ended" wait_for eval 'test ! -d /proc/$second && ! grep -q "^State:.[RD]" "/proc/$agent/status"'
+check "the agent has said how rank 1 ended" wait_for eval \
+    'test ! -d /proc/$second && ! grep -q "^State:.[RD]" "/proc/$agent/status"'
 kill -CONT "$runner"
 wait $front
 check "the exit code is the killed one's" test $? = 137
@@ -68,7 +72,8 @@ in_slurm run 0 "$dir/where"
 check "SLURM's first host is this one" has_line "[1] 1 of 3, local 1 of 2, here in $PWD"
 check "the second is reached by srun" has_line "[2] 2 of 3, local 0 of 1, there in $PWD"
 in_slurm run 0 -np 4 sh -c 'echo "$SLURMD_NODENAME $SLURM_NODEID"'
-check "-np goes over its tasks, and each node keeps its name" test "$(sort "$dir/out" | tr '\n' ,)" = "[0] n1 0,[1] n1 0,[2] n2 9,[3] n2 9,"
+check "-np goes over its tasks, and each node keeps its name" test "$(sort "$dir/out" | tr '\n' ,)" \
+    = "[0] n1 0,[1] n1 0,[2] n2 9,[3] n2 9,"
 in_slurm run 0 -np 4 "$probe" meet
 check "they meet, too" test "$(grep -c 'met 4' "$dir/out")" = 4
 in_slurm run 2 -np 5 true
@@ -80,7 +85,8 @@ check "-H of a host of its own: by srun" has_line "[0] 0 of 1, local 0 of 1, the
 in_slurm run 1 --ssh "$dir/no-ssh" true
 check "--ssh goes over srun" err_has "cannot run '$dir/no-ssh'"
 in_slurm run 0 --dry-run true
-check "srun's line, for those who ask" grep -qE 'by: env -u SLURM_LABELIO .* srun --nodes=1 .* --nodelist n2 /[^ ]*halayrun --agent$' "$dir/out"
+check "srun's line, for those who ask" grep \
+    -qE 'by: env -u SLURM_LABELIO .* srun --nodes=1 .* --nodelist n2 /[^ ]*halayrun --agent$' "$dir/out"
 in_slurm run 0 --explain
 check "and explained" grep -qE '^  start: halayrun starts them on these hosts, by srun .*--nodelist where' "$dir/out"
 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=3 in_slurm run 2 true
@@ -98,7 +104,8 @@ check "the MPI Operator's, by its agent" has_line "[0] 0 of 3, local 0 of 2, the
 TF_CONFIG='{"cluster": {"worker": ["one:1", "two:1"]}, "task": {"type": "worker", "index": 1}}' \
     run 0 --ssh "$fake" "$dir/where"
 check "TF_CONFIG's, where this host has another name" has_line "[1] 1 of 2, local 0 of 1, here in $PWD"
-SM_HOSTS='["algo-1","algo-2"]' SM_CURRENT_HOST=algo-1 SM_NETWORK_INTERFACE_NAME=lo run 0 --verbose --ssh "$fake" "$dir/where"
+SM_HOSTS='["algo-1","algo-2"]' SM_CURRENT_HOST=algo-1 SM_NETWORK_INTERFACE_NAME=lo run 0 --verbose --ssh "$fake" \
+    "$dir/where"
 check "SageMaker's" has_line "[1] 1 of 2, local 0 of 1, there in $PWD"
 check "by its interface" grep -q "host 'algo-2': the store by 127.0.0.1:[0-9]* (127.0.0.1:[0-9]* reached" "$dir/err"
 run 0 --ssh "$fake" -H one:2,two:1 "$dir/where"
@@ -124,7 +131,8 @@ echo "agent: $now kB"
 tail -c 9
 END
 chmod +x "$dir/lazy"
-head -c 50000000 /dev/zero | { cat; echo 'the end.'; } | "$halayrun" -np 1 --ssh "$fake" -H one "$dir/lazy" >"$dir/out" 2>"$dir/err"
+head -c 50000000 /dev/zero | { cat; echo 'the end.'; } | "$halayrun" -np 1 --ssh "$fake" -H one "$dir/lazy" \
+    >"$dir/out" 2>"$dir/err"
 limit=20000 # kB
 check "what rank 0 does not read waits here" test "$(sed -n 's/.*agent: \([0-9]*\) kB/\1/p' "$dir/out")" -lt $limit
 check "all of it comes" has_line '[0] the end.'
@@ -133,10 +141,12 @@ check "files per rank lie here" test "$(cat "$dir/files/rank.1/stdout" "$dir/fil
 half"
 mkdir -p "$dir/full/rank.1" && ln -s /dev/full "$dir/full/rank.1/stderr"
 run 0 -np 2 --ssh "$fake" -H one:2 --output-filename "$dir/full" sh -c 'echo said; echo why >&2'
-check "a full disk: which file" err_has "cannot write '$dir/full/rank.1/stderr': No space left on device; the file ends here, the job goes on"
+check "a full disk: which file" err_has \
+    "cannot write '$dir/full/rank.1/stderr': No space left on device; the file ends here, the job goes on"
 check "the other file" test "$(cat "$dir/full/rank.1/stdout")" = said
 run 1 -np 2 --ssh "$fake" -H one:2 --output-filename /dev/null/x sh -c 'echo started; exec sleep 1000'
-check "no folder: its reason alone" test "$(cat "$dir/err")" = "halayrun: cannot create folder '/dev/null/x': Not a directory"
+check "no folder: its reason alone" test "$(cat "$dir/err")" \
+    = "halayrun: cannot create folder '/dev/null/x': Not a directory"
 run 0 -np 2 --ssh "$fake" -H one:1,"$here":1 --wdir / "$dir/where"
 check "another folder there" has_line "[0] 0 of 2, local 0 of 1, there in /"
 check "and here" has_line "[1] 1 of 2, local 0 of 1, here in /"
@@ -159,7 +169,8 @@ check "no ssh" err_has "cannot run '$dir/no-ssh': No such file or directory"
 run 127 -np 2 --ssh "$fake" -H one:2 ./nothing
 check "no program there" err_has "host 'one': program './nothing': No such file or directory"
 check "which ranks" err_has "host 'one' (ranks 0 to 1) cannot be started"
-run 7 -np 4 --ssh "$fake" -H one:2,two:2 --grace 0.5 sh -c 'test $HALAY_RANK != 3 || { echo why >&2; exit 7; }; exec sleep 1000'
+run 7 -np 4 --ssh "$fake" -H one:2,two:2 --grace 0.5 sh \
+    -c 'test $HALAY_RANK != 3 || { echo why >&2; exit 7; }; exec sleep 1000'
 check "who, and where" grep -qE "rank 3 \(pid [0-9]+ on host 'two'\) ended with exit code 7" "$dir/err"
 check "why" err_has '  | why'
 run 1 -np 2 --ssh "$fake" -H one,two sh -c 'echo $$ >>'"$dir"'/pids; test $HALAY_RANK = 1 && exec sleep 1000

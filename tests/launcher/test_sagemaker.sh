@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# halayrun --sagemaker and sm-entry on this machine: two addresses of loopback are two hosts, each with a folder that stands for
-# /opt/ml. (tests/lab/test_lab_sagemaker.sh has real ones.)
+# halayrun --sagemaker and sm-entry on this machine: two addresses of loopback are two hosts, each with a folder that
+# stands for /opt/ml. (tests/lab/test_lab_sagemaker.sh has real ones.)
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 entry=$top_builddir/launcher/sm-entry
-# Addresses that no other process has, so that whoever runs this test, too, is no stranger here; the port is the one that is used
-# unless another is said, outside of the range from which the system gives ports away.
+# Addresses that no other process has, so that whoever runs this test, too, is no stranger here; the port is the one
+# that is used unless another is said, outside of the range from which the system gives ports away.
 host1=127.$((64 + ($$ >> 15))).$(($$ >> 7 & 255)).$((($$ & 127) * 2)) host2=${host1%.*}.$((($$ & 127) * 2 + 1))
 port=7778
 
@@ -53,15 +53,16 @@ printf '[%s] %s\n' 0 0/0\ 1 1 1/1\ 1 2 2/0\ 2 3 3/1\ 2 >"$dir/want"
 check "who runs where" eval 'sort "$dir/out1" | diff - "$dir/want"'
 
 # --- the program of the hyperparameters, as the toolkit spells them --------------------------------------------------
-one='"epochs": "3", "learning-rate": "0.001", "name": "\"hello world; x\"", "opts": "{\"a\": 1}", "list": "[1, \"two\", true]", "on": "true", "none": "null", "k": "7"'
+one='"epochs": "3", "learning-rate": "0.001", "name": "\"hello world; x\"", "opts": "{\"a\": 1}",
+    "list": "[1, \"two\", true]", "on": "true", "none": "null", "k": "7"'
 host 1 $host1 "{$one, \"sagemaker_program\": \"\\\"mine.sh\\\"\"}" "\"$host1\""
 mkdir -p "$dir/1/code"
 printf '#!/bin/sh\nfor word; do echo "<$word>"; done; pwd\n' >"$dir/1/code/mine.sh"
 on 1
 wait $last
 check "its exit code" test $? = 0
-printf '[0] %s\n' '<-k>' '<7>' '<--epochs>' '<3>' '<--learning-rate>' '<0.001>' '<--list>' "<[1, 'two', True]>" '<--name>' \
-    '<hello world; x>' '<--none>' '<>' '<--on>' '<True>' '<--opts>' '<a=1>' "$dir/1/code" | sort >"$dir/want"
+printf '[0] %s\n' '<-k>' '<7>' '<--epochs>' '<3>' '<--learning-rate>' '<0.001>' '<--list>' "<[1, 'two', True]>" \
+    '<--name>' '<hello world; x>' '<--none>' '<>' '<--on>' '<True>' '<--opts>' '<a=1>' "$dir/1/code" | sort >"$dir/want"
 check "its words and folder" eval 'sort "$dir/out1" | diff - "$dir/want"'
 
 # As S3 hands it out, for all to read and nobody to run.
@@ -127,7 +128,8 @@ both "$two"
 on 2
 on 1 sh -c 'echo $$ >>"$0"; test $HALAY_RANK -ge 2 || while test ! -e "$0.go"; do sleep 0.05; done' "$dir/pids"
 wait_for has_lines 4 "$dir/pids"
-check "ranks of the other host end" wait_for eval 'test "$(for p in $(cat "$dir/pids"); do is_gone $p && echo; done | wc -l)" = 2'
+check "ranks of the other host end" wait_for eval \
+    'test "$(for p in $(cat "$dir/pids"); do is_gone $p && echo; done | wc -l)" = 2'
 check "its halayrun has no children" wait_for eval '! pgrep -P $pid2 >/dev/null'
 check "it waits" kill -0 $pid2
 touch "$dir/pids.go"
@@ -173,13 +175,15 @@ check "no rank is left" wait_for all_gone
 rm -f "$dir/pids"
 
 # --- stop ------------------------------------------------------------------------------------------------------------
-# Told on either host, the ranks of that host hear it; here they end by themselves, as a training does after its checkpoint.
+# Told on either host, the ranks of that host hear it; here they end by themselves, as a training does after its
+# checkpoint.
 both "$two"
 on 2
 on 1 sh -c 'trap "exit 0" TERM; echo $$ >>"$0"; while test ! -e "$0.go"; do sleep 0.05; done' "$dir/pids"
 wait_for has_lines 4 "$dir/pids"
 kill -TERM $pid2
-check "the ranks of that host end" wait_for eval 'for p in $(tail -n +1 "$dir/pids"); do is_gone $p && break; done && is_gone $p'
+check "the ranks of that host end" wait_for eval \
+    'for p in $(tail -n +1 "$dir/pids"); do is_gone $p && break; done && is_gone $p'
 touch "$dir/pids.go"
 ends 0
 rm -f "$dir/pids" "$dir/pids.go"
@@ -207,7 +211,8 @@ between() {
     both "$two"
     on 2
     HALAY_OPT_ML=$dir/1 TOKEN=only-for-ranks "$halayrun" --sagemaker --sagemaker-port $((port + 1)) -x TOKEN \
-        sh -c 'cat; echo "rank $HALAY_RANK says ${TOKEN%-ranks}"; echo "and complains" >&2' >"$dir/out1" 2>"$dir/err1" </dev/null &
+        sh -c 'cat; echo "rank $HALAY_RANK says ${TOKEN%-ranks}"; echo "and complains" >&2' >"$dir/out1" 2>"$dir/err1" \
+        </dev/null &
     pid1=$!
 }
 between pass
@@ -270,8 +275,8 @@ HALAY_OPT_ML=$dir/1 run 1 --ssh-keys "$dir/nowhere"
 check "no such folder" err_has "cannot write '$dir/nowhere/id_ed25519'"
 
 # --- a flood ---------------------------------------------------------------------------------------------------------
-# Silent ones, nonsense, and right hellos that were recorded on the way, more at once than there is room for, from before the first host
-# calls until its ranks have ended.
+# Silent ones, nonsense, and right hellos that were recorded on the way, more at once than there is room for, from
+# before the first host calls until its ranks have ended.
 listens() { (exec 3<>"/dev/tcp/$host2/$port") 2>/dev/null; }
 both "$two"
 on 2

@@ -6,8 +6,10 @@
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
 expect 0 "$perf" doctor
-for line in '^halay$' 'version [0-9]' '^machine' '^memory$' 'memlock' 'shared segments +yes' '^transports$' '^  shm +built in' \
-    '^job$' 'started by no launcher' '^choices' 'allreduce +shared +4 B to' '^  barrier +[a-z]' '^configuration$' 'HALAY_FUSION_THRESHOLD'; do
+for line in '^halay$' 'version [0-9]' '^machine' '^memory$' 'memlock' 'shared segments +yes' '^transports$' \
+    '^  shm +built in' \
+    '^job$' 'started by no launcher' '^choices' 'allreduce +shared +4 B to' '^  barrier +[a-z]' '^configuration$' \
+    'HALAY_FUSION_THRESHOLD'; do
     says out "$line"
 done
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# halay-perf engine, small: alone and with two ranks, both kinds of buffers, with and without a model; text and JSON. It compares every
-# sum itself. Of its times no test can say how long they are, but how they lie to each other: what goes on beside a step is part of it,
-# and a high percentile is not below a low one.
+# halay-perf engine, small: alone and with two ranks, both kinds of buffers, with and without a model; text and JSON. It
+# compares every sum itself. Of its times no test can say how long they are, but how they lie to each other: what goes
+# on beside a step is part of it, and a high percentile is not below a low one.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 json=$scratch/report.json
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The flight recorder and halay-perf flight: a job in which a rank is killed while the others wait for a tensor that it did
-# not submit is explained by the files that are left; one that went well has no difference.
+# The flight recorder and halay-perf flight: a job in which a rank is killed while the others wait for a tensor that it
+# did not submit is explained by the files that are left; one that went well has no difference.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 job=$top_builddir/tests/fusion/job
 
@@ -16,7 +16,8 @@ says out '^2 of 3 ranks: what the others did is not known$'
 expect 0 "$perf" flight dump "$scratch/killed.2"
 says out "submitted 'go' submission 1 broadcast f32 4 bytes$"
 
-expect 0 "$halayrun" -np 2 --flight "$scratch/well.dat" --flight-bytes 64K "$perf" engine -n 2 --idle 0 --model many-small -s 1
+expect 0 "$halayrun" -np 2 --flight "$scratch/well.dat" --flight-bytes 64K "$perf" engine -n 2 --idle 0 \
+    --model many-small -s 1
 [ "$(wc -c <"$scratch/well.0.dat")" -eq $((65536 + 4096)) ] || wrong "the file is not as large as it was to be"
 expect 0 "$perf" flight show "$scratch"/well.*.dat
 says out '^no difference: '

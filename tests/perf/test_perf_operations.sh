@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The operations of halay-perf and the roofline, small: alone, with two and three ranks under halayrun, each kind of buffer;
-# the table, the JSON, no wrong elements.
+# The operations of halay-perf and the roofline, small: alone, with two and three ranks under halayrun, each kind of
+# buffer; the table, the JSON, no wrong elements.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 small='-b 4 -e 64K -n 5 -w 1'
 json=$scratch/report.json
@@ -17,7 +17,8 @@ for buffers in shared private; do
     expect 0 "$halayrun" -np 2 "$perf" allreduce $small --buffers $buffers --json "$json"
     holds "$json" op=allreduce reduction=sum ranks=2 hosts=1 buffers=$buffers versions.halay=string \
         results=array results.0.bytes=4 results.1.bytes=16 results.0.dtype=f32 results.0.algorithm=string \
-        results.0.transport=string results.0.time_us=positive results.0.algbw_gbs=positive results.0.busbw_gbs=positive \
+        results.0.transport=string results.0.time_us=positive results.0.algbw_gbs=positive \
+        results.0.busbw_gbs=positive \
         results.0.wrong=0 results.7.wrong=0 results.0.roofline_percent=number results.0.versus=absent
 done
 
@@ -53,7 +54,8 @@ for operation in reduce reduce-scatter broadcast all-gather alltoall; do
     for buffers in shared private; do
         expect 0 "$halayrun" -np 3 "$perf" $operation -b 4 -e 4K -f 32 -n 3 -w 1 --buffers $buffers --json "$json"
         says out "^\[0\] # $operation f32.*, 3 ranks, 1 host, $buffers buffers"
-        holds "$json" op=$operation ranks=3 buffers=$buffers results.0.bytes=$first results.2.bytes=$last results.3=absent \
+        holds "$json" op=$operation ranks=3 buffers=$buffers results.0.bytes=$first results.2.bytes=$last \
+            results.3=absent \
             results.0.wrong=0 results.2.wrong=0 results.2.time_us=positive results.2.algbw_gbs=positive \
             results.2.busbw_gbs=positive results.2.roofline_percent=number results.2.algorithm=string
     done
@@ -68,8 +70,8 @@ holds "$json" op=barrier ranks=2 buffers=absent results.0.bytes=0 results.0.time
 
 expect 0 "$halayrun" -np 2 "$perf" roofline --of reduce-scatter -b 64K -e 64K -n 3 --json "$json"
 says out '^\[0\] # roofline of reduce-scatter f32, 2 ranks'
-holds "$json" op=roofline of=reduce-scatter results.0.bytes=65536 results.0.time_us=positive results.0.algbw_gbs=positive \
-    results.0.wrong=absent results.0.algorithm=absent results.0.roofline_percent=absent
+holds "$json" op=roofline of=reduce-scatter results.0.bytes=65536 results.0.time_us=positive \
+    results.0.algbw_gbs=positive results.0.wrong=absent results.0.algorithm=absent results.0.roofline_percent=absent
 
 # How far it has come, on a terminal, which under a launcher is the launcher's; nowhere else.
 if command -v script >/dev/null 2>&1; then

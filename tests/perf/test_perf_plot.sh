@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# perf/bench/plot: a PNG and an SVG from several reports, the same bytes from the same figures; what is no report is refused.
+# perf/bench/plot: a PNG and an SVG from several reports, the same bytes from the same figures; what is no report is
+# refused.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 command -v python3 >/dev/null 2>&1 || skip "no python3"
 
@@ -49,14 +50,17 @@ if ! python3 -c 'import matplotlib' >/dev/null 2>&1 && ! /usr/bin/python3 -c 'im
     [ "$faults" -eq 0 ] || perf_end
     skip "no matplotlib: nothing was drawn"
 fi
-expect 0 "$plot" --title Title --label 'this run' -o "$scratch/a.png" -o "$scratch/a.svg" "$scratch/one.json" "$scratch/roof.json"
+expect 0 "$plot" --title Title --label 'this run' -o "$scratch/a.png" -o "$scratch/a.svg" "$scratch/one.json" \
+    "$scratch/roof.json"
 checks=$((checks + 4))
 [ "$(head -c 4 "$scratch/a.png" | tail -c 3)" = PNG ] || wrong "a.png is no PNG"
-for text in Title 'halay this run' 'openmpi this run' 'roofline of this run' 'roofline of broadcast f32, 2 ranks, private' '64 KB'; do
+for text in Title 'halay this run' 'openmpi this run' 'roofline of this run' \
+    'roofline of broadcast f32, 2 ranks, private' '64 KB'; do
     grep -qF "<!-- $text -->" "$scratch/a.svg" || wrong "the picture does not say '$text'"
 done
 mv "$scratch/a.svg" "$scratch/first.svg"
-expect 0 "$plot" --title Title --label 'this run' -o "$scratch/a.png" -o "$scratch/a.svg" "$scratch/one.json" "$scratch/roof.json"
+expect 0 "$plot" --title Title --label 'this run' -o "$scratch/a.png" -o "$scratch/a.svg" "$scratch/one.json" \
+    "$scratch/roof.json"
 cmp -s "$scratch/first.svg" "$scratch/a.svg" || wrong "the same figures give another picture"
 expect 1 "$plot" -o "$scratch/absent/a.png" "$scratch/one.json"
 says err "cannot write '.*absent/a.png'"

@@ -1,15 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Timelines: each rank's file is one JSON object with what it did, by either name of the variable; halay-perf timeline-merge
-# makes one of them, and of flight recorders' files, and moves ranks of other clocks.
+# Timelines: each rank's file is one JSON object with what it did, by either name of the variable; halay-perf
+# timeline-merge makes one of them, and of flight recorders' files, and moves ranks of other clocks.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
-expect 0 "$halayrun" -np 2 --timeline "$scratch/t.json" --flight "$scratch/f" "$perf" engine -n 2 --idle 0 --model many-small -s 1
+expect 0 "$halayrun" -np 2 --timeline "$scratch/t.json" --flight "$scratch/f" "$perf" engine -n 2 --idle 0 \
+    --model many-small -s 1
 for rank in 0 1; do
     holds "$scratch/t.$rank.json" traceEvents.0.name=process_name traceEvents.0.pid=$rank traceEvents.9.ph=string \
         otherData.rank=$rank otherData.size=2 otherData.dropped=0 otherData.boot_id=string otherData.wall_us=positive
-    for what in '"cat":"tensor","id":[0-9]*,"name":"perf[.]worst"' '"cat":"collective","name":"perf[.]small' '"name":"wait perf'; do
+    for what in '"cat":"tensor","id":[0-9]*,"name":"perf[.]worst"' '"cat":"collective","name":"perf[.]small' \
+        '"name":"wait perf'; do
         grep -q "$what" "$scratch/t.$rank.json" || wrong "rank $rank's timeline has no $what"
     done
 done
@@ -25,7 +27,8 @@ expect 0 "$perf" timeline-merge -o "$scratch/all.json" "$scratch/t.0.json" "$scr
 says err "other.json' is moved by -?[0-9.]+ ms, by collectives$"
 holds "$scratch/all.json" otherData.ranks.1.aligned_by=collectives otherData.ranks.1.within_us=positive
 
-# Bounded: little memory keeps the newest records and says how many it dropped. Horovod's name is accepted, and its word.
+# Bounded: little memory keeps the newest records and says how many it dropped. Horovod's name is accepted, and its
+# word.
 expect 0 env HOROVOD_TIMELINE="$scratch/small.json" HALAY_TIMELINE_BYTES=16K "$perf" engine -n 200 --idle 0
 holds "$scratch/small.0.json" otherData.dropped=positive otherData.size=1
 [ "$(wc -c <"$scratch/small.0.json")" -lt 65536 ] || wrong "a timeline of 128 records is too long"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# halay-perf tune: what it writes is a table that halay takes; runs add to it and replace their own rows only; what cannot
-# be written is found before anything is measured, and nothing half-written is left.
+# halay-perf tune: what it writes is a table that halay takes; runs add to it and replace their own rows only; what
+# cannot be written is found before anything is measured, and nothing half-written is left.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 table=$scratch/new/folder/table
 
@@ -37,7 +37,8 @@ says out "allreduce +shared .*because: $table, line [0-9]+, says so"
 expect 0 env HALAY_TUNING="$table" "$halayrun" -np 3 "$perf" doctor
 says out "allreduce +shared .*by the costs of $table, line [0-9]+"
 
-# Another number of ranks adds rows; the same one again replaces its own; what somebody wrote stays, and where it stands.
+# Another number of ranks adds rows; the same one again replaces its own; what somebody wrote stays, and where it
+# stands.
 sed -i '1a use * * barrier 64- * dissemination # mine' "$table"
 tune 3 --only barrier
 count 6 '^slot +shm local [a-z-]+ 2 '

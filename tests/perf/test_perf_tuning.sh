@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The tuning table in a job: rank 0's holds for all ranks, whatever the others have; what is wrong with it ends the start of
-# all; where it is looked for; and the choice is explained.
+# The tuning table in a job: rank 0's holds for all ranks, whatever the others have; what is wrong with it ends the
+# start of all; where it is looked for; and the choice is explained.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
-printf 'halay-tuning 1\nuse * * allreduce * 32K direct\nuse * * allreduce * * halving-doubling\nsegment * * 32K\nslot * * * * 1M 12K\n' >"$scratch/table.0"
+printf '%s\n' 'halay-tuning 1' 'use * * allreduce * 32K direct' 'use * * allreduce * * halving-doubling' \
+    'segment * * 32K' 'slot * * * * 1M 12K' >"$scratch/table.0"
 printf 'halay-tuning 1\nuse * * allreduce * * ring\nsegment * * 8K\n' >"$scratch/table.1"
 printf 'this is no table\n' >"$scratch/table.2"
 
@@ -17,7 +18,8 @@ each() {
 }
 each "$perf" allreduce -b 64K -e 64K -n 2
 for rank in 0 1 2; do
-    says err "halay\[$rank\] debug: allreduce of 65536 bytes over shm, 3 ranks: halving-doubling, because: $scratch/table.0, line 3"
+    says err "halay\[$rank\] debug: allreduce of 65536 bytes over shm, 3 ranks: halving-doubling, because: \
+$scratch/table.0, line 3"
 done
 checks=$((checks + 1))
 ! grep -qE 'allreduce of 65536 .* (ring|direct),' "$scratch/err" || wrong "a rank chose by a table of its own"

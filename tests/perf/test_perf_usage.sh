@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# halay-perf used wrongly: exit status 2, one line that names what is wrong and what would be right, nothing half-written.
+# halay-perf used wrongly: exit status 2, one line that names what is wrong and what would be right, nothing
+# half-written.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
 expect 2 "$perf"
@@ -53,11 +54,12 @@ expect 2 "$perf" roofline --of barrier
 says err 'one of allreduce, reduce, reduce-scatter, broadcast, all-gather, alltoall$'
 expect 2 "$halayrun" -np 2 "$perf" broadcast --root 2
 says err 'there is no rank 2 for the root: there are 2, from 0 on'
-# One of several that another launcher has started is no job of one rank, but what a batch script starts is one, and so is
-# what halayrun starts below torchrun.
+# One of several that another launcher has started is no job of one rank, but what a batch script starts is one, and so
+# is what halayrun starts below torchrun.
 for command in 1:doctor 2:allreduce 1:engine; do
     expect "${command%:*}" env WORLD_SIZE=2 RANK=1 LOCAL_RANK=1 MASTER_ADDR=localhost "$perf" "${command#*:}"
-    says err 'one of 2 \(WORLD_SIZE=2, RANK=1, MASTER_ADDR=localhost\).*start the program by halayrun.*HALAY_BOOTSTRAP=self'
+    says err \
+        'one of 2 \(WORLD_SIZE=2, RANK=1, MASTER_ADDR=localhost\).*start the program by halayrun.*HALAY_BOOTSTRAP=self'
 done
 expect 0 env SLURM_NTASKS=4 SLURM_PROCID=0 "$perf" allreduce -b 4 -e 4 -n 1
 expect 0 env WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 MASTER_ADDR=localhost "$perf" allreduce -b 4 -e 4 -n 1

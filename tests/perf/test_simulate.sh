@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The simulated cluster: right sums with 8 and 13 ranks on each network, times that a network can give, the same in every run, and the
-# choice that the model makes from its own numbers.
+# The simulated cluster: right sums with 8 and 13 ranks on each network, times that a network can give, the same in
+# every run, and the choice that the model makes from its own numbers.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
 grep -q '^#define HALAY_HAVE_SIMGRID 1' "$top_builddir/config.h" || skip "halay was configured without SimGrid"
@@ -25,13 +25,15 @@ expect 0 "$simulate" --built --build "$top_builddir" --networks flat --ranks 8 -
 says out '^\| 8 \| 8 MB \| .* \| (0\.9[5-9]|1\.0[0-9]) \| '
 holds "$scratch/results" results.0.seconds.ring=positive results.0.choice=string results.0.alpha=positive
 for run in one two; do
-    expect 0 "$simulate" --built --build "$top_builddir" --networks flat --ranks 8 --sizes 64,8M --algorithms ring,recursive-doubling \
-        --json "$scratch/$run"
+    expect 0 "$simulate" --built --build "$top_builddir" --networks flat --ranks 8 --sizes 64,8M \
+        --algorithms ring,recursive-doubling --json "$scratch/$run"
 done
 checks=$((checks + 1))
 cmp -s "$scratch/one" "$scratch/two" || wrong "two simulations of the same take different times"
-# What takes few steps is faster for little, what sends few bytes is faster for much; neither is chosen where it is the slower one.
-holds "$scratch/one" 'results.0.seconds.recursive-doubling<=results.0.seconds.ring' results.0.choice=recursive-doubling \
+# What takes few steps is faster for little, what sends few bytes is faster for much; neither is chosen where it is the
+# slower one.
+holds "$scratch/one" 'results.0.seconds.recursive-doubling<=results.0.seconds.ring' \
+    results.0.choice=recursive-doubling \
     'results.1.seconds.ring<=results.1.seconds.recursive-doubling' results.1.choice=ring
 
 expect 1 "$simulate" --built --build "$top_builddir" --networks torus

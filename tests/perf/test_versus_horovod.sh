@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# perf/bench/versus_horovod.py: it reads the models that halay-perf has, says what is not installed and how to install it, and
-# with torch at hand puts gloo beside the engine.
+# perf/bench/versus_horovod.py: it reads the models that halay-perf has, says what is not installed and how to install
+# it, and with torch at hand puts gloo beside the engine.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 command -v python3 >/dev/null 2>&1 || skip "no python3"
 versus=$top_srcdir/perf/bench/versus_horovod.py
@@ -22,7 +22,8 @@ expect 2 "$versus" --models resnet
 says err "no model 'resnet': there are one, many-small, "
 expect 2 "$versus" --ranks 1
 
-# All systems played by scripts: who is asked for what, that of two rounds the better one counts, and every figure of the table.
+# All systems played by scripts: who is asked for what, that of two rounds the better one counts, and every figure of
+# the table.
 mkdir -p "$scratch/build/launcher" "$scratch/build/perf"
 cat >"$scratch/build/launcher/halayrun" <<'END'
 #!/bin/sh
@@ -50,12 +51,14 @@ COUNT=$scratch/turns expect 0 "$versus" --build "$scratch/build" --models many-s
     --horovod "$scratch/python" --torch "$scratch/python" --json "$scratch/v.json"
 says out '^Milliseconds a step, 2 ranks: halay 7, peer$'
 says out '^\| .many-small. \| 1,000 \| 4.1 \| 2 \| 4 \| 40 \| 20 \| 20.0 \| 10.0 \| 10.0 \| 5.0 \|$'
-holds "$scratch/v.json" results.0.bytes=4096000 results.0.step_ms.horovod=40 results.0.ratios.1.to=private results.0.ratios.2.of=gloo
+holds "$scratch/v.json" results.0.bytes=4096000 results.0.step_ms.horovod=40 results.0.ratios.1.to=private \
+    results.0.ratios.2.of=gloo
 checks=$((checks + 1))
 [ "$(cat "$scratch/turns.horovod" "$scratch/turns.gloo" | wc -l)" -eq 4 ] || wrong "not two rounds of each"
 
 if python3 -c 'import torch.distributed' 2>/dev/null; then
-    expect 0 "$versus" --build "$top_builddir" --models one --rounds 1 --seconds 0.1 --horovod false --json "$scratch/v.json"
+    expect 0 "$versus" --build "$top_builddir" --models one --rounds 1 --seconds 0.1 --horovod false \
+        --json "$scratch/v.json"
     says out '^\| .one. \| 1 \| 0.0 \|'
     holds "$scratch/v.json" ranks=2 results.0.model=one results.0.bytes=4096 results.0.step_ms.gloo=positive \
         results.0.step_ms.shared=positive results.0.ratios.1.to=private results.0.ratios.1.ratio=positive

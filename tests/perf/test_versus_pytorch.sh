@@ -33,7 +33,8 @@ cat >"$scratch/python" <<'END'
 [ "$1" = -c ] || echo '{"samples_per_second": 1000, "version": "a peer"}'
 END
 chmod +x "$scratch/build/perf/halay-tft-bench" "$scratch/python"
-played() { BROKEN=$1 "$versus" --build "$scratch/build" --torch "$scratch/python" --nvidia "$scratch/nvidia" --json "$scratch/v.json"; }
+played() { BROKEN=$1 "$versus" --build "$scratch/build" --torch "$scratch/python" --nvidia "$scratch/nvidia" \
+    --json "$scratch/v.json"; }
 expect 0 played none
 says err "^versus_pytorch.py: 'hidden 160, bf16' is left out: .*no matrix products in bf16 here"
 says out '^\| hidden 160, f32 \| 6400 \| 1000 \(6.4\) \|  \|$'
@@ -43,7 +44,8 @@ holds "$scratch/v.json" results.0.dtype=f32 results.1.hidden_size=64 results.2=a
 expect 1 played 64
 says err 'out of memory'
 checks=$((checks + 1))
-grep -q '"no matrix products in bf16 here: ' "$top_srcdir/tft/model/network.c" || wrong "halay-tft says it in other words"
+grep -q '"no matrix products in bf16 here: ' "$top_srcdir/tft/model/network.c" ||
+    wrong "halay-tft says it in other words"
 
 if python3 -c 'import pytorch_forecasting' 2>/dev/null; then
     expect 0 "$versus" --build "$top_builddir" --hidden 64 --rounds 1 --steps 1 --json "$scratch/v.json"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# halay-tft from outside: help, exit statuses, and files that are broken in every common way: a clear error, nothing half-written.
+# halay-tft from outside: help, exit statuses, and files that are broken in every common way: a clear error, nothing
+# half-written.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 schema=$top_srcdir/data/pjm.yaml
 piece=$top_srcdir/data/pjm
@@ -41,7 +42,8 @@ refused 1 "cannot open 'd'" "$tft" import --format nvidia --data d x --out y
 
 # Configuration files.
 printf 'hidden_size: 8\nhidden_sise: 8\n' >"$scratch/c.yaml"
-refused 2 "unknown key 'hidden_sise'; did you mean 'hidden_size'?" "$tft" train --data x --out y --config "$scratch/c.yaml"
+refused 2 "unknown key 'hidden_sise'; did you mean 'hidden_size'?" "$tft" train --data x --out y \
+    --config "$scratch/c.yaml"
 refused 1 "cannot open" "$tft" train --data x --out y --config "$scratch/none.yaml"
 
 # Files to read: none of these may leave anything behind.
@@ -54,9 +56,11 @@ refused 1 "COMED_hourly.csv.gz'" "$tft" prepare --schema "$schema" "$one" -o "$o
 : >"$scratch/A_hourly.csv"
 refused 1 "is empty" "$tft" prepare --schema "$schema" "$scratch/A_hourly.csv" -o "$out"
 echo 'Datetime,load' >"$scratch/A_hourly.csv"
-refused 1 "has no column '*_MW' (its columns: 'Datetime', 'load')" "$tft" prepare --schema "$schema" "$scratch/A_hourly.csv" -o "$out"
+refused 1 "has no column '*_MW' (its columns: 'Datetime', 'load')" "$tft" prepare --schema "$schema" \
+    "$scratch/A_hourly.csv" -o "$out"
 printf 'Datetime,A_MW\n2016-01-01 00:00:00,12\n2016-01-01 01:00:00,x\n' >"$scratch/A_hourly.csv"
-refused 1 "row 3, column 'A_MW': 'x' is not a number" "$tft" prepare --schema "$schema" "$scratch/A_hourly.csv" -o "$out"
+refused 1 "row 3, column 'A_MW': 'x' is not a number" "$tft" prepare --schema "$schema" "$scratch/A_hourly.csv" \
+    -o "$out"
 refused 1 "does not match the id's pattern" "$tft" prepare --schema "$schema" "$schema" -o "$out"
 refused 1 "cannot open" "$tft" prepare --schema "$schema" "$scratch/none.csv" -o "$out"
 refused 1 "holds no file that matches" "$tft" prepare --schema "$schema" "$top_srcdir/tft" -o "$out"

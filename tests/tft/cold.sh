@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Entities that training has never seen: with 'unknown: true' they are forecast by a row of the embedding that training has trained
-# (category_dropout), so better than by one that it has not, and not much worse than by a model without the category. What is
-# dropped is the same on any ranks and threads. Another run's rows are taken over by name.
+# Entities that training has never seen: with 'unknown: true' they are forecast by a row of the embedding that training
+# has trained (category_dropout), so better than by one that it has not, and not much worse than by a model without the
+# category. What is dropped is the same on any ranks and threads. Another run's rows are taken over by name.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 
 # Sixteen entities, each with a level from 2 to 20 that it keeps; four begin when training and validation have ended.
 awk 'function draw() { x = (x * 16807) % 2147483647; return x / 2147483647 }
     BEGIN { x = 7; print "t,id,y"; for (e = 0; e < 16; e++) { level = 2 + 18 * draw()
-        for (t = e < 12 ? 0 : 500; t < 700; t++) printf "%d,e%02d,%.4f\n", t, e, level + draw() - 0.5 } }' </dev/null >"$scratch/table.csv"
+        for (t = e < 12 ? 0 : 500; t < 700; t++) printf "%d,e%02d,%.4f\n", t, e, level + draw() - 0.5 } }' </dev/null \
+            >"$scratch/table.csv"
 cat >"$scratch/known.yaml" <<'END'
 id: {column: id}
 time: {column: t, integer: true}
@@ -25,15 +26,19 @@ for data in known without; do
     check "prepare" "$tft" prepare --schema "$scratch/$data.yaml" "$scratch/table.csv" -o "$scratch/$data.htd"
 done
 
-# risk DATA NAME OPTION...: train; in $risk the mean q-risk of the median of entities that were not seen, and of the others.
+# risk DATA NAME OPTION...: train; in $risk the mean q-risk of the median of entities that were not seen, and of the
+# others.
 risk() {
     data=$1 name=$2
     shift 2
-    check "train $name" "$tft" train --data "$scratch/$data.htd" --out "$scratch/$name" --hidden-size 8 --heads 2 --learning-rate 0.01 --clip 1 \
+    check "train $name" "$tft" train --data "$scratch/$data.htd" --out "$scratch/$name" --hidden-size 8 --heads 2 \
+        --learning-rate 0.01 --clip 1 \
         --clip-mode global --schedule cosine --max-steps 600 --eval-every 600 --keep 0 --seed 2 "$@"
-    check "evaluate $name" "$tft" evaluate --checkpoint "$scratch/$name" --data "$scratch/$data.htd" --stride 12 --json "$scratch/scores.json"
+    check "evaluate $name" "$tft" evaluate --checkpoint "$scratch/$name" --data "$scratch/$data.htd" --stride 12 \
+        --json "$scratch/scores.json"
     risk=$(awk '{ match($0, /^ */); key = $0; sub(/^ *"/, "", key); sub(/".*/, "", key); at[RLENGTH] = key }
-        at[1] == "by_entity" && RLENGTH == 4 && at[3] == "q_risk" && key == "p50" { seen = at[2] < "e12"; sum[seen] += $2; n[seen]++ }
+        at[1] == "by_entity" && RLENGTH == 4 && at[3] == "q_risk" && key == "p50" {
+            seen = at[2] < "e12"; sum[seen] += $2; n[seen]++ }
         END { if (n[0] == 4 && n[1] == 12) print sum[0] / n[0], sum[1] / n[1] }' "$scratch/scores.json")
 }
 risk known trained
@@ -42,22 +47,27 @@ risk known untrained --category-dropout 0
 untrained=$risk
 risk without without
 echo "$trained $untrained $risk" | awk '{ exit !(NF == 6 && $1 < 0.5 * $3 && $2 < 1.3 * $4 && $1 < 2 * $5) }' ||
-    wrong "q-risk of P50, not seen and seen: with the row trained $trained, untrained $untrained, without the category $risk"
+    wrong "q-risk of P50, not seen and seen: with the row trained $trained, untrained $untrained, without it $risk"
 
 # An entity of another file, and why it is refused where it cannot be scaled.
 sed 's/e15/new/' "$scratch/table.csv" >"$scratch/new.csv"
 check "predict a new entity" "$tft" predict --checkpoint "$scratch/trained" "$scratch/new.csv" -o "$scratch/new.out.csv"
-[ "$(grep -c '^new,' "$scratch/new.out.csv")" -eq 2 ] || wrong "no forecast of a new entity: $(cat "$scratch/new.out.csv")"
+[ "$(grep -c '^new,' "$scratch/new.out.csv")" -eq 2 ] ||
+    wrong "no forecast of a new entity: $(cat "$scratch/new.out.csv")"
 sed 's/target, per: all/target/' "$scratch/known.yaml" >"$scratch/scaled.yaml"
 check "prepare" "$tft" prepare --schema "$scratch/scaled.yaml" "$scratch/table.csv" -o "$scratch/scaled.htd"
-grep -q '^entities  *12$' "$scratch/said" || wrong "entities that cannot be scaled are not left out: $(cat "$scratch/said")"
-check "train on it" "$tft" train --data "$scratch/scaled.htd" --out "$scratch/scaled" --hidden-size 8 --heads 2 --max-steps 1
-refused 1 "entity 'e12' was not seen in training" "$tft" predict --checkpoint "$scratch/scaled" "$scratch/new.csv" -o "$scratch/no.csv"
+grep -q '^entities  *12$' "$scratch/said" ||
+    wrong "entities that cannot be scaled are not left out: $(cat "$scratch/said")"
+check "train on it" "$tft" train --data "$scratch/scaled.htd" --out "$scratch/scaled" --hidden-size 8 --heads 2 \
+    --max-steps 1
+refused 1 "entity 'e12' was not seen in training" "$tft" predict --checkpoint "$scratch/scaled" "$scratch/new.csv" \
+    -o "$scratch/no.csv"
 grep -q "'per: all'" "$scratch/said" || wrong "it does not say what would be right: $(cat "$scratch/said")"
 
 # The same bits on any ranks and threads, and others than without it.
 train() {
-    "$@" --data "$scratch/known.htd" --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --max-steps 20 --deterministic ranks --category-dropout 0.5
+    "$@" --data "$scratch/known.htd" --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --max-steps 20 \
+        --deterministic ranks --category-dropout 0.5
 }
 check "one thread" train "$tft" train --threads 1 --out "$scratch/t1"
 check "two threads" train "$tft" train --threads 2 --out "$scratch/t2"
@@ -68,15 +78,17 @@ if [ -x "$halayrun" ]; then
         check "one rank and $ranks" cmp "$scratch/t1/model.safetensors" "$scratch/r$ranks/model.safetensors"
     done
 fi
-check "without it" "$tft" train --data "$scratch/known.htd" --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --max-steps 20 \
-    --deterministic ranks --category-dropout 0 --threads 1 --out "$scratch/none"
-if cmp -s "$scratch/t1/model.safetensors" "$scratch/none/model.safetensors"; then wrong "category_dropout changes nothing"; fi
+check "without it" "$tft" train --data "$scratch/known.htd" --hidden-size 8 --heads 2 --batch-size 32 \
+    --learning-rate 0.01 --max-steps 20 --deterministic ranks --category-dropout 0 --threads 1 --out "$scratch/none"
+if cmp -s "$scratch/t1/model.safetensors" "$scratch/none/model.safetensors"; \
+    then wrong "category_dropout changes nothing"; fi
 
 # A run begins with the rows of another one that knew other entities (which goes where: test_transfer).
 sed '/,e0[05],/d; s/e11/a11/' "$scratch/table.csv" >"$scratch/others.csv"
-check "prepare other entities" "$tft" prepare --schema "$scratch/known.yaml" "$scratch/others.csv" -o "$scratch/others.htd"
-check "begin from it" "$tft" train --data "$scratch/others.htd" --out "$scratch/onwards" --init-from "$scratch/trained" --hidden-size 8 --heads 2 \
-    --max-steps 1 --learning-rate 1e-9 --keep 0
+check "prepare other entities" "$tft" prepare --schema "$scratch/known.yaml" "$scratch/others.csv" \
+    -o "$scratch/others.htd"
+check "begin from it" "$tft" train --data "$scratch/others.htd" --out "$scratch/onwards" \
+    --init-from "$scratch/trained" --hidden-size 8 --heads 2 --max-steps 1 --learning-rate 1e-9 --keep 0
 grep -q "categories of input 'id' that '.*trained' has not, and that begin as unknown ones: 1" "$scratch/said" ||
     wrong "new categories are not said: $(cat "$scratch/said")"
 finish

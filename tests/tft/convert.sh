@@ -1,22 +1,28 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Known data sets, from small files in exactly their formats: Electricity's table, with as many windows as were published;
-# Favorita's and PEMS-SF's converters, and their schemas; Volatility's table.
+# Known data sets, from small files in exactly their formats: Electricity's table, with as many windows as were
+# published; Favorita's and PEMS-SF's converters, and their schemas; Volatility's table.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 
 # Electricity: 370 clients, of which one has no load in 2014; 15-minute rows on the first day, hourly ones then.
 awk 'BEGIN {
     printf "\"\""
-    for (c = 1; c <= 370; c++) { printf ";\"MT_%03d\"", c; load = load ";" (c == 370 ? "0" : c % 2 ? "3,80710659898477" : "1") }
+    for (c = 1; c <= 370; c++) {
+        printf ";\"MT_%03d\"", c
+        load = load ";" (c == 370 ? "0" : c % 2 ? "3,80710659898477" : "1")
+    }
     print ""
     days = "31 28 31 30 31 30 31 31 7"; n = split(days, last, " ")
     for (m = 1; m <= n; m++) for (d = 1; d <= last[m]; d++) for (h = 0; h < 24; h++)
-        for (q = 0; q < (m == 1 && d == 1 ? 60 : 1); q += 15) printf "\"2014-%02d-%02d %02d:%02d:00\"%s\n", m, d, h, q, load
+        for (q = 0; q < (m == 1 && d == 1 ? 60 : 1); q += 15)
+            printf "\"2014-%02d-%02d %02d:%02d:00\"%s\n", m, d, h, q, load
     printf "\"2014-09-08 00:00:00\"%s\n", load
 }' </dev/null >"$scratch/LD2011_2014.txt"
-check "prepare Electricity" "$tft" prepare --schema "$top_srcdir/examples/electricity.yaml" "$scratch/LD2011_2014.txt" -o "$scratch/e.htd"
-for line in "entities  *369" "entities without target  *1" "rows  *2214000" "windows train  *1868985" "windows valid  *204057" "windows test  *53505"; do
+check "prepare Electricity" "$tft" prepare --schema "$top_srcdir/examples/electricity.yaml" "$scratch/LD2011_2014.txt" \
+    -o "$scratch/e.htd"
+for line in "entities  *369" "entities without target  *1" "rows  *2214000" "windows train  *1868985" \
+    "windows valid  *204057" "windows test  *53505"; do
     grep -q "^$line$" "$scratch/said" || wrong "Electricity: no '$line' in: $(head -n 20 "$scratch/said")"
 done
 rm "$scratch/e.htd" "$scratch/LD2011_2014.txt"
@@ -30,16 +36,21 @@ echo '[6 4]' >"$pems/PEMS_testlabels"
 echo '[400000 400010 400020]' >"$pems/stations_list"
 matrix() {
     awk -v days="$*" 'BEGIN { n = split(days, day, " "); for (i = 1; i <= n; i++) {
-        printf "["; for (s = 0; s < 3; s++) { if (s) printf ";"; for (t = 0; t < 144; t++) printf "%s%d", t ? " " : "", 1000 * day[i] + 100 * s + t }
+        printf "["
+        for (s = 0; s < 3; s++) { if (s) printf ";"
+            for (t = 0; t < 144; t++) printf "%s%d", t ? " " : "", 1000 * day[i] + 100 * s + t }
         print "]" } }' </dev/null
 }
 matrix 3 1 >"$pems/PEMS_train"
 matrix 4 2 | gzip >"$pems/PEMS_test"
 check "convert PEMS-SF" "$tft" convert pems-sf "$pems" -o "$scratch/pems.csv"
 [ "$(wc -l <"$scratch/pems.csv")" -eq $((1 + 3 * 94)) ] || wrong "PEMS-SF has not 3 x 94 rows"
-grep -q '^400000,1,0,1,3,1008.5$' "$scratch/pems.csv" || wrong "PEMS-SF: the first hour: $(sed -n 2p "$scratch/pems.csv")"
-grep -q '^400020,94,3,22,6,4334.5$' "$scratch/pems.csv" || wrong "PEMS-SF: the last hour: $(tail -n 1 "$scratch/pems.csv")"
-sed 's/encoder: 168, horizon: 24/encoder: 24, horizon: 12/; s/train: "[^"]*", valid: "[^"]*"/train: "< 60", valid: "< 80"/' \
+grep -q '^400000,1,0,1,3,1008.5$' "$scratch/pems.csv" ||
+    wrong "PEMS-SF: the first hour: $(sed -n 2p "$scratch/pems.csv")"
+grep -q '^400020,94,3,22,6,4334.5$' "$scratch/pems.csv" ||
+    wrong "PEMS-SF: the last hour: $(tail -n 1 "$scratch/pems.csv")"
+sed -e 's/encoder: 168, horizon: 24/encoder: 24, horizon: 12/' \
+    -e 's/train: "[^"]*", valid: "[^"]*"/train: "< 60", valid: "< 80"/' \
     "$top_srcdir/examples/pems-sf.yaml" >"$scratch/pems.yaml"
 check "prepare PEMS-SF" "$tft" prepare --schema "$scratch/pems.yaml" "$scratch/pems.csv" -o "$scratch/p.htd"
 grep -q '^entities  *3$' "$scratch/said" || wrong "PEMS-SF: not three sensors"
@@ -57,7 +68,8 @@ refused 1 "stations_list', line 1: something else than a number" "$tft" convert 
 # Favorita: one trajectory with a gap, one with negative sales, days outside the span.
 favorita=$scratch/favorita
 mkdir "$favorita"
-printf 'store_nbr,city,state,type,cluster\n1,Quito,Pichincha,D,13\n2,"Santo Domingo, new",Tsachilas,A,4\n' >"$favorita/stores.csv"
+printf 'store_nbr,city,state,type,cluster\n1,Quito,Pichincha,D,13\n2,"Santo Domingo, new",Tsachilas,A,4\n' \
+    >"$favorita/stores.csv"
 printf 'item_nbr,family,class,perishable\n103665,BREAD/BAKERY,2712,1\n99197,GROCERY I,1067,0\n' >"$favorita/items.csv"
 printf 'date,store_nbr,transactions\n2015-01-02,1,1500\n2015-01-04,2,900\n' >"$favorita/transactions.csv"
 printf 'date,dcoilwtico\n2014-12-31,53.45\n2015-01-02,52.72\n2015-01-04,\n' >"$favorita/oil.csv"
@@ -81,8 +93,10 @@ cat >>"$favorita/train.csv" <<'END'
 END
 gzip "$favorita/train.csv"
 check "convert Favorita" "$tft" convert favorita "$favorita" -o "$scratch/favorita.csv"
-cat >"$scratch/want.csv" <<'END'
-traj_id,date,unit_sales,onpromotion,open,store_nbr,item_nbr,city,state,type,cluster,family,class,perishable,transactions,oil,national_hol,regional_hol,local_hol
+printf '%s,' traj_id date unit_sales onpromotion open store_nbr item_nbr city state type cluster family class \
+    perishable transactions oil national_hol regional_hol >"$scratch/want.csv"
+cat >>"$scratch/want.csv" <<'END'
+local_hol
 1_103665,2015-01-01,3.0,False,1,1,103665,Quito,Pichincha,D,13,BREAD/BAKERY,2712,1,-1,53.45,,,
 2_99197,2015-01-01,4.0,,1,2,99197,"Santo Domingo, new",Tsachilas,A,4,GROCERY I,1067,0,-1,53.45,,,
 1_103665,2015-01-02,,,0,1,103665,Quito,Pichincha,D,13,BREAD/BAKERY,2712,1,1500,52.72,Primer dia,,
@@ -95,7 +109,8 @@ END
 check "Favorita, joined" diff "$scratch/want.csv" "$scratch/favorita.csv"
 sed 's/encoder: 90, horizon: 30/encoder: 2, horizon: 1/' "$top_srcdir/examples/favorita.yaml" >"$scratch/favorita.yaml"
 check "prepare Favorita" "$tft" prepare --schema "$scratch/favorita.yaml" "$scratch/favorita.csv" -o "$scratch/f.htd"
-grep -q '^windows train  *4 (2 of 4 targets masked)$' "$scratch/said" || wrong "Favorita's windows: $(grep windows "$scratch/said")"
+grep -q '^windows train  *4 (2 of 4 targets masked)$' "$scratch/said" ||
+    wrong "Favorita's windows: $(grep windows "$scratch/said")"
 refused 2 "must be days like" "$tft" convert favorita "$favorita" --first 1st -o "$scratch/none.csv"
 printf 'store_nbr,city,state,type,cluster\n1,Quito,Pichincha,D,13\n' >"$favorita/stores.csv"
 refused 1 "column 'store_nbr': '2' is not in stores.csv" "$tft" convert favorita "$favorita" -o "$scratch/none.csv"
@@ -105,7 +120,8 @@ refused 1 "cannot open" "$tft" convert favorita "$pems" -o "$scratch/none.csv"
 {
     echo ',Symbol,rv5_ss,open_to_close,rv10'
     awk 'BEGIN { for (i = 0; i < 2; i++) for (d = 3; d <= 28; d++) { w = (d - 3) % 7; if (w < 5 && d != 17)
-        printf "2000-01-%02d 00:00:00+%02d:00,%s,%s,0.00%d,1\n", d, i, i ? ".FTSE" : ".SPX", d == 5 ? "0" : "1.5e-4", d } }' </dev/null
+        printf "2000-01-%02d 00:00:00+%02d:00,%s,%s,0.00%d,1\n",
+            d, i, i ? ".FTSE" : ".SPX", d == 5 ? "0" : "1.5e-4", d } }' </dev/null
 } >"$scratch/oxford.csv"
 sed 's/encoder: 252/encoder: 5/' "$top_srcdir/examples/volatility.yaml" >"$scratch/volatility.yaml"
 check "prepare Volatility" "$tft" prepare --schema "$scratch/volatility.yaml" "$scratch/oxford.csv" -o "$scratch/v.htd"

@@ -1,20 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# A training whose ranks are killed ends with the same bits as one that nobody has disturbed: rank 0, which writes the files; two of four
-# at once; a rank that is not replaced, so that three go on. Nothing is said or written twice.
+# A training whose ranks are killed ends with the same bits as one that nobody has disturbed: rank 0, which writes the
+# files; two of four at once; a rank that is not replaced, so that three go on. Nothing is said or written twice.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 data=$scratch/piece.htd
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 
-train="train --data $data --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 --train-samples $([ -n "${TEST_BRIEF-}" ] && echo 1000 || echo 2000) \
-    --valid-samples 50 --epochs 2 --checkpoint-every 10 --deterministic ranks --threads 1 --ema 0.9"
+samples=$([ -n "${TEST_BRIEF-}" ] && echo 1000 || echo 2000)
+train="train --data $data --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 \
+    --train-samples $samples --valid-samples 50 --epochs 2 --checkpoint-every 10 --deterministic ranks --threads 1 \
+    --ema 0.9"
 
 # What has to be said before anything begins.
 refused 1 "this job is not elastic" "$tft" $train --elastic --out "$scratch/none"
-refused 2 "prepare the data first" "$tft" train --elastic --schema "$top_srcdir/data/pjm.yaml" --data "$data" --out "$scratch/none"
-refused 1 "wants 'strategy: allreduce'" "$halayrun" -np 2 --min-np 1 "$tft" $train --elastic --strategy zero1 --out "$scratch/none"
+refused 2 "prepare the data first" "$tft" train --elastic --schema "$top_srcdir/data/pjm.yaml" --data "$data" \
+    --out "$scratch/none"
+refused 1 "wants 'strategy: allreduce'" "$halayrun" -np 2 --min-np 1 "$tft" $train --elastic --strategy zero1 \
+    --out "$scratch/none"
 
 check "undisturbed" "$tft" $train --out "$scratch/alone"
 
@@ -23,7 +27,8 @@ disturb() {
     name=$1 ranks=$2 seats=$3
     shift 3
     # shellcheck disable=SC2086 # words
-    "$halayrun" --verbose -np "$ranks" --min-np 1 "$@" "$tft" $train --elastic --out "$scratch/$name" >"$scratch/$name.log" 2>&1 &
+    "$halayrun" --verbose -np "$ranks" --min-np 1 "$@" "$tft" $train --elastic --out "$scratch/$name" \
+        >"$scratch/$name.log" 2>&1 &
     job=$!
     i=0
     while [ $i -lt 1200 ] && ! ls "$scratch/$name/checkpoints"/manifest-* >/dev/null 2>&1; do
@@ -42,12 +47,14 @@ disturb() {
     fi
     pass
     check "$name: the same bits" cmp "$scratch/alone/model.safetensors" "$scratch/$name/model.safetensors"
-    check "$name: as many evaluations" test "$(wc -l <"$scratch/alone/metrics.jsonl")" = "$(wc -l <"$scratch/$name/metrics.jsonl")"
+    check "$name: as many evaluations" test "$(wc -l <"$scratch/alone/metrics.jsonl")" \
+        = "$(wc -l <"$scratch/$name/metrics.jsonl")"
     for run in alone "$name"; do
         sed 's/.*\("train_loss.*\),"learning_rate.*/\1/' "$scratch/$run/metrics.jsonl" >"$scratch/losses.$run"
     done
     check "$name: the same losses" cmp "$scratch/losses.alone" "$scratch/losses.$name"
-    check "$name: no half files" test -z "$(find "$scratch/$name" "$scratch" -maxdepth 1 -name '.*.stage' -o -name '*.part')"
+    check "$name: no half files" test -z \
+        "$(find "$scratch/$name" "$scratch" -maxdepth 1 -name '.*.stage' -o -name '*.part')"
 }
 disturb first 2 0
 if [ -z "${TEST_BRIEF-}" ]; then

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# A disk that is full while a checkpoint is written: an error that names the file; the checkpoints before are still good, and
-# with room again the run goes on to the same end.
+# A disk that is full while a checkpoint is written: an error that names the file; the checkpoints before are still
+# good, and with room again the run goes on to the same end.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 disk=$scratch/disk
 mkdir "$disk"
@@ -14,8 +14,8 @@ trap 'umount "$disk"; rm -rf "$scratch"' EXIT
 data=$scratch/piece.htd
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 train() {
-    "$tft" train --data "$data" --hidden-size 8 --heads 2 --batch-size 32 --train-samples 320 --valid-samples 32 --eval-every 5 \
-        --epochs 2 --keep 2 --threads 1 "$@"
+    "$tft" train --data "$data" --hidden-size 8 --heads 2 --batch-size 32 --train-samples 320 --valid-samples 32 \
+        --eval-every 5 --epochs 2 --keep 2 --threads 1 "$@"
 }
 check "never stopped" train --out "$scratch/whole"
 check "some steps" train --out "$disk/run" --max-steps 5

@@ -5,8 +5,8 @@
 set -eu
 : "${top_srcdir:?}"
 sources="tests/tft/fuzz_data.c"
-for part in calendar csv data dictionary document encoding fill fit grid holidays htd inflate number paths place rows schema schema_inputs table \
-    thread view windows; do
+for part in calendar csv data dictionary document encoding fill fit grid holidays htd inflate number paths place rows \
+    schema schema_inputs table thread view windows; do
     sources="$sources tft/$part.c"
 done
 sources="$sources base/config.c base/log.c base/memory.c base/parse.c"

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# One, two and four ranks with the same global batch end with the same parameters, bit for bit, whatever the threads and whoever
-# updates what (strategy); their evaluations and forecasts have the same bits too. Batches of every kind: full, the last of an epoch, one smaller than the ranks.
+# One, two and four ranks with the same global batch end with the same parameters, bit for bit, whatever the threads and
+# whoever updates what (strategy); their evaluations and forecasts have the same bits too. Batches of every kind: full,
+# the last of an epoch, one smaller than the ranks.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 data=$scratch/piece.htd
@@ -12,8 +13,8 @@ check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir
 train() {
     ranks=$1
     shift
-    "$halayrun" -np "$ranks" "$tft" train --data "$data" --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 \
-        --clip 1 --train-samples 140 --valid-samples 50 --epochs 2 --deterministic ranks "$@"
+    "$halayrun" -np "$ranks" "$tft" train --data "$data" --hidden-size 8 --heads 2 --batch-size 32 \
+        --learning-rate 0.01 --clip 1 --train-samples 140 --valid-samples 50 --epochs 2 --deterministic ranks "$@"
 }
 for ranks in 1 2 4; do
     check "$ranks ranks" train $ranks --out "$scratch/r$ranks" --threads 1
@@ -21,29 +22,35 @@ done
 check "2 ranks of 2 threads" train 2 --out "$scratch/r2t2" --threads 2
 check "zero1, 4 ranks" train 4 --out "$scratch/z1" --threads 1 --strategy zero1
 check "zero2, 2 ranks of 2 threads" train 2 --out "$scratch/z2" --threads 2 --strategy zero2
-grep -q "strategy zero2: a rank updates at most [0-9]* of [0-9]* parameters and holds" "$scratch/said" || wrong "it does not say what it saves"
+grep -q "strategy zero2: a rank updates at most [0-9]* of [0-9]* parameters and holds" "$scratch/said" ||
+    wrong "it does not say what it saves"
 check "parameter server, 2 ranks" train 2 --out "$scratch/ps" --threads 1 --strategy parameter-server
 # Global clipping, with all that goes by tensor: an average, decay, several batches a step.
 global() {
-    train "$@" --threads 1 --clip-mode global --clip 0.5 --ema 0.9 --optimizer adamw --weight-decay 0.1 --accumulate 2 --schedule plateau
+    train "$@" --threads 1 --clip-mode global --clip 0.5 --ema 0.9 --optimizer adamw --weight-decay 0.1 --accumulate 2 \
+        --schedule plateau
 }
 check "global clipping, 1 rank" global 1 --out "$scratch/g1"
 check "global clipping, 4 ranks" global 4 --out "$scratch/g4"
 check "global clipping, zero1, 2 ranks" global 2 --out "$scratch/gz1" --strategy zero1
 check "global clipping, zero2, 4 ranks" global 4 --out "$scratch/gz2" --strategy zero2
 check "global clipping, parameter server, 4 ranks" global 4 --out "$scratch/gps" --strategy parameter-server
-for run in z1 z2 ps; do check "$run and 1 rank" cmp "$scratch/r1/model.safetensors" "$scratch/$run/model.safetensors"; done
-for run in gz1 gz2 gps; do check "$run and 1 rank" cmp "$scratch/g1/model.safetensors" "$scratch/$run/model.safetensors"; done
+for run in z1 z2 ps; do check "$run and 1 rank" cmp "$scratch/r1/model.safetensors" "$scratch/$run/model.safetensors"; \
+    done
+for run in gz1 gz2 gps; do check "$run and 1 rank" cmp "$scratch/g1/model.safetensors" \
+    "$scratch/$run/model.safetensors"; done
 check "1 and 2 ranks" cmp "$scratch/r1/model.safetensors" "$scratch/r2/model.safetensors"
 check "1 and 4 ranks" cmp "$scratch/r1/model.safetensors" "$scratch/r4/model.safetensors"
 check "2 ranks of 1 and of 2 threads" cmp "$scratch/r1/model.safetensors" "$scratch/r2t2/model.safetensors"
 check "global clipping, 1 and 4 ranks" cmp "$scratch/g1/model.safetensors" "$scratch/g4/model.safetensors"
 if cmp -s "$scratch/r1/model.safetensors" "$scratch/g1/model.safetensors"; then wrong "clipping made no difference"; fi
 
-# A limit of time, which only rank 0's clock says: all ranks take the same steps at the same rates, or their parameters differ and training fails.
-check "a limit of time" train 2 --out "$scratch/time" --threads 1 --schedule cosine --max-time 2 --train-samples 0 --epochs 1000 --patience 1000 \
-    --eval-every 10
-grep -q "steps are planned for the 2 s of 'max_time'" "$scratch/said" || wrong "no steps are planned: $(cat "$scratch/said")"
+# A limit of time, which only rank 0's clock says: all ranks take the same steps at the same rates, or their parameters
+# differ and training fails.
+check "a limit of time" train 2 --out "$scratch/time" --threads 1 --schedule cosine --max-time 2 --train-samples 0 \
+    --epochs 1000 --patience 1000 --eval-every 10
+grep -q "steps are planned for the 2 s of 'max_time'" "$scratch/said" ||
+    wrong "no steps are planned: $(cat "$scratch/said")"
 
 # The validation losses, too.
 for ranks in 1 2 4; do
@@ -53,10 +60,12 @@ check "losses of 1 and 2 ranks" cmp "$scratch/losses1" "$scratch/losses2"
 check "losses of 1 and 4 ranks" cmp "$scratch/losses1" "$scratch/losses4"
 
 check "evaluate on 1 rank" "$tft" evaluate --checkpoint "$scratch/r1" --data "$data" --stride 240 --json "$scratch/e1"
-check "evaluate on 2 ranks" "$halayrun" -np 2 "$tft" evaluate --checkpoint "$scratch/r1" --data "$data" --stride 240 --json "$scratch/e2"
+check "evaluate on 2 ranks" "$halayrun" -np 2 "$tft" evaluate --checkpoint "$scratch/r1" --data "$data" --stride 240 \
+    --json "$scratch/e2"
 check "evaluations" cmp "$scratch/e1" "$scratch/e2"
 check "predict on 1 rank" "$tft" predict --checkpoint "$scratch/r1" "$top_srcdir/data/pjm" -o "$scratch/p1"
-check "predict on 2 ranks" "$halayrun" -np 2 "$tft" predict --checkpoint "$scratch/r1" "$top_srcdir/data/pjm" -o "$scratch/p2"
+check "predict on 2 ranks" "$halayrun" -np 2 "$tft" predict --checkpoint "$scratch/r1" "$top_srcdir/data/pjm" \
+    -o "$scratch/p2"
 check "forecasts" cmp "$scratch/p1" "$scratch/p2"
 
 # A bit of the values flipped: whoever reads them first says so, in any command, and all ranks end.
@@ -65,16 +74,21 @@ offset=$(od -A n -t u8 -j $((32 + 4 * 24)) -N 8 "$data") # of section 5
 for at in 70000 1000000; do
     byte=$(od -A n -t u1 -j $((offset + at)) -N 1 "$data")
     # shellcheck disable=SC2059
-    printf "\\$(printf %o $((byte ^ 4)))" | dd of="$scratch/flipped.htd" bs=1 seek=$((offset + at)) conv=notrunc 2>"$scratch/said"
+    printf "\\$(printf %o $((byte ^ 4)))" | dd of="$scratch/flipped.htd" bs=1 seek=$((offset + at)) conv=notrunc \
+        2>"$scratch/said"
 done
 says="flipped.htd' is damaged: a checksum is wrong, that of part"
-flipped() { refused 1 "$says" "$halayrun" -np 2 "$tft" "$@"; grep -q "of its values" "$scratch/said" || wrong "which part is not said"; }
-flipped train --data "$scratch/flipped.htd" --out "$scratch/flipped" --hidden-size 8 --heads 2 --threads 2 --max-steps 50 --valid-samples 50
+flipped() { refused 1 "$says" "$halayrun" -np 2 "$tft" "$@"; grep -q "of its values" "$scratch/said" ||
+    wrong "which part is not said"; }
+flipped train --data "$scratch/flipped.htd" --out "$scratch/flipped" --hidden-size 8 --heads 2 --threads 2 \
+    --max-steps 50 --valid-samples 50
 flipped evaluate --checkpoint "$scratch/r1" --data "$scratch/flipped.htd" --stride 240
-flipped backtest --data "$scratch/flipped.htd" --out "$scratch/flipped" --hidden-size 8 --heads 2 --stride 240 --max-steps 50
+flipped backtest --data "$scratch/flipped.htd" --out "$scratch/flipped" --hidden-size 8 --heads 2 --stride 240 \
+    --max-steps 50
 flipped report --run "$scratch/r1" --data "$scratch/flipped.htd" -o "$scratch/flipped.html"
 
-# A signal to one rank ends all, with the same status, and leaves no half file. The wrapper ends well, so that halayrun lets both end.
+# A signal to one rank ends all, with the same status, and leaves no half file. The wrapper ends well, so that halayrun
+# lets both end.
 cat >"$scratch/noted.sh" <<'END'
 notes=$1
 shift
@@ -84,21 +98,25 @@ status=0
 wait $! || status=$?
 echo $status >"$notes/ended.$HALAY_RANK"
 END
-"$halayrun" -np 2 sh "$scratch/noted.sh" "$scratch" "$tft" predict --checkpoint "$scratch/r1" --split train --stride 1 "$top_srcdir/data/pjm" \
-    -o "$scratch/long.csv" >"$scratch/signalled" 2>&1 &
+"$halayrun" -np 2 sh "$scratch/noted.sh" "$scratch" "$tft" predict --checkpoint "$scratch/r1" --split train --stride 1 \
+    "$top_srcdir/data/pjm" -o "$scratch/long.csv" >"$scratch/signalled" 2>&1 &
 job=$!
 until [ -n "$(find "$scratch" -name 'long.csv.tmp.*' -size +0)" ] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
 kill -TERM "$(cat "$scratch/pid.1")" || :
 check "a signal to rank 1 ends the job" wait $job
-[ "$(cat "$scratch/ended.0" "$scratch/ended.1" | tr '\n' ' ')" = "143 143 " ] || wrong "ended with $(cat "$scratch"/ended.*): $(cat "$scratch/signalled")"
+[ "$(cat "$scratch/ended.0" "$scratch/ended.1" | tr '\n' ' ')" = "143 143 " ] ||
+    wrong "ended with $(cat "$scratch"/ended.*): $(cat "$scratch/signalled")"
 [ -z "$(find "$scratch" -name 'long.csv*')" ] || wrong "a half file is left"
 
 # Three ranks cannot have the tree's order; without it they work.
 refused 1 "needs 1, 2, 4, 8" train 3 --out "$scratch/r3"
 # The benchmark: one job, one report.
-check "bench on 2 ranks" "$halayrun" -np 2 "$top_builddir/perf/halay-tft-bench" --strategy zero2 --hidden 8 --batch 16 --steps 1 --threads 1 --json "$scratch/bench.json"
+check "bench on 2 ranks" "$halayrun" -np 2 "$top_builddir/perf/halay-tft-bench" --strategy zero2 --hidden 8 --batch 16 \
+    --steps 1 --threads 1 --json "$scratch/bench.json"
 grep -q '"ranks": 2' "$scratch/bench.json" || wrong "bench on 2 ranks does not say so"
-check "bench on 1 rank" "$top_builddir/perf/halay-tft-bench" --hidden 8 --batch 16 --steps 1 --threads 1 --json "$scratch/alone.json"
+check "bench on 1 rank" "$top_builddir/perf/halay-tft-bench" --hidden 8 --batch 16 --steps 1 --threads 1 \
+    --json "$scratch/alone.json"
 grep '"loss_last"' "$scratch/bench.json" "$scratch/alone.json" | awk '{ sub(/,/, "", $NF); l[NR] = $NF }
-    END { exit !(NR == 2 && l[1] > 0 && (l[1] - l[2]) ^ 2 < 1e-10) }' || wrong "bench has another loss on 2 ranks than on 1"
+    END { exit !(NR == 2 && l[1] > 0 && (l[1] - l[2]) ^ 2 < 1e-10) }' ||
+        wrong "bench has another loss on 2 ranks than on 1"
 finish

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# A run that is killed and goes on ends with the same bits as one that was never stopped, whatever it was doing when it died,
-# and on another number of ranks too; what is damaged is passed over, what does not fit is refused.
+# A run that is killed and goes on ends with the same bits as one that was never stopped, whatever it was doing when it
+# died, and on another number of ranks too; what is damaged is passed over, what does not fit is refused.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 data=$scratch/piece.htd
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
@@ -92,7 +92,8 @@ interrupted() {
     out=$1
     shift
     terminated "${kept:-$out/checkpoints}/manifest-0000000005.json" "$@" --out "$out"
-    grep -q "interrupted by a signal after [0-9]* steps and .*'--resume' goes on" "$scratch/said" || wrong "SIGTERM: $(tail -n 3 "$scratch/said")"
+    grep -q "interrupted by a signal after [0-9]* steps and .*'--resume' goes on" "$scratch/said" ||
+        wrong "SIGTERM: $(tail -n 3 "$scratch/said")"
 }
 interrupted "$scratch/term" "$@"
 refused 1 "'--resume' goes on from them" train --out "$scratch/term"
@@ -117,8 +118,10 @@ for run in whole term; do grep -o '"learning_rate":[^,]*' "$scratch/$run/metrics
 check "learning rates" cmp "$scratch/rates.whole" "$scratch/rates.term"
 grep -q '"instruction_set": "' "$scratch/term/run.json" || wrong "the run does not say on what machine it was made"
 if grep -q '"matrix_products": "onednn' "$scratch/term/run.json"; then
-    check "on another instruction set" env ONEDNN_MAX_CPU_ISA=SSE41 DNNL_MAX_CPU_ISA=SSE41 "$@" --out "$scratch/term" --resume
-    grep -q "written with matrix_products 'onednn [^']*', here it is 'onednn [^']*sse41': the bits may differ" "$scratch/said" ||
+    check "on another instruction set" env ONEDNN_MAX_CPU_ISA=SSE41 DNNL_MAX_CPU_ISA=SSE41 "$@" --out "$scratch/term" \
+        --resume
+    grep -q "written with matrix_products 'onednn [^']*', here it is 'onednn [^']*sse41': the bits may differ" \
+        "$scratch/said" ||
         wrong "another instruction set is not said: $(cat "$scratch/said")"
 fi
 
@@ -138,10 +141,14 @@ if [ -x "$halayrun" ]; then
     moments=$scratch/ranks/checkpoints/step-0000000057.moment2.rank-00003.safetensors
     printf '\377' | dd of="$moments" bs=1 seek=900 conv=notrunc 2>/dev/null
     check "with a rank's file damaged" train --out "$scratch/ranks" --resume --max-steps 57
-    grep -q "is not used: .*moment2.rank-00003.safetensors' is damaged" "$scratch/said" || wrong "it is not named: $(cat "$scratch/said")"
+    grep -q "is not used: .*moment2.rank-00003.safetensors' is damaged" "$scratch/said" ||
+        wrong "it is not named: $(cat "$scratch/said")"
     # Ranks that cannot see each other's files, as on hosts that share none.
-    refused 1 "is not the same folder here as on rank 0: ranks that write their own parts of the checkpoints must share it" "$halayrun" -np 2 \
-        sh -c 'folder=$1; shift; exec "$@" --checkpoint-dir "$folder.$HALAY_RANK"' sh "$scratch/apart" "$@" --out "$scratch/apart" --strategy zero1
+    refused 1 \
+        "is not the same folder here as on rank 0: ranks that write their own parts of the checkpoints must share it" \
+        "$halayrun" -np 2 \
+        sh -c 'folder=$1; shift; exec "$@" --checkpoint-dir "$folder.$HALAY_RANK"' sh "$scratch/apart" "$@" \
+        --out "$scratch/apart" --strategy zero1
     [ ! -e "$scratch/apart/run.json" ] || wrong "a training that cannot begin leaves files"
     # Killed where each rank has moments of its own; gone on with by the same two, then by one that has all.
     "$halayrun" -np 2 "$@" --out "$scratch/more" --strategy zero2 >"$scratch/said" 2>&1 &
@@ -157,7 +164,8 @@ if [ -x "$halayrun" ]; then
     [ -e "$scratch/more/checkpoints/step-0000000057.moment1.rank-00001.safetensors" ] || wrong "rank 1 wrote no file"
     rm "$scratch/more/checkpoints/manifest-0000000055.json" "$scratch/more/checkpoints/manifest-0000000057.json"
     check "then one" train --out "$scratch/more" --resume
-    grep -q "going on after step 50" "$scratch/said" || wrong "it does not go on from where two were: $(cat "$scratch/said")"
+    grep -q "going on after step 50" "$scratch/said" ||
+        wrong "it does not go on from where two were: $(cat "$scratch/said")"
     last() {
         cat "$1/model.safetensors" "$1"/checkpoints/step-0000000057.*.safetensors | cksum
         outcome "$1" | sed -n '2,/^{.*"step":48/p'
@@ -178,16 +186,18 @@ broken_off() {
 broken_off "$@"
 if [ -x "$halayrun" ] && [ -z "${TEST_BRIEF-}" ]; then broken_off "$halayrun" -np 2 "$@"; fi
 
-# A limit of time: the number of steps is fixed at the beginning, is the same when the run goes on, on any ranks, and there the rate
-# has fallen to nothing. A run that a busy machine slows is stopped by its time, at fewer steps.
-limited="--train-samples 0 --epochs 1000 --patience 1000 --eval-every 1000000 --ema 0 --keep 1 --max-time 4 --out $scratch/timed --resume"
+# A limit of time: the number of steps is fixed at the beginning, is the same when the run goes on, on any ranks, and
+# there the rate has fallen to nothing. A run that a busy machine slows is stopped by its time, at fewer steps.
+limited="--train-samples 0 --epochs 1000 --patience 1000 --eval-every 1000000 --ema 0 --keep 1 --max-time 4 \
+    --out $scratch/timed --resume"
 state() {
     sed -n "s/.*\"$1\": \([0-9.]*\).*/\1/p" "$scratch"/timed/checkpoints/manifest-*.json | head -n 1
 }
 # shellcheck disable=SC2086
 "$@" $limited >"$scratch/said" 2>&1 &
 pid=$!
-until grep -q "steps are planned for the 4 s of 'max_time'" "$scratch/said" || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+until grep -q "steps are planned for the 4 s of 'max_time'" "$scratch/said" || ! kill -0 $pid 2>/dev/null; do sleep \
+    0.05; done
 kill -TERM $pid || :
 wait $pid || :
 planned=$(state planned_steps)
@@ -220,7 +230,8 @@ if [ -z "${TEST_BRIEF-}" ]; then
     text="its file '$(basename "$newest")' cannot be read" damaged rm "$newest"
     text="it cannot be read" damaged truncate -s 100 "$scratch/damaged/checkpoints/manifest-0000000057.json"
 fi
-text="it is damaged" damaged sed -i 's/"position": [0-9]*/"position": 12/' "$scratch/damaged/checkpoints/manifest-0000000057.json"
+text="it is damaged" damaged sed -i 's/"position": [0-9]*/"position": 12/' \
+    "$scratch/damaged/checkpoints/manifest-0000000057.json"
 for manifest in "$scratch"/damaged/checkpoints/manifest-*; do truncate -s 50 "$manifest"; done
 refused 1 "none of the 3 checkpoints in" train --out "$scratch/damaged" --resume
 
@@ -256,7 +267,8 @@ grep -q "there is no checkpoint in .*: beginning anew" "$scratch/said" || wrong 
 [ ! -e "$scratch/none/checkpoints" ] || wrong "keep 0 made checkpoints"
 
 # A folder of checkpoints alone is enough for forecasts; so is it for another machine.
-check "forecast from a checkpoint" "$tft" predict --checkpoint "$scratch/killed/checkpoints" "$top_srcdir/data/pjm" -o "$scratch/a.csv"
+check "forecast from a checkpoint" "$tft" predict --checkpoint "$scratch/killed/checkpoints" "$top_srcdir/data/pjm" \
+    -o "$scratch/a.csv"
 check "forecast from the run" "$tft" predict --checkpoint "$scratch/killed" "$top_srcdir/data/pjm" -o "$scratch/b.csv"
 check "the same forecasts" cmp "$scratch/a.csv" "$scratch/b.csv"
 kept=$scratch/kept
@@ -277,5 +289,6 @@ refused 1 "init_from: tensor 'output.quantiles.kernel' is [8, 3] in '$scratch/ki
 [ ! -e "$scratch/quantiles/run.json" ] || wrong "a training that cannot begin leaves files"
 refused 1 "holds no trained model" train --out "$scratch/nowhere" --init-from "$scratch/nothing"
 check "sampling by scale" train --out "$scratch/scale" --sampling scale --max-steps 2
-if cmp -s "$scratch/scale/model.safetensors" "$scratch/none/model.safetensors"; then wrong "sampling by scale changes nothing"; fi
+if cmp -s "$scratch/scale/model.safetensors" "$scratch/none/model.safetensors"; \
+    then wrong "sampling by scale changes nothing"; fi
 finish

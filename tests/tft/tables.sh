@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# A small table, made here, with two targets of unlike units, missing values and a known column: what evaluate says of it is worked
-# out again from the forecasts that predict writes and from the table itself.
+# A small table, made here, with two targets of unlike units, missing values and a known column: what evaluate says of
+# it is worked out again from the forecasts that predict writes and from the table itself.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 
 # number FILE KEY...: the number under these keys of an object that evaluate wrote.
 number() {
     file=$1
     shift
-    awk -v path="$*" '{ match($0, /^ */); depth = RLENGTH; key = $0; sub(/^ *"/, "", key); sub(/":.*/, "", key); at[depth] = key
+    awk -v path="$*" \
+        '{ match($0, /^ */); depth = RLENGTH; key = $0; sub(/^ *"/, "", key); sub(/":.*/, "", key); at[depth] = key
         name = at[1]; for (i = 2; i <= depth; i++) name = name " " at[i]
         if (name == path) { sub(/.*: /, ""); sub(/,$/, ""); print; exit } }' "$file"
 }
@@ -19,11 +20,13 @@ near() {
 
 # Three entities of 300 hours; "heat" in hundreds with holes, "flow" in thousandths, known "price".
 rows() {
-    awk -v first="$1" -v last="$2" -v future="${3:-0}" 'BEGIN { print "t,id,heat,flow,price"; for (e = 0; e < 3; e++) for (i = first; i < last; i++) {
+    awk -v first="$1" -v last="$2" -v future="${3:-0}" \
+        'BEGIN { print "t,id,heat,flow,price"; for (e = 0; e < 3; e++) for (i = first; i < last; i++) {
         price = int(i * 7 / 5 + e) % 11
         heat = 300 + 100 * e + 50 * sin(i / 24 * 6.2832 + e) + 3 * price + (i * 7919 % 13)
         flow = 0.004 + 0.002 * cos(i / 12 * 6.2832) + 0.0001 * (i * 104729 % 7)
-        printf "%d,%s,%s,%s,%d\n", i, substr("abc", e + 1, 1), future || i % 17 == 3 ? "" : sprintf("%.4f", heat), future || i % 23 == 5 ? "" : sprintf("%.6f", flow), price } }' </dev/null
+        printf "%d,%s,%s,%s,%d\n", i, substr("abc", e + 1, 1), future || i % 17 == 3 ? "" : sprintf("%.4f", heat),
+            future || i % 23 == 5 ? "" : sprintf("%.6f", flow), price } }' </dev/null
 }
 rows 0 300 >"$scratch/table.csv"
 cat >"$scratch/schema.yaml" <<'END'
@@ -40,14 +43,16 @@ split: {train: "< 200", valid: "< 250", test: "< 300"}
 END
 data=$scratch/table.htd
 check "prepare" "$tft" prepare --schema "$scratch/schema.yaml" "$scratch/table.csv" -o "$data"
-grep -q '^windows test  *141 (60 of 1128 targets masked)$' "$scratch/said" || wrong "windows and masked targets: $(grep windows "$scratch/said")"
+grep -q '^windows test  *141 (60 of 1128 targets masked)$' "$scratch/said" ||
+    wrong "windows and masked targets: $(grep windows "$scratch/said")"
 train() {
-    "$tft" train --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 --clip-mode global --epochs 2 --threads 1 \
-        --deterministic ranks --eval-every 10 "$@"
+    "$tft" train --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 --clip-mode global --epochs 2 \
+        --threads 1 --deterministic ranks --eval-every 10 "$@"
 }
 run=$scratch/run
 check "train" train --data "$data" --out "$run"
-sed 's/.*"valid_loss":\([0-9.e-]*\),.*/\1/' "$run/metrics.jsonl" | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.95 * first) }' ||
+sed 's/.*"valid_loss":\([0-9.e-]*\),.*/\1/' "$run/metrics.jsonl" |
+    awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.95 * first) }' ||
     wrong "validation losses did not fall: $(cat "$run/metrics.jsonl")"
 grep -q '"valid_q_risk_by_horizon_mean":{"p10":' "$run/metrics.jsonl" || wrong "no q-risk by horizon in metrics.jsonl"
 
@@ -55,71 +60,96 @@ check "evaluate" "$tft" evaluate --checkpoint "$run" --data "$data" --json "$scr
 check "predict the split" "$tft" predict --checkpoint "$run" --split test "$scratch/table.csv" -o "$scratch/split.csv"
 [ "$(wc -l <"$scratch/split.csv")" -eq $((1 + 141 * 4 * 2)) ] || wrong "predict has not 141 x 4 x 2 rows"
 sed -n 2,4p "$scratch/split.csv" | cut -d, -f1-5 >"$scratch/said"
-printf 'a,249,250,1,heat\na,249,250,1,flow\na,249,251,2,heat\n' | cmp - "$scratch/said" || wrong "the order of rows: $(cat "$scratch/said")"
+printf 'a,249,250,1,heat\na,249,250,1,flow\na,249,251,2,heat\n' | cmp - "$scratch/said" ||
+    wrong "the order of rows: $(cat "$scratch/said")"
 # q-risk of all values and by horizon, mean absolute error and coverage, of each target; those that were measured count.
-awk -F, 'FNR == 1 { next } NR == FNR { if ($3 != "") y[$2, $1, "heat"] = $3; if ($4 != "") y[$2, $1, "flow"] = $4; next }
+awk -F, \
+    'FNR == 1 { next } NR == FNR { if ($3 != "") y[$2, $1, "heat"] = $3; if ($4 != "") y[$2, $1, "flow"] = $4; next }
     ($1, $3, $5) in y { v = y[$1, $3, $5]; split("0.1 0.5 0.9", level, " ")
-        for (k = 1; k <= 3; k++) { d = v - $(5 + k); loss = d > 0 ? level[k] * d : (level[k] - 1) * d; sum[$5, k] += loss; step[$5, k, $4] += loss }
-        a = v < 0 ? -v : v; size[$5] += a; length_[$5, $4] += a; n[$5]++; d = v - $7; error[$5] += d < 0 ? -d : d; inside[$5] += v >= $6 && v <= $8 }
-    END { split("heat flow", names, " "); for (o = 1; o <= 2; o++) { t = names[o]; line = t; for (k = 1; k <= 3; k++) line = line " " sprintf("%.12g", 2 * sum[t, k] / size[t])
-        for (k = 1; k <= 3; k++) { m = 0; for (h = 1; h <= 4; h++) m += 2 * step[t, k, h] / length_[t, h] / 4; line = line " " sprintf("%.12g", m) }
-        print line, sprintf("%.12g", error[t] / n[t]), sprintf("%.12g", inside[t] / n[t]), n[t] } }' "$scratch/table.csv" "$scratch/split.csv" >"$scratch/again"
+        for (k = 1; k <= 3; k++) { d = v - $(5 + k); loss = d > 0 ? level[k] * d : (level[k] - 1) * d
+            sum[$5, k] += loss; step[$5, k, $4] += loss }
+        a = v < 0 ? -v : v; size[$5] += a; length_[$5, $4] += a; n[$5]++
+        d = v - $7; error[$5] += d < 0 ? -d : d; inside[$5] += v >= $6 && v <= $8 }
+    END { split("heat flow", names, " "); for (o = 1; o <= 2; o++) { t = names[o]; line = t
+        for (k = 1; k <= 3; k++) line = line " " sprintf("%.12g", 2 * sum[t, k] / size[t])
+        for (k = 1; k <= 3; k++) { m = 0; for (h = 1; h <= 4; h++) m += 2 * step[t, k, h] / length_[t, h] / 4
+            line = line " " sprintf("%.12g", m) }
+        print line, sprintf("%.12g", error[t] / n[t]), sprintf("%.12g", inside[t] / n[t]), n[t] } }' \
+            "$scratch/table.csv" "$scratch/split.csv" >"$scratch/again"
 while read -r target p10 p50 p90 h10 h50 h90 mae inside n; do
     # shellcheck disable=SC2086
-    for pair in "q_risk p10=$p10" "q_risk p50=$p50" "q_risk p90=$p90" "q_risk_by_horizon_mean p10=$h10" "q_risk_by_horizon_mean p50=$h50" \
+    for pair in "q_risk p10=$p10" "q_risk p50=$p50" "q_risk p90=$p90" "q_risk_by_horizon_mean p10=$h10" \
+        "q_risk_by_horizon_mean p50=$h50" \
         "q_risk_by_horizon_mean p90=$h90" "mae=$mae" "coverage_p10_p90=$inside" "values=$n"; do
         near "$target ${pair%=*}" "$(number "$scratch/scores.json" targets $target ${pair%=*})" "${pair#*=}"
         pass
     done
 done <"$scratch/again"
 [ "$(wc -l <"$scratch/again")" -eq 2 ] || wrong "not two targets"
-near "the mean of the targets" "$(number "$scratch/scores.json" q_risk p50)" "$(awk '{ s += $3 / 2 } END { printf "%.12g", s }' "$scratch/again")"
-[ -n "$(number "$scratch/scores.json" targets flow naive 24 plain p50)" ] || wrong "no naive forecast of the second target"
+near "the mean of the targets" "$(number "$scratch/scores.json" q_risk p50)" \
+    "$(awk '{ s += $3 / 2 } END { printf "%.12g", s }' "$scratch/again")"
+[ -n "$(number "$scratch/scores.json" targets flow naive 24 plain p50)" ] ||
+    wrong "no naive forecast of the second target"
 [ -z "$(number "$scratch/scores.json" mae)" ] || wrong "an error in no unit"
 check "report" "$tft" report --run "$run" --data "$data" -o "$scratch/page.html"
 grep -q '<h3>flow</h3>' "$scratch/page.html" || wrong "the page has not the second target"
-# Another season changes what the model is compared with, and nothing else; MASE is null, and says why, where training has none.
+# Another season changes what the model is compared with, and nothing else; MASE is null, and says why, where training
+# has none.
 sed 's/season: 24/season: [2, 200]/' "$scratch/schema.yaml" >"$scratch/other.yaml"
-check "prepare with other seasons" "$tft" prepare --schema "$scratch/other.yaml" "$scratch/table.csv" -o "$scratch/other.htd"
-check "evaluate with other seasons" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd" --json "$scratch/other.json"
-[ "$(number "$scratch/other.json" q_risk p50)" = "$(number "$scratch/scores.json" q_risk p50)" ] || wrong "the season changes forecasts"
-# All that is scored has a value some twos of steps before; of those 200 before some are missing, and there is no season before.
-far=$(awk 'BEGIN { for (i = 250; i <= 296; i++) for (h = i; h < i + 4; h++) n += h % 17 != 3 && (h - 200) % 17 != 3; print 3 * n }')
-[ "$(number "$scratch/other.json" targets heat naive 2 values) $(number "$scratch/other.json" targets heat naive 200 values)" = \
-    "$(number "$scratch/other.json" targets heat values) $far" ] || wrong "how many naive values there are: $(cat "$scratch/other.json")"
-[ "$(number "$scratch/other.json" targets heat mase)" != "$(number "$scratch/scores.json" targets heat mase)" ] || wrong "mase has another scale"
+check "prepare with other seasons" "$tft" prepare --schema "$scratch/other.yaml" "$scratch/table.csv" \
+    -o "$scratch/other.htd"
+check "evaluate with other seasons" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd" \
+    --json "$scratch/other.json"
+[ "$(number "$scratch/other.json" q_risk p50)" = "$(number "$scratch/scores.json" q_risk p50)" ] ||
+    wrong "the season changes forecasts"
+# All that is scored has a value some twos of steps before; of those 200 before some are missing, and there is no season
+# before.
+far=$(awk 'BEGIN { for (i = 250; i <= 296; i++) for (h = i; h < i + 4; h++) n += h % 17 != 3 && (h - 200) % 17 != 3
+    print 3 * n }')
+heat() { number "$scratch/other.json" targets heat "$@"; }
+[ "$(heat naive 2 values) $(heat naive 200 values)" = "$(heat values) $far" ] ||
+    wrong "how many naive values there are: $(cat "$scratch/other.json")"
+[ "$(number "$scratch/other.json" targets heat mase)" != "$(number "$scratch/scores.json" targets heat mase)" ] ||
+    wrong "mase has another scale"
 check "evaluate, a table" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd"
 grep -q '^last 2 steps repeated ' "$scratch/said" || wrong "no naive forecast of 2 steps: $(cat "$scratch/said")"
 grep -q '^value of 200 steps before ' "$scratch/said" || wrong "no naive forecast of 200 steps: $(cat "$scratch/said")"
 sed 's/season: 24/season: 200/' "$scratch/schema.yaml" >"$scratch/other.yaml"
-check "prepare with a long season" "$tft" prepare --schema "$scratch/other.yaml" "$scratch/table.csv" -o "$scratch/other.htd"
+check "prepare with a long season" "$tft" prepare --schema "$scratch/other.yaml" "$scratch/table.csv" \
+    -o "$scratch/other.htd"
 check "evaluate with a long season" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd"
 grep -q "^mase  *-   no value of the training span has one 200 steps before; 'season' sets another" "$scratch/said" ||
     wrong "no reason without MASE: $(cat "$scratch/said")"
 check "report with a long season" "$tft" report --run "$run" --data "$scratch/other.htd" -o "$scratch/page.html"
 
 # Where nothing can be said, as the q-risk of values that are all 0, no page says "nan".
-awk -F, -v OFS=, 'NR > 1 && $1 >= 250 { if ($3 != "") $3 = 0; if ($4 != "" && $2 == "b") $4 = 0 } { print }' "$scratch/table.csv" >"$scratch/zeros.csv"
+awk -F, -v OFS=, 'NR > 1 && $1 >= 250 { if ($3 != "") $3 = 0; if ($4 != "" && $2 == "b") $4 = 0 } { print }' \
+    "$scratch/table.csv" >"$scratch/zeros.csv"
 check "prepare zeros" "$tft" prepare --schema "$scratch/schema.yaml" "$scratch/zeros.csv" -o "$scratch/zeros.htd"
 check "report of zeros" "$tft" report --run "$run" --data "$scratch/zeros.htd" -o "$scratch/page.html"
-if grep -qi '[>(" ,-]nan\b' "$scratch/page.html"; then wrong "a page says nan: $(grep -oi '[^>]*>[^<]*\bnan\b[^<]*<' "$scratch/page.html" | head)"; fi
+if grep -qi '[>(" ,-]nan\b' "$scratch/page.html"; \
+    then wrong "a page says nan: $(grep -oi '[^>]*>[^<]*\bnan\b[^<]*<' "$scratch/page.html" | head)"; fi
 
 # Behind the end of a shorter table, with what a file says of the price to come: the forecasts are the split's.
 # So they are where the table ends in a gap of both targets, which the split's rows close behind the origin.
 for end in 259 250; do
     rows 0 $end >"$scratch/before.csv"
     rows 230 $((end + 5)) 1 | cut -d, -f1,2,5 >"$scratch/price.csv"
-    check "predict the future of $end" "$tft" predict --checkpoint "$run" --future "$scratch/price.csv" "$scratch/before.csv" -o "$scratch/end.csv"
+    check "predict the future of $end" "$tft" predict --checkpoint "$run" --future "$scratch/price.csv" \
+        "$scratch/before.csv" -o "$scratch/end.csv"
     grep "^[abc],$((end - 1))," "$scratch/split.csv" >"$scratch/said"
-    sed 1d "$scratch/end.csv" | paste -d, - "$scratch/said" | awk -F, '{ for (k = 1; k <= 5; k++) if ($k != $(k + 8)) exit 1
+    sed 1d "$scratch/end.csv" | paste -d, - "$scratch/said" |
+        awk -F, '{ for (k = 1; k <= 5; k++) if ($k != $(k + 8)) exit 1
         for (k = 6; k <= 8; k++) { d = $k - $(k + 8); if (d * d > 1e-10 * $k * $k) exit 1 } } END { exit NR != 24 }' ||
         wrong "forecasts with a future are not those of the split: $(head -n 3 "$scratch/end.csv" "$scratch/said")"
 done
 refused 1 "known input 'price' comes from a column, which ends with the files; give its future by --future" \
     "$tft" predict --checkpoint "$run" "$scratch/before.csv" -o "$scratch/end.csv"
 sed '/,c,/d' "$scratch/price.csv" >"$scratch/some.csv"
-check "a future of two" "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/end.jsonl"
-grep -q "'c' is not forecast: .*some.csv' has no row of it" "$scratch/said" || wrong "who has no future is not named: $(cat "$scratch/said")"
+check "a future of two" "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" \
+    -o "$scratch/end.jsonl"
+grep -q "'c' is not forecast: .*some.csv' has no row of it" "$scratch/said" ||
+    wrong "who has no future is not named: $(cat "$scratch/said")"
 [ "$(wc -l <"$scratch/end.jsonl")" -eq 16 ] || wrong "not two entities are forecast"
 sed '/^253,b,/d' "$scratch/price.csv" >"$scratch/some.csv"
 refused 1 "'b' has no value for input 'price' (column 'price') at 253" \
@@ -128,58 +158,75 @@ sed '/^25[34],/d' "$scratch/price.csv" >"$scratch/some.csv"
 refused 1 "some.csv' has no row of 'a' for 253; 4 steps behind its last row are needed" \
     "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/none.csv"
 sed 's/price/cost/' "$scratch/price.csv" >"$scratch/some.csv"
-refused 1 "has no column 'price'" "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/none.csv"
+refused 1 "has no column 'price'" "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" \
+    "$scratch/before.csv" -o "$scratch/none.csv"
 [ ! -e "$scratch/none.csv" ] || wrong "a failed predict left a file behind"
 
 if [ -x "$halayrun" ]; then
-    check "train on two ranks" "$halayrun" -np 2 "$tft" train --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 \
-        --clip-mode global --epochs 2 --threads 1 --deterministic ranks --eval-every 10 --data "$data" --out "$scratch/two"
+    check "train on two ranks" "$halayrun" -np 2 "$tft" train --hidden-size 8 --heads 2 --batch-size 32 \
+        --learning-rate 0.01 --clip 1 \
+        --clip-mode global --epochs 2 --threads 1 --deterministic ranks --eval-every 10 --data "$data" \
+        --out "$scratch/two"
     check "the same bits on two ranks" cmp "$run/model.safetensors" "$scratch/two/model.safetensors"
-    check "predict on two ranks" "$halayrun" -np 2 "$tft" predict --checkpoint "$run" --split test "$scratch/table.csv" -o "$scratch/two.csv"
+    check "predict on two ranks" "$halayrun" -np 2 "$tft" predict --checkpoint "$run" \
+        --split test "$scratch/table.csv" -o "$scratch/two.csv"
     check "the same forecasts on two ranks" cmp "$scratch/split.csv" "$scratch/two.csv"
 fi
-check "sampling by the scales of two targets" train --data "$data" --out "$scratch/scale" --sampling scale --train-samples 64 --max-steps 2
-# A backtest: origins each 8 steps of the split, 3 of a fit: 6 origins of 3 entities, 2 fits, of which the first is what train and
-# evaluate make, and the second that of a table whose splits end 24 steps later.
+check "sampling by the scales of two targets" train --data "$data" --out "$scratch/scale" --sampling scale \
+    --train-samples 64 --max-steps 2
+# A backtest: origins each 8 steps of the split, 3 of a fit: 6 origins of 3 entities, 2 fits, of which the first is what
+# train and evaluate make, and the second that of a table whose splits end 24 steps later.
 backtest() {
-    "$tft" backtest --data "$data" --stride 8 --refit 3 --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 \
-        --clip-mode global --epochs 1 --threads 1 --deterministic ranks "$@"
+    "$tft" backtest --data "$data" --stride 8 --refit 3 --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 \
+        --clip 1 --clip-mode global --epochs 1 --threads 1 --deterministic ranks "$@"
 }
 check "backtest" backtest --out "$scratch/back" --json "$scratch/back.json" --forecasts "$scratch/back.csv"
-[ "$(number "$scratch/back.json" windows)" = 18 ] || wrong "the backtest has not 18 windows: $(cat "$scratch/back.json")"
-grep -q '"first": "250"' "$scratch/back.json" && grep -q '"first": "274"' "$scratch/back.json" && grep -q '"last": "290"' "$scratch/back.json" ||
+[ "$(number "$scratch/back.json" windows)" = 18 ] ||
+    wrong "the backtest has not 18 windows: $(cat "$scratch/back.json")"
+grep -q '"first": "250"' "$scratch/back.json" && grep -q '"first": "274"' "$scratch/back.json" &&
+    grep -q '"last": "290"' "$scratch/back.json" ||
     wrong "the backtest's fits: $(grep -A40 fits "$scratch/back.json")"
-head -n 1 "$scratch/back.csv" | grep -q '^entity,origin,time,horizon,target,p10,p50,p90,actual,fit$' || wrong "the header of a backtest's forecasts"
+head -n 1 "$scratch/back.csv" | grep -q '^entity,origin,time,horizon,target,p10,p50,p90,actual,fit$' ||
+    wrong "the header of a backtest's forecasts"
 [ "$(sed 1d "$scratch/back.csv" | cut -d, -f2,10 | sort -u | tr '\n' ' ')" = "249,1 257,1 265,1 273,2 281,2 289,2 " ] ||
     wrong "the backtest's origins: $(sed 1d "$scratch/back.csv" | cut -d, -f2,10 | sort -u)"
-awk -F, 'NR > 1 && $5 == "flow" && $9 != "" { d = $9 - $7; loss += d < 0 ? -d : d; size += $9 } END { printf "%.12g", loss / size }' "$scratch/back.csv" >"$scratch/again"
-awk -v a="$(number "$scratch/back.json" targets flow q_risk p50)" '{ d = $1 - a; exit !(d * d < 1e-12) }' "$scratch/again" ||
+awk -F, 'NR > 1 && $5 == "flow" && $9 != "" { d = $9 - $7; loss += d < 0 ? -d : d; size += $9 }
+    END { printf "%.12g", loss / size }' "$scratch/back.csv" >"$scratch/again"
+awk -v a="$(number "$scratch/back.json" targets flow q_risk p50)" '{ d = $1 - a; exit !(d * d < 1e-12) }' \
+    "$scratch/again" ||
     wrong "the backtest's q-risk is not that of its forecasts: $(cat "$scratch/again")"
 check "the first fit by train" train --data "$data" --out "$scratch/first" --epochs 1 --eval-every 0
 check "the same parameters" cmp "$scratch/back/fit-0001/model.safetensors" "$scratch/first/model.safetensors"
 check "the second fit's data" sed -n 's/.*"train": "< \(.*\)".*/\1/p' "$scratch/back/fit-0002/run.json"
-[ "$(cat "$scratch/said")" = 224 ] || wrong "the second fit does not train on targets before 224: $(cat "$scratch/said")"
-"$tft" predict --checkpoint "$scratch/back/fit-0002" --split test --stride 8 "$scratch/table.csv" -o "$scratch/second.csv" >/dev/null
+[ "$(cat "$scratch/said")" = 224 ] ||
+    wrong "the second fit does not train on targets before 224: $(cat "$scratch/said")"
+"$tft" predict --checkpoint "$scratch/back/fit-0002" --split test --stride 8 "$scratch/table.csv" \
+    -o "$scratch/second.csv" >/dev/null
 grep ',2$' "$scratch/back.csv" | cut -d, -f1-8 >"$scratch/got"
-sed 1d "$scratch/second.csv" | awk -F, '$2 >= 273' | cmp -s - "$scratch/got" || wrong "the second fit forecasts something else"
+sed 1d "$scratch/second.csv" | awk -F, '$2 >= 273' | cmp -s - "$scratch/got" ||
+    wrong "the second fit forecasts something else"
 cp "$scratch/back.csv" "$scratch/once.csv"
 rm -r "$scratch/back/fit-0002"
 refused 1 "holds checkpoints already" backtest --out "$scratch/back"
 check "resume a backtest" backtest --out "$scratch/back" --resume --forecasts "$scratch/back.csv" --json -
 check "the same forecasts" cmp "$scratch/back.csv" "$scratch/once.csv"
-check "backtest with a warm start" backtest --out "$scratch/warm" --warm-start --refit 4 --forecasts "$scratch/warm.jsonl"
+check "backtest with a warm start" backtest --out "$scratch/warm" --warm-start --refit 4 \
+    --forecasts "$scratch/warm.jsonl"
 grep -q '"init_from": ".*fit-0001"' "$scratch/warm/fit-0002/run.json" || wrong "a warm start begins anew"
 grep -q '"actual":null,"fit":2}$' "$scratch/warm.jsonl" || wrong "JSON lines of a backtest"
 refused 1 "a backtest goes through a split behind" backtest --out "$scratch/none" --split train
 refused 2 "'--refit' must be" backtest --out "$scratch/none" --refit x
 if [ -x "$halayrun" ]; then
-    check "backtest on two ranks" "$halayrun" -np 2 "$tft" backtest --data "$data" --stride 8 --refit 3 --hidden-size 8 --heads 2 --batch-size 32 \
-        --learning-rate 0.01 --clip 1 --clip-mode global --epochs 1 --threads 1 --deterministic ranks --out "$scratch/b2" --forecasts "$scratch/b2.csv"
+    check "backtest on two ranks" "$halayrun" -np 2 "$tft" backtest --data "$data" --stride 8 --refit 3 \
+        --hidden-size 8 --heads 2 --batch-size 32 \
+        --learning-rate 0.01 --clip 1 --clip-mode global --epochs 1 --threads 1 --deterministic ranks \
+        --out "$scratch/b2" --forecasts "$scratch/b2.csv"
     check "the same backtest on two ranks" cmp "$scratch/b2.csv" "$scratch/once.csv"
 fi
 
-# Shorter encoders: the windows at an entity's beginning, and an entity that has no other. What stands before one is not looked at:
-# the forecast from seven rows is that of the window at the table's seventh, which lies before more rows of another entity.
+# Shorter encoders: the windows at an entity's beginning, and an entity that has no other. What stands before one is not
+# looked at: the forecast from seven rows is that of the window at the table's seventh, which lies before more rows of
+# another entity.
 cat >"$scratch/short.yaml" <<'END'
 id: {column: id}
 time: {column: t, integer: true}
@@ -191,33 +238,47 @@ window: {encoder: 12, horizon: 4, min_encoder: 3}
 split: {train: "< 200", valid: "< 250"}
 END
 { cat "$scratch/table.csv"; rows 0 7 | sed -n '/,a,/s/,a,/,d,/p'; } >"$scratch/short.csv"
-check "prepare with shorter encoders" "$tft" prepare --schema "$scratch/short.yaml" "$scratch/short.csv" -o "$scratch/short.htd"
+check "prepare with shorter encoders" "$tft" prepare --schema "$scratch/short.yaml" "$scratch/short.csv" \
+    -o "$scratch/short.htd"
 # In a split the first windows are those with 3 to 11 rows before them.
-grep -q '^windows train  *583 (28 with a shorter encoder) (' "$scratch/said" || wrong "windows with a shorter encoder: $(grep windows "$scratch/said")"
+grep -q '^windows train  *583 (28 with a shorter encoder) (' "$scratch/said" ||
+    wrong "windows with a shorter encoder: $(grep windows "$scratch/said")"
 check "train with shorter encoders" train --data "$scratch/short.htd" --out "$scratch/short"
-check "evaluate with shorter encoders" "$tft" evaluate --checkpoint "$scratch/short" --data "$scratch/short.htd" --split train --json "$scratch/short.json"
-[ "$(number "$scratch/short.json" windows) $(number "$scratch/short.json" short_windows)" = "583 28" ] || wrong "evaluate's windows"
-check "report with shorter encoders" "$tft" report --run "$scratch/short" --data "$scratch/short.htd" --split train -o "$scratch/page.html"
-check "predict with shorter encoders" "$tft" predict --checkpoint "$scratch/short" "$scratch/short.csv" -o "$scratch/end.csv"
-grep -q '^4 windows, 1 of them with a shorter encoder$' "$scratch/said" || wrong "predict's summary: $(cat "$scratch/said")"
-check "predict the split with shorter encoders" "$tft" predict --checkpoint "$scratch/short" --split train "$scratch/short.csv" -o "$scratch/split.csv"
+check "evaluate with shorter encoders" "$tft" evaluate --checkpoint "$scratch/short" --data "$scratch/short.htd" \
+    --split train --json "$scratch/short.json"
+[ "$(number "$scratch/short.json" windows) $(number "$scratch/short.json" short_windows)" = "583 28" ] ||
+    wrong "evaluate's windows"
+check "report with shorter encoders" "$tft" report --run "$scratch/short" --data "$scratch/short.htd" \
+    --split train -o "$scratch/page.html"
+check "predict with shorter encoders" "$tft" predict --checkpoint "$scratch/short" "$scratch/short.csv" \
+    -o "$scratch/end.csv"
+grep -q '^4 windows, 1 of them with a shorter encoder$' "$scratch/said" ||
+    wrong "predict's summary: $(cat "$scratch/said")"
+check "predict the split with shorter encoders" "$tft" predict --checkpoint "$scratch/short" \
+    --split train "$scratch/short.csv" -o "$scratch/split.csv"
 grep '^d,6,' "$scratch/end.csv" | cut -d, -f3- >"$scratch/seven"
 grep '^a,6,' "$scratch/split.csv" | cut -d, -f3- >"$scratch/seventh"
 [ "$(wc -l <"$scratch/seven")" -eq 4 ] || wrong "no forecast from seven rows"
-paste -d, "$scratch/seven" "$scratch/seventh" | awk -F, '{ for (k = 4; k <= 6; k++) { d = $k - $(k + 6); if (d * d > 1e-8 * $k * $k) exit 1 } }' ||
+paste -d, "$scratch/seven" "$scratch/seventh" |
+    awk -F, '{ for (k = 4; k <= 6; k++) { d = $k - $(k + 6); if (d * d > 1e-8 * $k * $k) exit 1 } }' ||
     wrong "what stands before a shorter encoder is looked at: $(paste "$scratch/seven" "$scratch/seventh")"
 { head -n 1 "$scratch/table.csv"; rows 0 2 | sed -n '/,a,/s/,a,/,d,/p'; rows 0 30 | grep ',a,'; } >"$scratch/two.csv"
 check "predict without one" "$tft" predict --checkpoint "$scratch/short" "$scratch/two.csv" -o "$scratch/end.csv"
-grep -q "'d' is not forecast: it has 2 rows, the model looks back over 3 at least" "$scratch/said" || wrong "what is left out is not said"
+grep -q "'d' is not forecast: it has 2 rows, the model looks back over 3 at least" "$scratch/said" ||
+    wrong "what is left out is not said"
 
 # Without a schema: steps of hours, days, business days, months and of no unit are found out.
 series() { # FORMAT STEP ROWS: rows of two series at these moments
-    awk -v n="$3" -v step="$2" -v form="$1" 'BEGIN { print "ds,y,unique_id,more"; for (i = 0; i < n; i++) { t = 1388534400 + i * step # 2014-01-01
-        ds = form == "" ? i * step : form == "%B" ? sprintf("%d-%02d-31", 2014 + int(i / 12), i % 12 + 1) : strftime(form, t, 1)
+    awk -v n="$3" -v step="$2" -v form="$1" \
+        'BEGIN { print "ds,y,unique_id,more"; for (i = 0; i < n; i++) { t = 1388534400 + i * step # 2014-01-01
+        ds = form == "" ? i * step : strftime(form, t, 1)
+        if (form == "%B") ds = sprintf("%d-%02d-31", 2014 + int(i / 12), i % 12 + 1)
         if (form == "%B") sub(/-31$/, substr("-31-28-31-30-31-30-31-31-30-31-30-31", i % 12 * 3 + 1, 3), ds)
         if (form == "%B" && i % 48 == 25) sub(/28$/, "29", ds) # February of leap years, 2016 first
-        if (step == 86401) { if (strftime("%u", 1388534400 + i * 86400, 1) > 5) continue; ds = strftime(form, 1388534400 + i * 86400, 1) }
-        if (i % 9 != 4) print ds "," i % 7 ",s1,x"; if (i > n / 2) print ds "," 100 + i % 7 ",s2,x" } }' </dev/null >"$scratch/long.csv"
+        day = 1388534400 + i * 86400
+        if (step == 86401) { if (strftime("%u", day, 1) > 5) continue; ds = strftime(form, day, 1) }
+        if (i % 9 != 4) print ds "," i % 7 ",s1,x"; if (i > n / 2) print ds "," 100 + i % 7 ",s2,x" } }' </dev/null \
+            >"$scratch/long.csv"
 }
 preset() { # WHAT IT SAYS, OPTIONS...
     says=$1
@@ -248,10 +309,12 @@ refused 2 "go without --schema" "$tft" prepare --preset long --schema x "$scratc
 printf 'unique_id,ds,y\na,2020-01-01,1\n' >"$scratch/long.csv"
 refused 1 "no series has two rows" "$tft" prepare --preset long "$scratch/long.csv" -o "$scratch/none.htd"
 printf 'unique_id,ds,y\na,1,1\na,x,1\n' >"$scratch/long.csv"
-refused 1 "row 3, column 'ds': 'x' is not a whole number" "$tft" prepare --preset long "$scratch/long.csv" -o "$scratch/none.htd"
+refused 1 "row 3, column 'ds': 'x' is not a whole number" "$tft" prepare --preset long "$scratch/long.csv" \
+    -o "$scratch/none.htd"
 
 # Memory does not grow with the number of windows: ten times as many take less than half of their forecasts more.
-awk 'BEGIN { print "t,id,y"; for (i = 0; i < 20000; i++) printf "%d,a,%d\n", i, i % 10 }' </dev/null >"$scratch/many.csv"
+awk 'BEGIN { print "t,id,y"; for (i = 0; i < 20000; i++) printf "%d,a,%d\n", i, i % 10 }' </dev/null \
+    >"$scratch/many.csv"
 cat >"$scratch/many.yaml" <<'END'
 id: {column: id}
 time: {column: t, integer: true}
@@ -260,16 +323,19 @@ window: {encoder: 1, horizon: 32}
 split: {train: "< 19900", valid: "< 20000"}
 END
 check "prepare many windows" "$tft" prepare --schema "$scratch/many.yaml" "$scratch/many.csv" -o "$scratch/many.htd"
-check "train for one step" "$tft" train --data "$scratch/many.htd" --out "$scratch/many" --hidden-size 2 --heads 1 --max-steps 1 --threads 1
+check "train for one step" "$tft" train --data "$scratch/many.htd" --out "$scratch/many" --hidden-size 2 --heads 1 \
+    --max-steps 1 --threads 1
 peak() {
     # (A sanitizer keeps what was freed, so that it would grow with all that was ever asked for: it keeps nothing here.)
     ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=0:thread_local_quarantine_size_kb=0" \
-        "$top_builddir/tests/tft/peak" "$tft" predict --checkpoint "$scratch/many" --split train --stride "$1" "$scratch/many.csv" -o "$scratch/many.out" |
+        "$top_builddir/tests/tft/peak" "$tft" predict --checkpoint "$scratch/many" --split train --stride "$1" \
+        "$scratch/many.csv" -o "$scratch/many.out" |
         tail -n 1
 }
 few=$(peak 10)
 many=$(peak 1)
-[ "$(wc -l <"$scratch/many.out")" -eq $((19868 * 32 + 1)) ] || wrong "predict has not all windows: $(wc -l <"$scratch/many.out")"
+[ "$(wc -l <"$scratch/many.out")" -eq $((19868 * 32 + 1)) ] ||
+    wrong "predict has not all windows: $(wc -l <"$scratch/many.out")"
 echo "most memory: $few KiB, of ten times as many windows $many KiB"
 [ "$many" -lt $((few + 19868 * 32 * 3 * 4 / 2048)) ] || wrong "$many KiB for all windows, $few KiB for a tenth"
 pass

@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The whole way on the piece of PJM in the tree, with a tiny model: it learns, and every command reads what the one before wrote;
-# the same run twice, and on one thread and two, has the same bits.
+# The whole way on the piece of PJM in the tree, with a tiny model: it learns, and every command reads what the one
+# before wrote; the same run twice, and on one thread and two, has the same bits.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 data=$scratch/piece.htd
 run=$scratch/run
 
-check "prepare, which needs no peers" env WORLD_SIZE=4 RANK=2 MASTER_ADDR=localhost "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
+check "prepare, which needs no peers" env WORLD_SIZE=4 RANK=2 MASTER_ADDR=localhost "$tft" prepare \
+    --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 grep -q '^entities  *4$' "$scratch/said" || wrong "four entities: $(cat "$scratch/said")"
 grep -q '^rows  *105404$' "$scratch/said" || wrong "105,404 rows: $(cat "$scratch/said")"
 grep -q '^rows doubled, merged  *12$' "$scratch/said" || wrong "12 doubled rows: $(cat "$scratch/said")"
@@ -35,7 +36,8 @@ grep -q '"dropout": 0.1' "$run/run.json" || wrong "the command line does not win
 
 # The validation loss fell.
 losses=$(sed 's/.*"valid_loss":\([0-9.e-]*\),.*/\1/' "$run/metrics.jsonl")
-echo "$losses" | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.9 * first) }' || wrong "validation losses did not fall:" $losses
+echo "$losses" | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.9 * first) }' ||
+    wrong "validation losses did not fall:" $losses
 
 refused 1 "'--resume' goes on from them" train --out "$run"
 rm -r "$run/checkpoints"
@@ -47,46 +49,57 @@ best_of() {
     grep -o '"best":[a-z]*' "$1/metrics.jsonl"
     head -c 4000 "$1/model.safetensors" | grep -ao '"step":"[0-9]*"'
 }
-[ "$(best_of "$run")" = "$(best_of "$scratch/delta")" ] || wrong "min_delta changed what was kept: $(best_of "$scratch/delta")"
+[ "$(best_of "$run")" = "$(best_of "$scratch/delta")" ] ||
+    wrong "min_delta changed what was kept: $(best_of "$scratch/delta")"
 check "train again" train --out "$scratch/again" --threads 1
 check "the same bits on one thread and two" cmp "$run/model.safetensors" "$scratch/again/model.safetensors"
 check "train with another seed" train --out "$scratch/seed" --seed 2 --max-steps 20
-if cmp -s "$run/model.safetensors" "$scratch/seed/model.safetensors"; then wrong "another seed gave the same parameters"; fi
+if cmp -s "$run/model.safetensors" "$scratch/seed/model.safetensors"; \
+    then wrong "another seed gave the same parameters"; fi
 
 # More threads than a step has pieces of work.
 check "train on eight threads" train --out "$scratch/eight" --threads 8 --max-steps 1
-grep -q "^4 of 8 threads have nothing to do: a step of 32 samples is 4 pieces of work of 8; 'granule: 4' or 'batch_size: 64' occupies all" "$scratch/said" ||
+grep -q "^4 of 8 threads have nothing to do: a step of 32 samples is 4 pieces of work of 8; 'granule: 4' or\
+ 'batch_size: 64' occupies all" "$scratch/said" ||
     wrong "idle threads are not said: $(cat "$scratch/said")"
 check "train with smaller granules" train --out "$scratch/granule" --threads 8 --max-steps 1 --granule 4
-if grep -q "nothing to do" "$scratch/said"; then wrong "threads are idle with enough granules: $(cat "$scratch/said")"; fi
+if grep -q "nothing to do" "$scratch/said"; \
+    then wrong "threads are idle with enough granules: $(cat "$scratch/said")"; fi
 
 # A learning rate is found, within the range that it tries, and nothing is written.
 check "find a learning rate" train --find-learning-rate --threads 2
 grep -qE '^learning_rate: [0-9.]+e-0[1-5]$' "$scratch/said" || wrong "no learning rate: $(tail -n 3 "$scratch/said")"
 
-check "evaluate" "$tft" evaluate --checkpoint "$run" --data "$data" --split test --stride 24 --json "$scratch/scores.json"
-for key in split windows stride q_risk q_risk_by_horizon_mean mae rmse smape mase wql coverage_p10_p90 crossing naive by_entity by_horizon; do
+check "evaluate" "$tft" evaluate --checkpoint "$run" --data "$data" --split test --stride 24 \
+    --json "$scratch/scores.json"
+for key in split windows stride q_risk q_risk_by_horizon_mean mae rmse smape mase wql coverage_p10_p90 crossing naive \
+    by_entity by_horizon; do
     grep -q "^ \"$key\":" "$scratch/scores.json" || wrong "evaluate --json has no key '$key'"
 done
 grep -q '^ "windows": 732,' "$scratch/scores.json" || wrong "evaluate has not 732 windows"
 check "evaluate to standard output" "$tft" evaluate --checkpoint "$run" --data "$data" --stride 240 --json -
 head -n 1 "$scratch/said" | grep -q '^{' || wrong "evaluate --json - prints something else than JSON"
 
-refused 1 "cannot write '$scratch/no/scores.json'" "$tft" evaluate --checkpoint "$run" --data "$data" --json "$scratch/no/scores.json"
+refused 1 "cannot write '$scratch/no/scores.json'" "$tft" evaluate --checkpoint "$run" --data "$data" \
+    --json "$scratch/no/scores.json"
 if grep -q "windows" "$scratch/said"; then wrong "evaluate scored before it looked at --json"; fi
 
 check "predict" "$tft" predict --checkpoint "$run" "$top_srcdir/data/pjm" -o "$scratch/end.csv"
 head -n 1 "$scratch/end.csv" | grep -q '^entity,origin,time,horizon,target,p10,p50,p90$' || wrong "predict's header"
 [ "$(wc -l <"$scratch/end.csv")" -eq 97 ] || wrong "predict has not 4 x 24 rows"
-grep -q '^COMED,2018-08-03 00:00:00,2018-08-03 01:00:00,1,load,' "$scratch/end.csv" || wrong "predict does not begin after the last row"
-check "predict a split" "$tft" predict --checkpoint "$run" --split test --stride 1000 "$top_srcdir/data/pjm" -o "$scratch/split.jsonl"
-[ "$(wc -l <"$scratch/split.jsonl")" -eq 480 ] || wrong "predict --split has not 4 x 5 x 24 rows: $(wc -l <"$scratch/split.jsonl")"
-grep -q '^{"entity":"PJME","origin":"2018-01-31 23:00:00","time":"2018-02-01 00:00:00","horizon":1,"target":"load","p10":' \
-    "$scratch/split.jsonl" || wrong "predict's JSON lines"
+grep -q '^COMED,2018-08-03 00:00:00,2018-08-03 01:00:00,1,load,' "$scratch/end.csv" ||
+    wrong "predict does not begin after the last row"
+check "predict a split" "$tft" predict --checkpoint "$run" --split test --stride 1000 "$top_srcdir/data/pjm" \
+    -o "$scratch/split.jsonl"
+[ "$(wc -l <"$scratch/split.jsonl")" -eq 480 ] ||
+    wrong "predict --split has not 4 x 5 x 24 rows: $(wc -l <"$scratch/split.jsonl")"
+head='{"entity":"PJME","origin":"2018-01-31 23:00:00","time":"2018-02-01 00:00:00","horizon":1,"target":"load","p10":'
+grep -q "^$head" "$scratch/split.jsonl" || wrong "predict's JSON lines"
 
 check "report" "$tft" report --run "$run" --data "$data" --stride 480 -o "$scratch/page.html"
 tail -n 1 "$scratch/page.html" | grep -q '</html>' || wrong "the page has no end"
-if grep -qE '<script|src=|href=|https?://' "$scratch/page.html"; then wrong "the page needs something from elsewhere"; fi
+if grep -qE '<script|src=|href=|https?://' "$scratch/page.html"; then wrong "the page needs something from elsewhere"; \
+    fi
 [ "$(grep -c '<svg' "$scratch/page.html")" -ge 8 ] || wrong "the page has not all its charts"
 check "report without data" "$tft" report --run "$run" -o "$scratch/small.html"
 
@@ -94,15 +107,22 @@ check "report without data" "$tft" report --run "$run" -o "$scratch/small.html"
 peer=$scratch/peer.safetensors
 check "export" "$tft" export --checkpoint "$run" --format nvidia -o "$peer"
 grep -q '"temporal_known_continuous_inp_size": 3' "$scratch/said" || wrong "export's arguments: $(cat "$scratch/said")"
-refused 1 "train with 'conformance: pytorch-forecasting'" "$tft" export --checkpoint "$run" --format pytorch-forecasting -o "$scratch/no"
-refused 1 "is of another conformance than nvidia" "$tft" import --checkpoint "$run" --format nvidia "$peer" --out "$scratch/no"
-refused 1 "is [16, 8], the model's is [24, 12]" "$tft" import --data "$data" --format nvidia --hidden-size 12 --heads 2 "$peer" --out "$scratch/no"
+refused 1 "train with 'conformance: pytorch-forecasting'" "$tft" export --checkpoint "$run" \
+    --format pytorch-forecasting -o "$scratch/no"
+refused 1 "is of another conformance than nvidia" "$tft" import --checkpoint "$run" --format nvidia "$peer" \
+    --out "$scratch/no"
+refused 1 "is [16, 8], the model's is [24, 12]" "$tft" import --data "$data" --format nvidia --hidden-size 12 \
+    --heads 2 "$peer" --out "$scratch/no"
 [ ! -e "$scratch/no" ] || wrong "a refused import or export left something behind"
-check "import" "$tft" import --data "$data" --format nvidia --config "$scratch/config.yaml" "$peer" --out "$scratch/imported"
-grep -q '"category_dropout": 0[.]0\b' "$scratch/imported/run.json" || wrong "an imported model has a row for unknown categories that somebody trained"
-refused 1 "holds a run already" "$tft" import --checkpoint "$scratch/imported" --format nvidia "$peer" --out "$scratch/imported"
+check "import" "$tft" import --data "$data" --format nvidia --config "$scratch/config.yaml" "$peer" \
+    --out "$scratch/imported"
+grep -q '"category_dropout": 0[.]0\b' "$scratch/imported/run.json" ||
+    wrong "an imported model has a row for unknown categories that somebody trained"
+refused 1 "holds a run already" "$tft" import --checkpoint "$scratch/imported" --format nvidia "$peer" \
+    --out "$scratch/imported"
 check "import by a run" "$tft" import --checkpoint "$scratch/imported" --format nvidia "$peer" --out "$scratch/twice"
-check "export again" "$tft" export --checkpoint "$scratch/twice" --format nvidia -o "$scratch/back.safetensors" --config "$scratch/back.json"
+check "export again" "$tft" export --checkpoint "$scratch/twice" --format nvidia -o "$scratch/back.safetensors" \
+    --config "$scratch/back.json"
 check "the same bits" cmp "$peer" "$scratch/back.safetensors"
 check "report of it" "$tft" report --run "$scratch/imported" -o "$scratch/small.html"
 grep -q "the page has no loss curves" "$scratch/said" || wrong "report says nothing of metrics that are not there"
@@ -115,20 +135,23 @@ sed 's/encoder: 72/encoder: 48/' "$top_srcdir/data/pjm.yaml" >"$scratch/other.ya
 check "prepare otherwise" "$tft" prepare --schema "$scratch/other.yaml" "$top_srcdir/data/pjm" -o "$scratch/other.htd"
 refused 1 "'window' differs" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd"
 cp "$top_srcdir/data/pjm/COMED_hourly.csv.gz" "$scratch/NEW_hourly.csv.gz"
-refused 1 "entity 'NEW' was not seen in training" "$tft" predict --checkpoint "$run" "$scratch/NEW_hourly.csv.gz" -o "$scratch/new.csv"
+refused 1 "entity 'NEW' was not seen in training" "$tft" predict --checkpoint "$run" "$scratch/NEW_hourly.csv.gz" \
+    -o "$scratch/new.csv"
 [ ! -e "$scratch/new.csv" ] || wrong "a failed predict left a file behind"
 cp "$scratch/seed/model.safetensors" "$scratch/again/model.safetensors"
 refused 1 "parameters of another run" "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
 cp "$run/model.safetensors" "$run/run.json" "$scratch/again"
-printf '\377' | dd of="$scratch/again/model.safetensors" bs=1 seek=$(($(wc -c <"$run/model.safetensors") - 100)) conv=notrunc 2>/dev/null
+printf '\377' | dd of="$scratch/again/model.safetensors" bs=1 seek=$(($(wc -c <"$run/model.safetensors") - 100)) \
+    conv=notrunc 2>/dev/null
 refused 1 "its parameters have another checksum" "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
 head -c 3000 "$run/model.safetensors" >"$scratch/again/model.safetensors"
 refused 1 "no checkpoint that can be read" "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
 
-# Values that no float holds are refused. Those that it just holds give a loss that is not finite: training stops and says so,
-# leaves nothing behind, and may be tried again in the same folder.
+# Values that no float holds are refused. Those that it just holds give a loss that is not finite: training stops and
+# says so, leaves nothing behind, and may be tried again in the same folder.
 huge() {
-    awk -v x="$1" 'BEGIN { print "t,v"; for (d = 1; d <= 20; d++) for (h = 0; h < 24; h++) printf "2020-01-%02d %02d:00:00,%s\n", d, h, x }'
+    awk -v x="$1" 'BEGIN { print "t,v"; for (d = 1; d <= 20; d++) for (h = 0; h < 24; h++)
+        printf "2020-01-%02d %02d:00:00,%s\n", d, h, x }'
 }
 cat >"$scratch/huge.yaml" <<'END'
 id: {from: filename, pattern: "^(.*)_huge"}

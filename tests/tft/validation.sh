@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The validation loss is the training loss's function: of windows that are all alike both are the same number, whatever the rows
-# weigh and whosever model it is. A rate next to nothing, and no dropout, so that both are of the same model.
+# The validation loss is the training loss's function: of windows that are all alike both are the same number, whatever
+# the rows weigh and whosever model it is. A rate next to nothing, and no dropout, so that both are of the same model.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 data=$scratch/alike.htd
 
 # Every day is the day before: 20 of them, whose rows weigh 1 to 24 by the hour.
-awk 'BEGIN { print "t,load,weight"; for (i = 0; i < 480; i++) printf "%d,%.6f,%d\n", i, 10 + 5 * sin((i % 24) / 3.82) + (i % 24 == 7) * 4, 1 + i % 24 }' \
+awk 'BEGIN { print "t,load,weight"; for (i = 0; i < 480; i++)
+    printf "%d,%.6f,%d\n", i, 10 + 5 * sin((i % 24) / 3.82) + (i % 24 == 7) * 4, 1 + i % 24 }' \
     </dev/null >"$scratch/A_alike.csv"
 cat >"$scratch/schema.yaml" <<'END'
 id: {from: filename, pattern: "^(.*)_alike"}
@@ -26,13 +27,16 @@ loss() {
     sed "s/.*\"$2\":\([0-9.e-]*\),.*/\1/" "$scratch/$1/metrics.jsonl"
 }
 for conformance in published nvidia pytorch-forecasting; do
-    check "$conformance" "$tft" train --data "$data" --out "$scratch/$conformance" --conformance $conformance --hidden-size 8 --heads 2 \
-        --max-steps 1 --learning-rate 1e-9 --dropout 0 --quantiles 0.1,0.5,0.7,0.9 --threads 1
+    check "$conformance" "$tft" train --data "$data" --out "$scratch/$conformance" --conformance $conformance \
+        --hidden-size 8 --heads 2 --max-steps 1 --learning-rate 1e-9 --dropout 0 --quantiles 0.1,0.5,0.7,0.9 --threads 1
     echo "$(loss $conformance train_loss) $(loss $conformance valid_loss)" |
         awk '{ d = $1 / $2 - 1; exit !(NF == 2 && $1 > 0 && d * d < 1e-8) }' ||
-        wrong "$conformance: train_loss and valid_loss of the same windows are $(loss $conformance train_loss) and $(loss $conformance valid_loss)"
+        wrong "$conformance: train_loss and valid_loss of the same windows are $(loss $conformance \
+        train_loss) and $(loss $conformance valid_loss)"
 done
-check "evaluate" "$tft" evaluate --checkpoint "$scratch/pytorch-forecasting" --data "$data" --split valid --json "$scratch/scores.json"
+check "evaluate" "$tft" evaluate --checkpoint "$scratch/pytorch-forecasting" --data "$data" --split valid \
+    --json "$scratch/scores.json"
 grep -o '^ "loss": [0-9.e-]*' "$scratch/scores.json" | awk -v valid="$(loss pytorch-forecasting valid_loss)" '
-    { d = $2 / valid - 1; n = NR } END { exit !(n == 1 && d * d < 1e-8) }' || wrong "evaluate has another loss than the training"
+    { d = $2 / valid - 1; n = NR } END { exit !(n == 1 && d * d < 1e-8) }' ||
+        wrong "evaluate has another loss than the training"
 finish
