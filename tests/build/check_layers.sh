@@ -14,7 +14,7 @@
 # usage: check_layers.sh [TREE]; without one it first checks itself on trees made for that.
 set -eu
 
-# One line for each layer: its folder, then what it may include (folders with a slash, or single headers).
+# For each layer: its folder, then what it may include (folders with a slash, or single headers).
 layers='
 include                 halay_types.h
 include/halay_mpi.h     halay_types.h halay_coll.h halay.h
@@ -22,7 +22,8 @@ include/halay_elastic.h halay_types.h halay.h
 base                    halay_types.h base/
 collectives/transport   halay_types.h base/ collectives/transport/
 collectives             halay_types.h halay_coll.h base/ collectives/transport/ collectives/
-fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h base/ collectives/ fusion/
+fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h
+fusion                  base/ collectives/transport/ collectives/ fusion/
 launcher                halay_types.h base/ launcher/
 perf                    halay_types.h halay_coll.h halay.h halay_elastic.h base/ perf/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/

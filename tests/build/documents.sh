@@ -31,9 +31,8 @@ for page in *.md docs/*.md docs/*/*.md; do
     done <"$scratch/functions"
 
     # `folder/…` in code marks, for the folders of this project; a star stands for any name.
-    grep \
-        -oE \
-        '`(base|collectives|fusion|tft|launcher|perf|tests|examples|docs|tools|include|m4|data|\.ci)/[A-Za-z0-9_/.*-]*`' "$page" |
+    folders='base|collectives|fusion|tft|launcher|perf|tests|examples|docs|tools|include|m4|data|\.ci'
+    grep -oE '`('"$folders"')/[A-Za-z0-9_/.*-]*`' "$page" |
         tr -d '`' | sort -u >"$scratch/paths" || true
     while read -r path; do
         checks=$((checks + 1))
