@@ -23,9 +23,8 @@
  * rank has done its part: peers that are still in one of those go on, and have its result.
  */
 #include "base/clock.h"
-#include "base/fence.h"
 #include "base/memory.h"
-#include "base/relax.h"
+#include "base/sync.h"
 #include "collectives/api/check.h"
 #include "collectives/api/group.h"
 #include "collectives/group/choice.h"

@@ -19,7 +19,7 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/relax.h"
+#include "base/sync.h"
 #include "collectives/api/group.h"
 #include "collectives/shared/shared.h"
 #include "collectives/transport/subset.h"

@@ -36,8 +36,8 @@
  * slots, and scratch for DEPTH inner collectives for each segment. Any count, in and out of place, lists of pieces. The
  * sum of a node is rounded before it travels; all ranks get the same bits, since each segment has one sum.
  */
-#include "base/fence.h"
 #include "base/memory.h"
+#include "base/sync.h"
 #include "collectives/group/choice.h"
 #include "collectives/group/nodes.h"
 #include "collectives/shared/shared.h"

@@ -23,8 +23,8 @@
  * Cost: 2 exchanges; each rank reads and writes S bytes (private or in place: twice). Any number of ranks, any counts,
  * zero included.
  */
-#include "base/fence.h"
 #include "base/memory.h"
+#include "base/sync.h"
 #include "collectives/shared/shared.h"
 #include <string.h>
 

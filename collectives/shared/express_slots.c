@@ -18,7 +18,7 @@
  * number, or who stored that sees it sleep.
  */
 #include "collectives/shared/express_slots.h"
-#include "base/fence.h"
+#include "base/sync.h"
 #include "collectives/shared/shared.h"
 #include <string.h>
 

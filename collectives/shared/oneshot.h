@@ -30,7 +30,7 @@
 #ifndef HALAY_ONESHOT_H
 #define HALAY_ONESHOT_H
 
-#include "base/prefetch.h"
+#include "base/sync.h"
 #include "collectives/shared/shared.h"
 #include <string.h>
 

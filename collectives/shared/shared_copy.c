@@ -27,8 +27,8 @@
  * Cost: 2 exchanges; each rank reads and writes S bytes (its own row only out of place; a private row once more). Any
  * number of ranks, any counts, zero included; in and out of place; lists of pieces in a broadcast.
  */
-#include "base/fence.h"
 #include "base/memory.h"
+#include "base/sync.h"
 #include "collectives/shared/shared.h"
 #include <string.h>
 

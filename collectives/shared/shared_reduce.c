@@ -45,7 +45,7 @@
  * place; lists of pieces (in place).
  */
 #include "base/memory.h"
-#include "base/prefetch.h"
+#include "base/sync.h"
 #include "collectives/shared/shared.h"
 
 /* Without slots a piece of work is some chunks. */

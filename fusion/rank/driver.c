@@ -42,7 +42,7 @@
  * for POLL_US it naps. Over several nodes it naps although the messages ring: the memory of a node has no bell there.
  */
 #include "base/clock.h"
-#include "base/relax.h"
+#include "base/sync.h"
 #include "fusion/engine.h"
 #include <sched.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #include "shared_boot.h"
 #include "../test.h"
-#include "base/futex.h"
+#include "base/sync.h"
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>

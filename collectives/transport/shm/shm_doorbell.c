@@ -3,7 +3,7 @@
  * Doorbell: the slow half of sleeping and waking. The protocol and its proof are in the header.
  */
 #include "collectives/transport/shm/shm_doorbell.h"
-#include "base/futex.h"
+#include "base/sync.h"
 #include <limits.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>

@@ -24,7 +24,7 @@
 #ifndef HALAY_SHM_DOORBELL_H
 #define HALAY_SHM_DOORBELL_H
 
-#include "base/fence.h"
+#include "base/sync.h"
 #include "collectives/transport/shm/shm_segment.h"
 #include <stdatomic.h>
 

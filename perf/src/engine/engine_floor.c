@@ -10,8 +10,7 @@
  * Data and numbers lie in a nameless file of rank 0, which the others open by way of /proc: one host only.
  */
 #include "base/clock.h"
-#include "base/futex.h"
-#include "base/relax.h"
+#include "base/sync.h"
 #include "perf/src/engine/engine.h"
 #include "perf/src/stats.h"
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  */
 #include "perf/src/operation/naive.h"
 #include "base/memory.h"
-#include "base/relax.h"
+#include "base/sync.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
