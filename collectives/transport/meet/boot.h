@@ -2,9 +2,10 @@
  *
  * Bootstrap: who am I, how many are we, and an exchange of small blobs before any transport exists.
  *
- *   self    one rank, alone                                           boot_self.c
- *   store   the launcher's authenticated TCP store (base/store/store.h)     boot_store.c
- *   mpi     an MPI communicator (in the mpi module)                   mpi_boot.c
+ *   self    one rank, alone                                                boot_self.c
+ *   store   the launcher's authenticated TCP store (base/store/store.h)    boot_store.c
+ *           the same, in an elastic job                                    member.c
+ *   mpi     an MPI communicator (in the mpi module)                        mpi_boot.c
  */
 #ifndef HALAY_BOOT_H
 #define HALAY_BOOT_H
@@ -36,11 +37,6 @@ struct halay_boot_ops {
     void (*secret)(struct halay_boot *boot, unsigned char *secret);
     void (*destroy)(struct halay_boot *boot); /* boot is freed */
 };
-
-struct halay_store_client;
-/* For bootstraps over a store: halay_store_get, with what is to be done meanwhile. */
-enum halay_status halay_boot_store_get(struct halay_boot *boot, struct halay_store_client *client, const char *key,
-                                       void *value, size_t bytes, int timeout_ms);
 
 /* log is borrowed until destroy, config for the call. */
 enum halay_status halay_boot_self_create(struct halay_log *log, struct halay_boot **out);

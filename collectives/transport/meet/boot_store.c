@@ -3,36 +3,81 @@
  * Bootstrap over the launcher's store: an allgather sets one key and gets everybody's.
  *
  *     boot/GENERATION/ROUND/RANK      generation: the n-th time this rank connects; round: the n-th allgather since
+ *     epoch/EPOCH/ROUND/RANK          in an elastic job (member.c)
  *
  * Getting a key waits until it is set, so nothing has to be polled. Keys are never used twice, so a rank that is late
  * can still read what the others have read long ago.
  */
 #include "base/clock.h"
-#include "base/store/store.h"
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/meet/boot_impl.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { SLICE_MS = 500 }; /* between two looks whether it is over */
+
 struct boot_store {
     struct halay_boot base;
-    struct halay_store_client *client; /* owned */
-    unsigned char secret[HALAY_SECRET_BYTES];
-    unsigned generation;
+    struct halay_meeting meeting;
+    struct halay_store_link link; /* owned: what the meeting borrows, unless it is somebody else's */
     unsigned round;
 };
 
-static void key_set(char key[HALAY_STORE_KEY_MAX], const struct boot_store *self, int rank)
+/* ---- the connection ---- */
+
+static enum halay_status check_config(struct halay_log *log, const struct halay_config *config)
 {
-    snprintf(key, HALAY_STORE_KEY_MAX, "boot/%u/%u/%d", self->generation, self->round, rank);
+    const struct {
+        const char *name;
+        int is_set;
+    } needed[] = { { "HALAY_STORE_ADDRESS", config->store_address != NULL },
+                   { "HALAY_STORE_SECRET_FD", config->store_secret_fd >= 0 },
+                   { "HALAY_SIZE", config->size >= 1 },
+                   { "HALAY_RANK", config->rank >= 0 } };
+
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!needed[i].is_set) {
+            halay_error(log, "start over the store: %s is not set; halayrun sets it for the programs it starts",
+                        needed[i].name);
+            return HALAY_ERR_CONFIG;
+        }
+    return HALAY_OK;
 }
 
-enum halay_status halay_boot_store_get(struct halay_boot *boot, struct halay_store_client *client, const char *key,
-                                       void *value, size_t bytes, int timeout_ms)
+enum halay_status halay_store_link_open(struct halay_log *log, const struct halay_config *config,
+                                        struct halay_store_link *link, unsigned *generation)
 {
+    enum halay_status status = check_config(log, config);
+    if (status == HALAY_OK)
+        status = halay_store_read_secret(log, config->store_secret_fd, link->secret);
+    if (status == HALAY_OK)
+        status = halay_store_client_open(log, config->store_address, link->secret, config->rank,
+                                         config->start_timeout_ms, &link->client, generation);
+    return status;
+}
+
+void halay_store_link_close(struct halay_store_link *link)
+{
+    halay_store_client_close(link->client);
+    link->client = NULL;
+    explicit_bzero(link->secret, sizeof link->secret);
+}
+
+/* ---- allgather ---- */
+
+static void key_set(char key[HALAY_STORE_KEY_MAX], const struct boot_store *self, int rank)
+{
+    snprintf(key, HALAY_STORE_KEY_MAX, "%s%u/%u/%d", self->meeting.prefix, self->meeting.number, self->round, rank);
+}
+
+/* halay_store_get, with what is to be done meanwhile. */
+static enum halay_status get_meanwhile(struct boot_store *self, const char *key, void *value, size_t bytes,
+                                       int timeout_ms)
+{
+    struct halay_store_client *client = self->meeting.link->client;
     int64_t deadline_us = halay_deadline_us(timeout_ms);
 
-    if (!boot->meanwhile)
+    if (!self->base.meanwhile)
         return halay_store_get(client, key, value, bytes, timeout_ms);
     enum halay_status status = halay_store_ask(client, key);
     if (status != HALAY_OK)
@@ -43,7 +88,31 @@ enum halay_status halay_boot_store_get(struct halay_boot *boot, struct halay_sto
         status = halay_store_answer(client, key, value, bytes, slice_ms);
         if (status != HALAY_ERR_TIMEOUT || halay_deadline_passed(deadline_us))
             return status;
-        boot->meanwhile(boot->meanwhile_arg);
+        self->base.meanwhile(self->base.meanwhile_arg);
+    }
+}
+
+/* Of a meeting that may be over before all have come: waits in slices, so that nobody waits for a rank that has been
+ * lost on the way for longer than one. */
+static enum halay_status get(struct boot_store *self, int rank, void *value, size_t bytes, int64_t deadline_us)
+{
+    const struct halay_meeting *meeting = &self->meeting;
+    char key[HALAY_STORE_KEY_MAX];
+
+    key_set(key, self, rank);
+    for (;;) {
+        int left_ms = halay_deadline_left_ms(deadline_us);
+        if (meeting->is_over && (left_ms < 0 || left_ms > SLICE_MS))
+            left_ms = SLICE_MS;
+        enum halay_status status = get_meanwhile(self, key, value, bytes, left_ms);
+        if (status != HALAY_ERR_TIMEOUT)
+            return status;
+        if (meeting->is_over && meeting->is_over(meeting->arg)) {
+            halay_info(self->base.log, "a rank was lost before all had come");
+            return HALAY_ERR_PEER;
+        }
+        if (!meeting->is_over || halay_deadline_passed(deadline_us))
+            return HALAY_ERR_TIMEOUT;
     }
 }
 
@@ -55,11 +124,9 @@ static enum halay_status store_allgather(struct halay_boot *boot, const void *mi
     char key[HALAY_STORE_KEY_MAX];
 
     key_set(key, self, boot->rank);
-    enum halay_status status = halay_store_set(self->client, key, mine, bytes);
+    enum halay_status status = halay_store_set(self->meeting.link->client, key, mine, bytes);
     for (int r = 0; all && r < boot->size && status == HALAY_OK; r++) {
-        key_set(key, self, r);
-        status = halay_boot_store_get(boot, self->client, key, (unsigned char *)all + (size_t)r * bytes, bytes,
-                                      halay_deadline_left_ms(deadline_us));
+        status = get(self, r, (unsigned char *)all + (size_t)r * bytes, bytes, deadline_us);
         if (status == HALAY_ERR_TIMEOUT)
             halay_error(boot->log, "rank %d has not come within %d s (HALAY_START_TIMEOUT)", r, timeout_ms / 1000);
     }
@@ -69,21 +136,13 @@ static enum halay_status store_allgather(struct halay_boot *boot, const void *mi
 
 static void store_secret(struct halay_boot *boot, unsigned char *secret)
 {
-    memcpy(secret, ((struct boot_store *)boot)->secret, HALAY_SECRET_BYTES);
-}
-
-static void boot_free(struct boot_store *self)
-{
-    explicit_bzero(self->secret, sizeof self->secret);
-    free(self);
+    memcpy(secret, ((struct boot_store *)boot)->meeting.link->secret, HALAY_SECRET_BYTES);
 }
 
 static void store_destroy(struct halay_boot *boot)
 {
-    struct boot_store *self = (struct boot_store *)boot;
-
-    halay_store_client_close(self->client);
-    boot_free(self);
+    halay_store_link_close(&((struct boot_store *)boot)->link);
+    free(boot);
 }
 
 static const struct halay_boot_ops store_ops = {
@@ -93,50 +152,42 @@ static const struct halay_boot_ops store_ops = {
     .destroy = store_destroy,
 };
 
-/* What the launcher must have given. */
-static enum halay_status check_config(struct halay_log *log, const struct halay_config *config)
+static struct boot_store *create(struct halay_log *log, int rank, int size)
 {
-    const char *missing = !config->store_address        ? "HALAY_STORE_ADDRESS"
-                          : config->store_secret_fd < 0 ? "HALAY_STORE_SECRET_FD"
-                          : config->size < 1            ? "HALAY_SIZE"
-                          : config->rank < 0            ? "HALAY_RANK"
-                                                        : NULL;
+    struct boot_store *self = calloc(1, sizeof *self);
 
-    if (missing) {
-        halay_error(log, "start over the store: %s is not set; halayrun sets it for the programs it starts", missing);
-        return HALAY_ERR_CONFIG;
-    }
-    if (config->rank >= config->size) {
-        halay_error(log, "HALAY_RANK is %d, must be less than HALAY_SIZE, which is %d", config->rank, config->size);
-        return HALAY_ERR_CONFIG;
-    }
-    return HALAY_OK;
+    if (self)
+        self->base = (struct halay_boot){ .ops = &store_ops, .rank = rank, .size = size, .log = log };
+    return self;
 }
 
-static enum halay_status connect_to_store(struct boot_store *self, const struct halay_config *config)
+enum halay_status halay_boot_meeting_create(struct halay_log *log, int rank, int size,
+                                            const struct halay_meeting *meeting, struct halay_boot **out)
 {
-    struct halay_log *log = self->base.log;
+    struct boot_store *self = create(log, rank, size);
 
-    enum halay_status status = halay_store_read_secret(log, config->store_secret_fd, self->secret);
-    if (status != HALAY_OK)
-        return status;
-    return halay_store_client_open(log, config->store_address, self->secret, config->rank, config->start_timeout_ms,
-                                   &self->client, &self->generation);
+    if (!self)
+        return HALAY_ERR_NO_MEMORY;
+    self->meeting = *meeting;
+    *out = &self->base;
+    return HALAY_OK;
 }
 
 enum halay_status halay_boot_store_create(struct halay_log *log, const struct halay_config *config,
                                           struct halay_boot **out)
 {
-    enum halay_status status = check_config(log, config);
-    if (status != HALAY_OK)
-        return status;
-    struct boot_store *self = calloc(1, sizeof *self);
-    if (!self)
+    struct boot_store *self;
+
+    if (config->size >= 1 && config->rank >= config->size) {
+        halay_error(log, "HALAY_RANK is %d, must be less than HALAY_SIZE, which is %d", config->rank, config->size);
+        return HALAY_ERR_CONFIG;
+    }
+    if (!(self = create(log, config->rank, config->size)))
         return HALAY_ERR_NO_MEMORY;
-    self->base = (struct halay_boot){ .ops = &store_ops, .rank = config->rank, .size = config->size, .log = log };
-    status = connect_to_store(self, config);
+    self->meeting = (struct halay_meeting){ .link = &self->link, .prefix = "boot/" };
+    enum halay_status status = halay_store_link_open(log, config, &self->link, &self->meeting.number);
     if (status != HALAY_OK) {
-        boot_free(self);
+        store_destroy(&self->base);
         return status;
     }
     *out = &self->base;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bootstraps over a store, inside view: for boot_store.c, and for member.c, whose connection outlives each of them.
+ */
+#ifndef HALAY_BOOT_IMPL_H
+#define HALAY_BOOT_IMPL_H
+
+#include "base/store/store.h"
+#include "collectives/transport/meet/boot.h"
+
+/* A connection with the launcher's store. Zero-initialised; close accepts any state. */
+struct halay_store_link {
+    struct halay_store_client *client; /* owned */
+    unsigned char secret[HALAY_SECRET_BYTES];
+};
+
+/* As config says. *generation: how often this rank has connected before. HALAY_ERR_CONFIG: the launcher's variables are
+ * not all there; else what halay_store_client_open returns. */
+enum halay_status halay_store_link_open(struct halay_log *log, const struct halay_config *config,
+                                        struct halay_store_link *link, unsigned *generation);
+void halay_store_link_close(struct halay_store_link *link);
+
+/* Ranks that meet in the store. All that it points to is borrowed until the bootstrap is destroyed. */
+struct halay_meeting {
+    const struct halay_store_link *link;
+    const char *prefix; /* what its keys begin with, before its number */
+    unsigned number;
+    /* Asked now and then while a rank is missing: nonzero if it will not come, which is HALAY_ERR_PEER. NULL: nobody
+     * knows. */
+    int (*is_over)(void *arg);
+    void *arg;
+};
+
+enum halay_status halay_boot_meeting_create(struct halay_log *log, int rank, int size,
+                                            const struct halay_meeting *meeting, struct halay_boot **out);
+
+#endif
