@@ -2,12 +2,12 @@ dnl SPDX-License-Identifier: Apache-2.0
 dnl
 dnl HALAY_FIND_MPI(NAME, WRAPPERS, PKG-CONFIG MODULES)
 dnl
-dnl For HALAY_WITH([NAME]): finds the compiler wrapper of an MPI and asks it for its flags. DIR of --with-NAME=DIR may be
-dnl     a wrapper itself                       /usr/bin/mpicc.mpich
+dnl For HALAY_WITH([NAME]): finds the compiler wrapper of an MPI and asks it for its flags. DIR of --with-NAME=DIR may
+dnl be     a wrapper itself                       /usr/bin/mpicc.mpich
 dnl     where an MPI was installed to          /opt/openmpi           (with bin/mpicc)
 dnl     the folder that Debian gives an MPI    /usr/lib/.../mpich     (its wrapper is mpicc.mpich)
-dnl Without DIR the wrappers are looked for in PATH. Open MPI's wrapper tells its flags by --showme:..., those of MPICH and
-dnl its kin by -show. Without a wrapper pkg-config is asked.
+dnl Without DIR the wrappers are looked for in PATH. Open MPI's wrapper tells its flags by --showme:..., those of MPICH
+dnl and its kin by -show. Without a wrapper pkg-config is asked.
 AC_DEFUN([HALAY_FIND_MPI], [
 halay_mpicc=
 AS_IF([test -z "$halay_dir"],
@@ -49,8 +49,8 @@ AC_MSG_RESULT([$halay_found${halay_mpicc:+ ($halay_mpicc)}])
 
 dnl HALAY_FIND_MPICH
 dnl
-dnl For HALAY_WITH([mpich]): MPICH or its kin beside another MPI, which --with-mpi found. If that is this one already, there
-dnl is no second one to be found.
+dnl For HALAY_WITH([mpich]): MPICH or its kin beside another MPI, which --with-mpi found. If that is this one already,
+dnl there is no second one to be found.
 AC_DEFUN([HALAY_FIND_MPICH], [
 HALAY_FIND_MPI([mpich], [mpicc.mpich], [mpich])
 AS_IF([test "x$halay_found" = xyes], [

@@ -2,9 +2,9 @@ dnl SPDX-License-Identifier: Apache-2.0
 dnl
 dnl HALAY_WITH(NAME, HELP, FIND)
 dnl
-dnl Adds --with-NAME[=DIR]. FIND is run with $halay_dir set to DIR ("" if none was given) and sets halay_found to yes or no,
-dnl and NAME_CFLAGS, NAME_LIBS. Not asked for: used if found. Asked for and missing: an error. Sets with_NAME to yes or no,
-dnl halay_NAME_summary to what the summary says, and the conditional HAVE_NAME.
+dnl Adds --with-NAME[=DIR]. FIND is run with $halay_dir set to DIR ("" if none was given) and sets halay_found to yes or
+dnl no, and NAME_CFLAGS, NAME_LIBS. Not asked for: used if found. Asked for and missing: an error. Sets with_NAME to yes
+dnl or no, halay_NAME_summary to what the summary says, and the conditional HAVE_NAME.
 AC_DEFUN([HALAY_WITH], [
 AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1@<:@=DIR@:>@], [$2 (default: used if found)])], [], [with_$1=auto])
 AS_CASE([$with_$1],
@@ -27,7 +27,8 @@ AC_SUBST(m4_toupper([$1_LIBS]))
 
 dnl HALAY_FIND(NAME, PKG-CONFIG MODULE, HEADER, FUNCTION, LIBRARIES)
 dnl
-dnl The usual way to find a library: in $halay_dir if given (its include/HEADER must be there), else by pkg-config, else where the compiler looks.
+dnl The usual way to find a library: in $halay_dir if given (its include/HEADER must be there), else by pkg-config, else
+dnl where the compiler looks.
 AC_DEFUN([HALAY_FIND], [
 halay_$1_cflags= halay_$1_libs="$5"
 AS_IF([test -n "$halay_dir"],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Training with SageMaker's Python SDK v2 (sagemaker>=2,<3), as a notebook in cells. docs/guides/sagemaker.md explains each choice; IMAGE, ROLE
-# and BUCKET are yours. The images are those of containers/Dockerfile.
+# Training with SageMaker's Python SDK v2 (sagemaker>=2,<3), as a notebook in cells. docs/guides/sagemaker.md explains
+# each choice; IMAGE, ROLE and BUCKET are yours. The images are those of containers/Dockerfile.
 
 # %% Where things are
 import sagemaker
@@ -54,7 +54,8 @@ estimator = Estimator(
 )
 estimator.fit(channels)
 
-# %% With the toolkit: its mpirun. A generic Estimator ignores distribution={'mpi': ...}, so the same is said by hyperparameters.
+# %% With the toolkit: its mpirun. A generic Estimator ignores distribution={'mpi': ...}, so the same is said by
+# hyperparameters.
 estimator = Estimator(
     image_uri=IMAGE_MPI,
     hyperparameters={

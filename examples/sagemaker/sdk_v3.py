@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Training with SageMaker's Python SDK v3 (sagemaker>=3), as a notebook in cells. docs/guides/sagemaker.md explains each choice; IMAGE, ROLE
-# and BUCKET are yours. The images are those of containers/Dockerfile.
+# Training with SageMaker's Python SDK v3 (sagemaker>=3), as a notebook in cells. docs/guides/sagemaker.md explains each
+# choice; IMAGE, ROLE and BUCKET are yours. The images are those of containers/Dockerfile.
 
 # %% Where things are
 from sagemaker.core.training.configs import CheckpointConfig, Compute, InputData, MetricDefinition, StoppingCondition
@@ -43,13 +43,14 @@ trainer.train(
     ]
 )
 
-# %% A program of your own in source_dir, started the same way: this command runs on every host. The image needs python3 and pip then,
-# for the SDK's own start script.
+# %% A program of your own in source_dir, started the same way: this command runs on every host. The image needs python3
+# and pip then, for the SDK's own start script.
 #
 #     SourceCode(source_dir="src", command="halayrun --sagemaker ./trainer --epochs 20")
 #
-# %% distributed=MPI(...) is not used here on purpose. In 3.20 its -np is the number of processes of one host, so that of 2 hosts x 2 only
-# two ranks start, both on the first host, and the job "succeeds"; halay-tft train refuses to run so. Who needs it says the total:
+# %% distributed=MPI(...) is not used here on purpose. In 3.20 its -np is the number of processes of one host, so that
+# of 2 hosts x 2 only two ranks start, both on the first host, and the job "succeeds"; halay-tft train refuses to run
+# so. Who needs it says the total:
 #
 #     distributed=MPI(process_count_per_node=2, mpi_additional_options=["-np", "4"])
 #

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job's elastic side: does what elastic_policy.h decides, and tells it what happens. A rank of struct job is a seat then,
- * and keeps its number while processes come and go on it.
+ * Job's elastic side: does what elastic_policy.h decides, and tells it what happens. A rank of struct job is a seat
+ * then, and keeps its number while processes come and go on it.
  */
 #include "base/clock.h"
 #include "base/store/elastic_words.h"

@@ -78,8 +78,8 @@ int job_send_plan(struct job *job, struct host_link *link);
 void job_signal_rank(struct job *job, int r, int signal);
 void job_end_others(struct job *job); /* all that run: SIGTERM now, SIGKILL after the grace time */
 
-/* job_elastic.c: does what elastic_policy.h decides, and tells it what happens. job->elastic is NULL in a job that is not
- * elastic; what needs one says so. */
+/* job_elastic.c: does what elastic_policy.h decides, and tells it what happens. job->elastic is NULL in a job that is
+ * not elastic; what needs one says so. */
 
 /* Hosts and seats of a job that is about to start its first processes. 0 or an exit code (said). */
 int job_elastic_init(struct job *job);

@@ -6,9 +6,10 @@
  *              signals, terminal   store, output    rank 1 -> ...
  *
  *     front is killed   the lifeline, a pipe whose write end only the front has, ends: the job kills all and ends
- *     job is killed     ranks get their parent-death signal; the front, a subreaper too, inherits and kills what is left
- *     one is stopped    of an agent: the other makes it go on, the front after stopped_ms, the job when it ends; else the ranks
- *                       would outlive the job that they belong to
+ *     job is killed     ranks get their parent-death signal; the front, a subreaper too, inherits and kills what is
+ *                       left
+ *     one is stopped    of an agent: the other makes it go on, the front after stopped_ms, the job when it ends; else
+ *                       the ranks would outlive the job that they belong to
  *
  * The job leads a process group of its own, so that the terminal's signals reach the front alone, which passes them on:
  * each arrives once, whether it came from the keyboard or from kill. The ranks' groups are in the background for the

@@ -7,9 +7,9 @@
 #
 # with three more rules: the programs above the library see its public headers and base/ only (but for perf/simulated,
 # which is the library itself in another world, and perf/trainer, which measures the trainer), a library of others is
-# included in the one place that wraps it, and nothing includes in a circle: no folders, and no files, where x.h, x.c and
-# x_impl.h, the inside of x, count as one. Only #include lines are looked at, that is enough: what is not declared cannot
-# be called. The environment is read in one file of the library and one of the trainer.
+# included in the one place that wraps it, and nothing includes in a circle: no folders, and no files, where x.h, x.c
+# and x_impl.h, the inside of x, count as one. Only #include lines are looked at, that is enough: what is not declared
+# cannot be called. The environment is read in one file of the library and one of the trainer.
 #
 # usage: check_layers.sh [TREE]; without one it first checks itself on trees made for that.
 set -eu

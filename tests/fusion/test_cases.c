@@ -7,8 +7,8 @@
  *
  *     Horovod's row                                          case
  *     rank, size, is_initialized, reinit                     test_engine.c basics; job.c again, often
- *     allreduce: plain, average, min, max, product,          test_engine.c basics, scaling; schedule.c (all types and reductions,
- *       inplace, async_fused, prescale, postscale              in and out of place, several orders)
+ *     allreduce: plain, average, min, max, product,          test_engine.c basics, scaling; schedule.c (all types
+ *       inplace, async_fused, prescale, postscale              and reductions, in and out of place, several orders)
  *     allreduce: error, type_error                           test_engine.c mismatch
  *     duplicate_name_error (each operation), duplicate_names test_engine.c arguments; refuse() here
  *     process_sets (each operation)                          test_sets.c
@@ -17,7 +17,8 @@
  *     allgather: error, type_error                           test_operations.c mismatch
  *     broadcast: plain, inplace                              test_engine.c basics; schedule.c
  *     broadcast: error, type_error                           test_engine.c mismatch
- *     broadcast, alltoall: rank_error                        test_engine.c mismatch (roots differ); refuse() here (no such root)
+ *     broadcast, alltoall: rank_error                        test_engine.c mismatch (roots differ); refuse() here (no
+ *                                                            such root)
  *     alltoall: plain, equal_split                           test_operations.c alltoall; schedule.c
  *     alltoall: equal_split_length_error, splits_error       refuse() here
  *     alltoall: type_error                                   test_operations.c mismatch

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elastic contexts: ranks that are killed, that join, that are lost while the job is re-formed. This program is the
- * launcher: it forks processes that train, serves their store, kills, and gives places as base/store/elastic_words.h says; it
- * judges by what they report.
+ * launcher: it forks processes that train, serves their store, kills, and gives places as base/store/elastic_words.h
+ * says; it judges by what they report.
  */
 #include "base/clock.h"
 #include "base/store/elastic_words.h"

@@ -2,8 +2,8 @@
 #
 # What the launcher's tests share. Sourced; $halayrun and $probe are the programs, $dir a folder of this test's own.
 
-# Signals as a login shell has them: under nohup SIGHUP is ignored, under some services SIGPIPE, and neither a shell nor what it
-# starts takes that back by itself.
+# Signals as a login shell has them: under nohup SIGHUP is ignored, under some services SIGPIPE, and neither a shell nor
+# what it starts takes that back by itself.
 if test -z "${halay_test_signals-}"; then
     export halay_test_signals=default
     exec env --default-signal "$0"

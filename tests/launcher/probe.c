@@ -2,13 +2,13 @@
  *
  * What the launcher's tests run as ranks. The first argument says what to do:
  *   meet            all ranks exchange a value through the store; prints "met N"
- *   hide FILE       start a process in a session of its own, orphaned, that ignores all signals; both write their numbers
- *                   to FILE; then sleep
+ *   hide FILE       start a process in a session of its own, orphaned, that ignores all signals; both write their
+ *                   numbers to FILE; then sleep
  *   leave FILE      the same, but end with 0
  *   secret          is the job's secret in anybody's command line or environment? ends with 1 if so
  *   descriptors     prints the open descriptors above 2 but the secret's
- *   squat ADDRESS PORT COUNT FILE   take connections on COUNT ports of that address, from PORT on, and say nothing; FILE is made
- *                   when it can be connected to
+ *   squat ADDRESS PORT COUNT FILE   take connections on COUNT ports of that address, from PORT on, and say nothing;
+ *                                   FILE is made when it can be connected to
  */
 #include "base/config.h"
 #include "base/store/store.h"

@@ -6,16 +6,17 @@
 
 For each case a table of random numbers is written, prepared, and trained on for a few steps.
 
-    export   its file is loaded into the peer's model, made of the arguments that export prints, by load_state_dict, strict;
-             both forecast the same windows
-    import   a model of the peer with random parameters is written to a file, imported; both forecast the same windows, and
-             the file that is exported again has the same bits
+    export   its file is loaded into the peer's model, made of the arguments that export prints, by load_state_dict,
+             strict; both forecast the same windows
+    import   a model of the peer with random parameters is written to a file, imported; both forecast the same windows,
+             and the file that is exported again has the same bits
 
-Peers: pytorch-forecasting, if it can be imported; NVIDIA's DeepLearningExamples, if --nvidia names a folder with modeling.py of
-its PyTorch/Forecasting/TFT. What is not there is left out and said; with nothing left the exit status is 77.
+Peers: pytorch-forecasting, if it can be imported; NVIDIA's DeepLearningExamples, if --nvidia names a folder with
+modeling.py of its PyTorch/Forecasting/TFT. What is not there is left out and said; with nothing left the exit status is
+77.
 
-Differences are those of the forecasts from the peer's in double, relative to the largest; in brackets the peer's own in f32,
-which shows what rounding alone makes: where a layer norm meets values that are nearly the same that is much.
+Differences are those of the forecasts from the peer's in double, relative to the largest; in brackets the peer's own in
+f32, which shows what rounding alone makes: where a layer norm meets values that are nearly the same that is much.
 """
 
 import argparse
@@ -41,8 +42,8 @@ RICH = {("static", "category"): ["area", "kind"], ("static", "real"): ["height",
         ("observed", "category"): ["state"], ("observed", "real"): ["wind", "rain"], ("target", "real"): ["P.M"]}
 SMALL = {("static", "category"): ["area"], ("known", "real"): ["price"], ("target", "real"): ["load"]}
 PLAIN = {("known", "real"): ["price"], ("observed", "real"): ["wind"], ("target", "real"): ["load", "gas"]}
-NARROW = {("static", "real"): ["height", "width"], ("known", "real"): ["price", "hour"], ("known", "category"): ["flag"],
-          ("target", "real"): ["load"]}
+NARROW = {("static", "real"): ["height", "width"], ("known", "real"): ["price", "hour"],
+          ("known", "category"): ["flag"], ("target", "real"): ["load"]}
 SIZES = {"area": 5, "kind": 2, "holiday": 3, "state": 4, "flag": 2}
 CASES = [  # peer, conformance, inputs, hidden size, heads, hidden continuous size, shortest encoder
     ("nvidia", "nvidia", RICH, 8, 2, 6, ENCODER), ("nvidia", "nvidia", SMALL, 8, 1, 8, ENCODER),
@@ -54,7 +55,7 @@ CASES = [  # peer, conformance, inputs, hidden size, heads, hidden continuous si
 ]
 
 
-# ---- the table ----------------------------------------------------------------------------------------------------------
+# ---- the table -------------------------------------------------------------------------------------------------------
 
 
 class Table:
@@ -67,7 +68,8 @@ class Table:
             for name in self.names("static"):
                 for row in rows:
                     row[name] = k % SIZES[name] if name in SIZES else rows[0][name]
-        lines = ["%s: {column: %s, role: %s, type: %s%s}" % (n, n, role, kind, "" if kind == "category" else ", scale: none")
+        lines = ["%s: {column: %s, role: %s, type: %s%s}"
+                 % (n, n, role, kind, "" if kind == "category" else ", scale: none")
                  for (role, kind), names in inputs.items() for n in names]
         with open(self.path("schema.yaml"), "w", encoding="utf-8") as file:
             file.write("id: {column: id}\ntime: {column: t, integer: true}\ninputs:\n  %s\n" % "\n  ".join(lines) +
@@ -107,7 +109,8 @@ def forecasts(tft, table, checkpoint):
     """(entity, origin) -> target -> horizon -> quantiles"""
     found, out = {}, table.path("forecast.csv")
     for split in ["test"] + (["train"] if table.shortest < ENCODER else []):  # there windows begin in the first rows
-        run(tft, "predict", "--checkpoint", checkpoint, "--split", split, "--stride", "3", table.path("table.csv"), "-o", out)
+        run(tft, "predict", "--checkpoint", checkpoint, "--split", split, "--stride", "3", table.path("table.csv"),
+            "-o", out)
         with open(out, encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 window = found.setdefault((row["entity"], int(row["origin"])), {})
@@ -115,7 +118,7 @@ def forecasts(tft, table, checkpoint):
     return found
 
 
-# ---- safetensors, as the format's description has it ---------------------------------------------------------------------
+# ---- safetensors, as the format's description has it -----------------------------------------------------------------
 
 
 def read_file(path):
@@ -143,12 +146,13 @@ def write_file(path, tensors):
             file.write(tensor.detach().contiguous().numpy().tobytes())
 
 
-# ---- the peers ----------------------------------------------------------------------------------------------------------
+# ---- the peers -------------------------------------------------------------------------------------------------------
 
 
 class Nvidia:
     def __init__(self, folder):
-        """The model waits for a GPU wherever it runs: a copy without that line. TorchScript reads the file, so it must be one."""
+        """The model waits for a GPU wherever it runs: a copy without that line. TorchScript reads the file, so there
+        must be one."""
         self.copy = tempfile.TemporaryDirectory()
         with open(os.path.join(folder, "modeling.py"), encoding="utf-8") as source, \
                 open(os.path.join(self.copy.name, "modeling.py"), "w", encoding="utf-8") as to:
@@ -214,7 +218,7 @@ class PytorchForecasting:
         return torch.stack(out if isinstance(out, list) else [out], dim=1)
 
 
-# ---- the comparison -----------------------------------------------------------------------------------------------------
+# ---- the comparison --------------------------------------------------------------------------------------------------
 
 
 def differences(peer, model, document, table, found):
@@ -240,8 +244,8 @@ def one_case(tft, peer, case, folder):
             "--quantiles", ",".join(map(str, QUANTILES))]
     data, trained, file, again = (table.path(p) for p in ("d.htd", "run", "f.safetensors", "g.safetensors"))
     run(tft, "prepare", "--schema", table.path("schema.yaml"), table.path("table.csv"), "-o", data)
-    run(tft, "train", "--data", data, "--out", trained, "--max-steps", "5", "--threads", "1", "--conformance", conformance,
-        "--keep", "0", *keys)
+    run(tft, "train", "--data", data, "--out", trained, "--max-steps", "5", "--threads", "1",
+        "--conformance", conformance, "--keep", "0", *keys)
     wrong, both = [], []
 
     document = json.loads(run(tft, "export", "--checkpoint", trained, "--format", name, "-o", file))
@@ -284,7 +288,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(HERE, "..", "..", "build"), help="build folder (../../build)")
     parser.add_argument("--nvidia", metavar="FOLDER", help="with NVIDIA's modeling.py")
-    parser.add_argument("--names", metavar="FILE", help="append each peer's names and shapes of the first case (peers.txt)")
+    parser.add_argument("--names", metavar="FILE",
+                        help="append each peer's names and shapes of the first case (peers.txt)")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     try:
@@ -299,7 +304,8 @@ def main():
         if case[0] not in peers:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            wrong, (after_export, after_import), shapes = one_case(os.path.join(options.build, "halay-tft"), peers[case[0]], case, folder)
+            tft = os.path.join(options.build, "halay-tft")
+            wrong, (after_export, after_import), shapes = one_case(tft, peers[case[0]], case, folder)
         done += 1
         failed += bool(wrong)
         print("%-20s %-20s hidden %2d, %2d inputs: export %.1e (%.1e), import %.1e (%.1e)%s" % (

@@ -3,10 +3,10 @@
 """The Temporal Fusion Transformer once more, in PyTorch, to compare halay's with: as published, as NVIDIA's and as
 pytorch-forecasting's code has it, with several targets, shorter histories and quantiles that cannot cross.
 
-Written from the paper's equations and the description of the three: plain graph, no savings, gradients by autograd, double
-precision. Dropout masks come from halay's definition (Philox4x32-10 by site, element, step and sample),
-implemented here a second time. Parameters and samples follow from formulas that tests/tft/test_reference.c repeats, so the
-data file holds results only.
+Written from the paper's equations and the description of the three: plain graph, no savings, gradients by autograd,
+double precision. Dropout masks come from halay's definition (Philox4x32-10 by site, element, step and sample),
+implemented here a second time. Parameters and samples follow from formulas that tests/tft/test_reference.c repeats, so
+the data file holds results only.
 
     python3 tft_reference.py > tft_reference.txt        (needs torch and numpy)
 """
@@ -20,7 +20,8 @@ H, HEADS, E, D, B = 4, 2, 6, 3, 3
 T = E + D
 QUANTILES = [0.1, 0.5, 0.9]
 SEED, STEP, POSITION = 21, 5, 16
-# Three a selection at least: the layer norm of two values is +-1 whatever they are, its gradient nothing but cancellation.
+# Three a selection at least: the layer norm of two values is +-1 whatever they are, its gradient nothing but
+# cancellation.
 STATICS = [("area", 0), ("height", 0), ("region", 3)]
 OBSERVED = [("wind", 0), ("state", 3)]
 KNOWN = [("hour", 0), ("price", 0), ("holiday", 2)]
@@ -61,7 +62,8 @@ class Dropout:
         key = [SEED, fnv1a(site)]
         for _ in range(10):
             left, right = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
-            counter = [right >> 32 ^ counter[1] ^ key[0], right & 0xFFFFFFFF, left >> 32 ^ counter[3] ^ key[1], left & 0xFFFFFFFF]
+            counter = [right >> 32 ^ counter[1] ^ key[0], right & 0xFFFFFFFF,
+                       left >> 32 ^ counter[3] ^ key[1], left & 0xFFFFFFFF]
             key = [key[0] + 0x9E3779B9 & 0xFFFFFFFF, key[1] + 0xBB67AE85 & 0xFFFFFFFF]
         return counter[element % 4]
 
@@ -92,7 +94,8 @@ class Model:
 
     def norm(self, x, name):
         width = x.shape[-1]
-        return F.layer_norm(x, (width,), self.p(name + ".norm.gamma", width), self.p(name + ".norm.beta", width), eps=self.eps)
+        gamma, beta = self.p(name + ".norm.gamma", width), self.p(name + ".norm.beta", width)
+        return F.layer_norm(x, (width,), gamma, beta, eps=self.eps)
 
     def glu(self, x, name, width):
         return self.dense(x, name + ".value", width) * torch.sigmoid(self.dense(x, name + ".gate", width))
@@ -141,13 +144,15 @@ class Model:
         n = len(inputs)
         joint = torch.cat([xi for _, xi in inputs], dim=-1)
         inner = min(H, n) if self.ptf else H
-        weights = torch.softmax(self.grn(joint, name + ".joint", name + ".joint", n, context, inner, first=first), dim=-1)
+        scores = self.grn(joint, name + ".joint", name + ".joint", n, context, inner, first=first)
+        weights = torch.softmax(scores, dim=-1)
         own = [self.own(xi, (f"{name}.variable.{variable}", CATEGORIES[variable]), name + ".variables", first, j, n)
                for j, (variable, xi) in enumerate(inputs)]
         return sum(weights[..., j:j + 1] * z for j, z in enumerate(own))
 
     def lstm(self, x, name, h, c, padding):
-        kernel, recurrent, bias = self.p(name + ".kernel", H, 4 * H), self.p(name + ".recurrent", H, 4 * H), self.p(name + ".bias", 4 * H)
+        kernel, recurrent = self.p(name + ".kernel", H, 4 * H), self.p(name + ".recurrent", H, 4 * H)
+        bias = self.p(name + ".bias", 4 * H)
         if self.nvidia or self.ptf:
             bias = bias + self.p(name + ".recurrent.bias", 4 * H)
         outputs = []
@@ -169,7 +174,8 @@ class Model:
             query, key = (self.dense(x, f"attention.{kind}.{h}", d, bias=self.ptf) for kind in ("query", "key"))
             scores = (query[:, E:] @ key.transpose(1, 2) / math.sqrt(d)).masked_fill(~seen, -math.inf)
             head = torch.softmax(scores, dim=-1) @ values
-            heads.append(head if self.nvidia else self.drop(head, "attention.heads", first=E, variable=h, variables=HEADS))
+            heads.append(head if self.nvidia else
+                         self.drop(head, "attention.heads", first=E, variable=h, variables=HEADS))
         return self.drop(self.dense(sum(heads) / HEADS, "attention.output", H, bias=False), "attention.output", first=E)
 
     def forward(self, batch):
@@ -181,7 +187,8 @@ class Model:
         future = [(name, xi[:, E:]) for name, xi in known]
         if self.ptf:  # categories before reals, what is known before what is observed
             history = history[len(past):-len(targets)] + past + targets
-            statics, history, future = (sorted(inputs, key=lambda i: CATEGORIES[i[0]] == 0) for inputs in (statics, history, future))
+            statics, history, future = (sorted(inputs, key=lambda i: CATEGORIES[i[0]] == 0)
+                                        for inputs in (statics, history, future))
 
         static = self.select("static", statics)
         selection, enrichment, state_h, state_c = (self.grn(static, "context." + use, "context." + use)

@@ -103,7 +103,8 @@ grep -q '^name  *c  *observed  *1000000 ' "$scratch/said" || wrong "not a millio
 rm "$scratch/long.csv" "$scratch/long.htd"
 
 # shellcheck disable=SC2016 # the inner shell expands
-refused 1 "cannot write to standard output" sh -c '"$tft" prepare --schema "$1" "$2" -o "$3" >/dev/full' sh "$schema" "$piece" "$scratch/full.htd"
+refused 1 "cannot write to standard output" sh -c '"$tft" prepare --schema "$1" "$2" -o "$3" >/dev/full' sh \
+    "$schema" "$piece" "$scratch/full.htd"
 
 # What was there is still there after a failure.
 echo keep >"$out"

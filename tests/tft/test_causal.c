@@ -2,8 +2,8 @@
  *
  * Nothing after a forecast's origin reaches its inputs: a property, tried on random schemas and tables with gaps.
  *
- *   origin:   whatever changes, comes or goes after it (of known inputs: after the window's end), the window's inputs keep
- *             their bits;
+ *   origin:   whatever changes, comes or goes after it (of known inputs: after the window's end), the window's inputs
+ *             keep their bits;
  *   training: whatever changes after the training span, also entities that come, the encoding and the training windows,
  *             with their targets and weights, keep theirs;
  *   live:     a file that ends at the origin, and one of known inputs behind it, make the inputs that the window has.

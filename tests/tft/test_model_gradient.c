@@ -5,8 +5,8 @@
  * kind of variable, none to three statics, the plain graph and the one with savings; and the two graphs against each
  * other.
  */
-#include "tests/tft/model_helpers.h"
 #include "perf/trainer/synthetic.h"
+#include "tests/tft/model_helpers.h"
 #include "tft/layers/quantile_loss.h"
 #include "tft/model/network.h"
 

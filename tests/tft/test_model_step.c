@@ -4,10 +4,10 @@
  * emulated ranks whose parts are added in the tree's order; a last granule that is not full; each living parameter
  * final once; a failing fill; training that learns; wrong configurations and codes.
  */
-#include "tests/counting.h"
-#include "tests/tft/model_helpers.h"
 #include "perf/trainer/arithmetic.h"
 #include "perf/trainer/synthetic.h"
+#include "tests/counting.h"
+#include "tests/tft/model_helpers.h"
 #include "tft/kernels/gemm_bf16.h"
 #include "tft/train/adam.h"
 #include <pthread.h>

@@ -3,8 +3,8 @@
  * Shards: each living tensor is one rank's, parts are in the order of ranks and cover their bucket, places are dense,
  * and the shares differ by no more than a tensor; blocks taken apart and put together are what they were.
  */
-#include "tests/tft/model_helpers.h"
 #include "perf/trainer/synthetic.h"
+#include "tests/tft/model_helpers.h"
 #include "tft/model/model.h"
 #include "tft/train/shards.h"
 
