@@ -60,10 +60,17 @@ TFT_INLINE real normal_or_zero(real x)
     return size < least ? 0 : x;
 }
 
+/* The factors of one update; rest is 1 - beta, taken in double. */
+struct factors {
+    real scale, beta1, beta2, rest1, rest2, rate, decay, epsilon;
+};
+
 TFT_VECTOR static void update(real *restrict p, real *restrict m, real *restrict v, const real *restrict gradient,
-                              size_t n, real scale, real beta1, real beta2, real rest1, real rest2, real rate,
-                              real decay, real epsilon)
+                              size_t n, const struct factors *factors)
 {
+    const real scale = factors->scale, beta1 = factors->beta1, beta2 = factors->beta2, rest1 = factors->rest1,
+               rest2 = factors->rest2, rate = factors->rate, decay = factors->decay, epsilon = factors->epsilon;
+
     for (size_t i = 0; i < n; i++) {
         real g = gradient[i] * scale;
 
@@ -87,9 +94,16 @@ static void update_param(const struct work *work, size_t i)
     size_t at = param->offset, place = adam->places ? adam->places[i] : at;
     double scale = adam->clip_mode == TFT_CLIP_TENSOR ? clip_scale(adam->clip, adam->squares[i]) : work->scale;
 
-    update(work->params + at, adam->m + place, adam->v + place, work->gradients + at, param->count, (real)scale,
-           (real)adam->beta1, (real)adam->beta2, (real)(1 - adam->beta1), (real)(1 - adam->beta2), (real)work->rate,
-           (real)(adam->learning_rate * adam->weight_decay), (real)adam->epsilon);
+    const struct factors factors = { .scale = (real)scale,
+                                     .beta1 = (real)adam->beta1,
+                                     .beta2 = (real)adam->beta2,
+                                     .rest1 = (real)(1 - adam->beta1),
+                                     .rest2 = (real)(1 - adam->beta2),
+                                     .rate = (real)work->rate,
+                                     .decay = (real)(adam->learning_rate * adam->weight_decay),
+                                     .epsilon = (real)adam->epsilon };
+
+    update(work->params + at, adam->m + place, adam->v + place, work->gradients + at, param->count, &factors);
 }
 
 static int is_mine(const struct work *work, size_t i)
