@@ -401,8 +401,8 @@ static enum halay_status measure_rate(struct bench *bench)
             if (means == TFT_BF16_NONE)
                 tft_gemm(matrix_of(x + ROWS * H, H), matrix_of(x + 2 * ROWS * H, H), ROWS, H, H, 0, x, H);
             else
-                tft_gemm_bf16(means, matrix_of(x + ROWS * H, H), matrix_of(x + 2 * ROWS * H, H), ROWS, H, H, 0, x, H,
-                              room);
+                tft_gemm_bf16(means, matrix_of(x + ROWS * H, H), matrix_of(x + 2 * ROWS * H, H), ROWS, H, H,
+                              written(x, H), room);
         best = now() - begin < best ? now() - begin : best;
     }
     bench->rate = 2.0 * PRODUCTS * ROWS * (double)H * (double)H / best;

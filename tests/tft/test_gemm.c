@@ -43,18 +43,18 @@ static void check(const char *name, product *gemm, size_t M, size_t N, size_t K,
 
 static void by_tiles(struct matrix x, struct matrix y, size_t M, size_t N, size_t K, int add, real *z, size_t ldz)
 {
-    tft_gemm_bf16(TFT_BF16_TILES, x, y, M, N, K, add, z, ldz, room);
+    tft_gemm_bf16(TFT_BF16_TILES, x, y, M, N, K, sum_to(z, ldz, add), room);
 }
 
 static void by_pairs(struct matrix x, struct matrix y, size_t M, size_t N, size_t K, int add, real *z, size_t ldz)
 {
-    tft_gemm_bf16(TFT_BF16_DOT, x, y, M, N, K, add, z, ldz, room);
+    tft_gemm_bf16(TFT_BF16_DOT, x, y, M, N, K, sum_to(z, ldz, add), room);
 }
 
 static void by_packed(struct matrix x, struct matrix y, size_t M, size_t N, size_t K, int add, real *z, size_t ldz)
 {
     tft_bf16_pack(y, K, N, packed);
-    tft_gemm_bf16_packed(tft_bf16_here(), x, packed, M, N, K, add, z, ldz, room);
+    tft_gemm_bf16_packed(tft_bf16_here(), x, packed, M, N, K, sum_to(z, ldz, add), room);
 }
 
 /* Eight bits of a factor, as the products round it: with such factors they are as good as exact. */

@@ -74,9 +74,14 @@ static double loss_of(void *arg)
                                .dropout = dropout_of(config->dropout, f->pass.seed, f->pass.step, batch->position) };
 
     model_forward(f->workspace, &pass);
-    return quantile_loss(f->workspace->output, batch->targets, batch->weights, config->quantiles,
-                         config->quantile_count, tft_model_columns(f->model)->targets, f->B, config->D,
-                         f->pass.loss_scale * f->model->loss_factor, NULL);
+    const struct quantile_loss of = { .quantiles = config->quantiles,
+                                      .Q = config->quantile_count,
+                                      .O = tft_model_columns(f->model)->targets,
+                                      .B = f->B,
+                                      .D = config->D,
+                                      .scale = f->pass.loss_scale * f->model->loss_factor };
+
+    return quantile_loss(&of, f->workspace->output, batch->targets, batch->weights, NULL);
 }
 
 static void setup(struct fixture *f, const struct tft_model_config *config, size_t B)

@@ -201,14 +201,14 @@ static struct grn grn_at(size_t *place, size_t in, size_t H, size_t out, int con
 
 static void glu_run(struct bench *b)
 {
-    gate_forward(&b->pass, b->layer, b->state, 3 * b->pass.B, b->x, b->context, b->R, b->y);
+    gate_rows_forward(&b->pass, b->layer, b->state, 3 * b->pass.B, b->x, b->context, b->R, b->y);
 }
 
 static void glu_back(struct bench *b)
 {
     const struct glu *glu = b->layer;
 
-    gate_backward(&b->pass, glu, b->state, b->R, b->y, b->d_x, b->scratch);
+    gate_rows_backward(&b->pass, glu, b->state, b->R, b->y, b->d_x, b->scratch);
     memcpy(b->d_context, b->y, b->R * glu->value.out * sizeof(real)); /* the skip connection's */
 }
 
@@ -253,8 +253,13 @@ static void grn_run(struct bench *b)
 
 static void grn_back(struct bench *b)
 {
-    grn_backward(&b->pass, b->layer, b->state, b->x, with_context ? b->context : NULL, b->R, b->y, b->d_x, 0,
-                 b->d_context, b->scratch);
+    grn_backward(&b->pass, b->layer, b->state, b->R,
+                 &(struct grn_backward){ .x = b->x,
+                                         .context = with_context ? b->context : NULL,
+                                         .d_z = b->y,
+                                         .d_x = b->d_x,
+                                         .d_context = b->d_context,
+                                         .scratch = b->scratch });
 }
 
 static void test_grn(size_t in, size_t out, int context, double dropout)
@@ -310,14 +315,20 @@ static void vsn_inputs(struct bench *b, struct vsn_input *inputs)
     }
 }
 
+static struct vsn_rows vsn_rows(const struct bench *b, const struct vsn_input *inputs)
+{
+    const struct selection *s = b->layer;
+
+    return (struct vsn_rows){ inputs, s->vsn.single ? NULL : b->context, 2 * b->pass.B, b->R };
+}
+
 static void vsn_run(struct bench *b)
 {
     struct selection *s = b->layer;
     struct vsn_input inputs[3];
 
     vsn_inputs(b, inputs);
-    vsn_forward(&b->pass, &s->vsn, &s->state, 2 * b->pass.B, inputs, s->vsn.single ? NULL : b->context, b->R, b->y,
-                b->scratch);
+    vsn_forward(&b->pass, &s->vsn, &s->state, vsn_rows(b, inputs), b->y, b->scratch);
 }
 
 static void vsn_back(struct bench *b)
@@ -330,8 +341,7 @@ static void vsn_back(struct bench *b)
         embedding_zero(&b->pass, &s->embeddings[j]);
         memset(s->d_xi[j], 0, b->R * s->vsn.H * sizeof(real));
     }
-    vsn_backward(&b->pass, &s->vsn, &s->state, inputs, s->vsn.single ? NULL : b->context, b->R, b->y, b->d_context,
-                 b->scratch);
+    vsn_backward(&b->pass, &s->vsn, &s->state, vsn_rows(b, inputs), b->y, b->d_context, b->scratch);
     for (size_t j = 0; j < s->vsn.V; j++)
         if (!inputs[j].x)
             embedding_backward(&b->pass, &s->embeddings[j], b->x + j * b->R, s->codes, s->d_xi[j], b->R);
@@ -410,6 +420,12 @@ enum { STEPS = 6 };
 
 static real *lstm_h, *lstm_c, *lstm_gates;
 
+static struct lstm_steps lstm_steps(struct bench *b)
+{
+    return (
+        struct lstm_steps){ .S = STEPS, .padding = b->state, .x = b->x, .gates = lstm_gates, .h = lstm_h, .c = lstm_c };
+}
+
 /* The context holds the initial h and c. Outputs: all h, then the last c. */
 static void lstm_run(struct bench *b)
 {
@@ -418,7 +434,7 @@ static void lstm_run(struct bench *b)
 
     memcpy(lstm_h, b->context, state * sizeof(real));
     memcpy(lstm_c, b->context + state, state * sizeof(real));
-    lstm_forward(&b->pass, lstm, b->x, b->state, STEPS, lstm_gates, lstm_h, lstm_c);
+    lstm_forward(&b->pass, lstm, lstm_steps(b));
     memcpy(b->y, lstm_h + state, STEPS * state * sizeof(real));
     memcpy(b->y + STEPS * state, lstm_c + STEPS * state, state * sizeof(real));
 }
@@ -432,8 +448,9 @@ static void lstm_back(struct bench *b)
     memset(d_h, 0, state * sizeof(real));
     memcpy(d_c, b->y + STEPS * state, state * sizeof(real));
     memset(b->d_x, 0, b->inputs * sizeof(real));
-    lstm_backward(&b->pass, lstm, b->x, b->state, STEPS, lstm_gates, lstm_h, lstm_c, b->y, d_h, d_c, b->d_x,
-                  b->scratch);
+    lstm_backward(
+        &b->pass, lstm, lstm_steps(b),
+        &(struct lstm_backward){ .d_out = b->y, .d_h = d_h, .d_c = d_c, .d_x = b->d_x, .scratch = b->scratch });
 }
 
 static void test_lstm(void)
@@ -543,12 +560,13 @@ struct loss_case {
 };
 
 static const double quantiles[] = { 0.1, 0.5, 0.9 };
+static const struct quantile_loss of_case = { quantiles, .Q = 3, .O = 2, .B = 2, .D = 2, .scale = 0.25 };
 
 static double loss_run(void *arg)
 {
     struct loss_case *c = arg;
 
-    return quantile_loss(c->p, c->y, c->w, quantiles, 3, 2, 2, 2, 0.25, NULL);
+    return quantile_loss(&of_case, c->p, c->y, c->w, NULL);
 }
 
 static void test_loss(void)
@@ -572,7 +590,7 @@ static void test_loss(void)
                         expected += 0.25 * (quantiles[q] * fmax(d, 0) + (1 - quantiles[q]) * fmax(-d, 0));
                 }
     CHECK(fabs(loss_run(&c) - expected) < 1e-14, "%g instead of %g", loss_run(&c), expected);
-    quantile_loss(c.p, c.y, c.w, quantiles, 3, 2, 2, 2, 0.25, c.d_p);
+    quantile_loss(&of_case, c.p, c.y, c.w, c.d_p);
     error = gradient_error(c.p, c.d_p, 24, 100, loss_run, &c);
     CHECK(error < 1e-9, "the loss's gradient is off by %g", error);
 }

@@ -30,6 +30,28 @@ void tft_gemm_describe(char *text, size_t size);
 /* Tell the library, on this thread, that calls from it use no other thread. */
 void tft_gemm_this_thread_only(void);
 
+/* Where a product goes, and whether it is added to what stands there. */
+struct target {
+    real *data;
+    size_t ld;
+    int add;
+};
+
+static inline struct target sum_to(real *data, size_t ld, int add)
+{
+    return (struct target){ data, ld, add };
+}
+
+static inline struct target written(real *data, size_t ld)
+{
+    return sum_to(data, ld, 0);
+}
+
+static inline struct target added(real *data, size_t ld)
+{
+    return sum_to(data, ld, 1);
+}
+
 static inline struct matrix matrix_of(const real *data, size_t ld)
 {
     return (struct matrix){ data, ld, 0 };

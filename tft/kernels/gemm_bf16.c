@@ -217,7 +217,7 @@ DOT static void multiply_dot(const struct block *block)
 }
 
 /* The compiler does not know what tiles are loaded from: what was written must be in memory by here. */
-static INLINE void written(void)
+static INLINE void before_tiles(void)
 {
     __asm__ volatile("" ::: "memory");
 }
@@ -248,7 +248,7 @@ static INLINE void square_begin(struct square *square, const struct block *block
     square->ld = SIDE;
     for (size_t i = 0; block->add && i < square->rows; i++)
         memcpy(square->edge + i * SIDE, square->inside + i * square->ldc, square->columns * sizeof(real));
-    written();
+    before_tiles();
 }
 
 static INLINE void square_end(const struct square *square)
@@ -310,7 +310,7 @@ AMX static INLINE void multiply_square(const struct block *block, size_t m, size
 
 AMX static void multiply_amx(const struct block *block)
 {
-    written();
+    before_tiles();
     for (size_t n = 0; n < block->N; n += 2 * SIDE)
         for (size_t m = 0; m < block->M; m += 2 * SIDE) {
             int tall = block->M - m > SIDE, wide = block->N - n > SIDE;
@@ -387,13 +387,19 @@ static void rows_of(enum tft_bf16 means, struct matrix a, size_t k, size_t M, st
     block->c = c;
 }
 
-static void multiply(enum tft_bf16 means, struct matrix a, const struct matrix *b, const uint16_t *packed, size_t M,
-                     size_t N, size_t K, int add, real *c, size_t ldc, uint16_t *room)
+/* The second factor: packed beforehand, or as it is. */
+struct factor {
+    struct matrix b;
+    const uint16_t *packed; /* NULL: b, packed block by block */
+};
+
+static void multiply(enum tft_bf16 means, struct matrix a, const struct factor *factor, size_t M, size_t N, size_t K,
+                     struct target to, uint16_t *room)
 {
-    size_t wide = b ? WIDE : N;
+    size_t wide = factor->packed ? N : WIDE;
 
     if (M == 0 || K == 0) {
-        tft_gemm(a, matrix_of(NULL, N), M, N, 0, add, c, ldc); /* zeros, or nothing */
+        tft_gemm(a, matrix_of(NULL, N), M, N, 0, to.add, to.data, to.ld); /* zeros, or nothing */
         return;
     }
     if (means == TFT_BF16_TILES)
@@ -401,18 +407,18 @@ static void multiply(enum tft_bf16 means, struct matrix a, const struct matrix *
     for (size_t n = 0; n < N; n += wide)
         for (size_t k = 0; k < K; k += DEEP) {
             size_t deep = least(K - k, DEEP);
-            struct block block = { .b = packed + k * SIDE,
+            struct block block = { .b = factor->packed + k * SIDE,
                                    .stride = tiles_of(K, DEPTH),
                                    .height = least(M, SIDE), /* as amx_begin says */
                                    .N = least(N - n, wide),
-                                   .add = add || k,
-                                   .c = c + n,
-                                   .ldc = ldc };
+                                   .add = to.add || k,
+                                   .c = to.data + n,
+                                   .ldc = to.ld };
 
-            if (b) {
+            if (!factor->packed) {
                 block.b = room + TALL * DEEP;
                 block.stride = tiles_of(deep, DEPTH);
-                pack_b(*b, n, k, block.N, deep, block.stride, room + TALL * DEEP);
+                pack_b(factor->b, n, k, block.N, deep, block.stride, room + TALL * DEEP);
             }
             rows_of(means, a, k, M, &block, deep, room);
         }
@@ -420,16 +426,16 @@ static void multiply(enum tft_bf16 means, struct matrix a, const struct matrix *
         amx_end();
 }
 
-void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add,
-                   real *c, size_t ldc, uint16_t *room)
+void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
+                   struct target to, uint16_t *room)
 {
-    multiply(means, a, &b, NULL, M, N, K, add, c, ldc, room);
+    multiply(means, a, &(struct factor){ .b = b }, M, N, K, to, room);
 }
 
 void tft_gemm_bf16_packed(enum tft_bf16 means, struct matrix a, const uint16_t *packed, size_t M, size_t N, size_t K,
-                          int add, real *c, size_t ldc, uint16_t *room)
+                          struct target to, uint16_t *room)
 {
-    multiply(means, a, NULL, packed, M, N, K, add, c, ldc, room);
+    multiply(means, a, &(struct factor){ .packed = packed }, M, N, K, to, room);
 }
 #else
 /* No such processor: nobody calls the products. */
@@ -449,19 +455,19 @@ void tft_bf16_pack(struct matrix b, size_t K, size_t N, uint16_t *packed)
     memset(packed, 0, K * N * sizeof *packed);
 }
 
-void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add,
-                   real *c, size_t ldc, uint16_t *room)
+void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
+                   struct target to, uint16_t *room)
 {
     (void)means;
     (void)room;
-    tft_gemm(a, b, M, N, K, add, c, ldc);
+    tft_gemm(a, b, M, N, K, to.add, to.data, to.ld);
 }
 
 void tft_gemm_bf16_packed(enum tft_bf16 means, struct matrix a, const uint16_t *packed, size_t M, size_t N, size_t K,
-                          int add, real *c, size_t ldc, uint16_t *room)
+                          struct target to, uint16_t *room)
 {
     (void)packed;
     (void)K;
-    tft_gemm_bf16(means, a, matrix_of(NULL, N), M, N, 0, add, c, ldc, room);
+    tft_gemm_bf16(means, a, matrix_of(NULL, N), M, N, 0, to, room);
 }
 #endif

@@ -21,13 +21,13 @@ enum tft_bf16 tft_bf16_here(void);
 enum { TFT_BF16_ROOM = 64 * 256 + 256 * 320 };
 
 /* As tft_gemm. */
-void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add,
-                   real *c, size_t ldc, uint16_t *room);
+void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
+                   struct target to, uint16_t *room);
 
 /* The second factor, (K, N), packed beforehand for several products: so many numbers, aligned to a cache line. */
 size_t tft_bf16_packed(size_t K, size_t N);
 void tft_bf16_pack(struct matrix b, size_t K, size_t N, uint16_t *packed);
 void tft_gemm_bf16_packed(enum tft_bf16 means, struct matrix a, const uint16_t *packed, size_t M, size_t N, size_t K,
-                          int add, real *c, size_t ldc, uint16_t *room);
+                          struct target to, uint16_t *room);
 
 #endif

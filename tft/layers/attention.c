@@ -141,8 +141,8 @@ void attention_forward(const struct pass *pass, const struct attention *layer, s
 
     side_by_side(layer, pass->p + layer->query, state->wq);
     side_by_side(layer, pass->p + layer->key, state->wk);
-    product(pass, matrix_of(x + (T - N) * B * H, H), matrix_of(state->wq, H), N * B, H, H, 0, state->q, H);
-    product(pass, matrix_of(x, H), matrix_of(state->wk, H), T * B, H, H, 0, state->k, H);
+    product(pass, matrix_of(x + (T - N) * B * H, H), matrix_of(state->wq, H), N * B, H, H, written(state->q, H));
+    product(pass, matrix_of(x, H), matrix_of(state->wk, H), T * B, H, H, written(state->k, H));
     if (layer->query_bias != TFT_NONE) {
         rows_add(state->q, pass->p + layer->query_bias, N * B, H);
         rows_add(state->k, pass->p + layer->key_bias, T * B, H);
@@ -154,7 +154,7 @@ void attention_forward(const struct pass *pass, const struct attention *layer, s
 
         for (size_t h = 0; h < heads; h++) {
             product(pass, matrix_of(state->q + b * H + h * d, B * H), matrix_t(state->k + b * H + h * d, B * H), N, T,
-                    d, 0, a + h * N * T, T);
+                    d, written(a + h * N * T, T));
             causal_softmax(a + h * N * T, N, T, padding ? padding[b] : 0, layer->strict != 0, scale);
         }
         if (layer->average_first && !(layer->head_dropped && pass->dropout.threshold)) {
@@ -163,9 +163,9 @@ void attention_forward(const struct pass *pass, const struct attention *layer, s
                 reals_add(average, a + h * N * T, N * T);
             for (size_t i = 0; i < N * T; i++)
                 average[i] *= (real)1 / (real)heads;
-            product(pass, matrix_of(average, T), v, N, d, T, 0, state->mean + b * d, B * d);
+            product(pass, matrix_of(average, T), v, N, d, T, written(state->mean + b * d, B * d));
         } else {
-            product(pass, matrix_of(a, T), v, heads * N, d, T, 0, o, d);
+            product(pass, matrix_of(a, T), v, heads * N, d, T, written(o, d));
             mean_of_heads(pass, layer, state, o, b);
         }
     }
@@ -192,16 +192,16 @@ void attention_backward(const struct pass *pass, const struct attention *layer, 
         const real *a = state->a + b * heads * N * T;
 
         heads_backward(pass, layer, state, d_mean, b, d_o);
-        product(pass, matrix_of(d_o, d), matrix_t(state->v + b * d, B * d), heads * N, T, d, 0, d_a, T);
-        product(pass, matrix_t(a, T), matrix_of(d_o, d), T, d, heads * N, 0, d_v + b * d, B * d);
+        product(pass, matrix_of(d_o, d), matrix_t(state->v + b * d, B * d), heads * N, T, d, written(d_a, T));
+        product(pass, matrix_t(a, T), matrix_of(d_o, d), T, d, heads * N, written(d_v + b * d, B * d));
         for (size_t h = 0; h < heads; h++) {
             size_t column = b * H + h * d;
 
             softmax_backward(a + h * N * T, d_a + h * N * T, N, T, scale);
-            product(pass, matrix_of(d_a + h * N * T, T), matrix_of(state->k + column, B * H), N, d, T, 0, d_q + column,
-                    B * H);
-            product(pass, matrix_t(d_a + h * N * T, T), matrix_of(state->q + column, B * H), T, d, N, 0, d_k + column,
-                    B * H);
+            product(pass, matrix_of(d_a + h * N * T, T), matrix_of(state->k + column, B * H), N, d, T,
+                    written(d_q + column, B * H));
+            product(pass, matrix_t(d_a + h * N * T, T), matrix_of(state->q + column, B * H), T, d, N,
+                    written(d_k + column, B * H));
         }
     }
     if (layer->query_bias != TFT_NONE) {
@@ -209,10 +209,10 @@ void attention_backward(const struct pass *pass, const struct attention *layer, 
         rows_sum(d_k, T * B, H, 0, pass->g + layer->key_bias);
     }
     linear_backward(pass, &layer->value, x, d_v, T * B, 0, d_x, 1);
-    product(pass, matrix_t(x, H), matrix_of(d_k, H), H, H, T * B, 0, wide, H);
+    product(pass, matrix_t(x, H), matrix_of(d_k, H), H, H, T * B, written(wide, H));
     one_by_one(layer, wide, pass->g + layer->key);
-    product(pass, matrix_of(d_k, H), matrix_t(state->wk, H), T * B, H, H, 1, d_x, H);
-    product(pass, matrix_t(x_q, H), matrix_of(d_q, H), H, H, N * B, 0, wide, H);
+    product(pass, matrix_of(d_k, H), matrix_t(state->wk, H), T * B, H, H, added(d_x, H));
+    product(pass, matrix_t(x_q, H), matrix_of(d_q, H), H, H, N * B, written(wide, H));
     one_by_one(layer, wide, pass->g + layer->query);
-    product(pass, matrix_of(d_q, H), matrix_t(state->wq, H), N * B, H, H, 1, d_x + (T - N) * B * H, H);
+    product(pass, matrix_of(d_q, H), matrix_t(state->wq, H), N * B, H, H, added(d_x + (T - N) * B * H, H));
 }

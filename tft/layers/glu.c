@@ -37,10 +37,16 @@ TFT_VECTOR static void gate(real *restrict v, real *restrict s, const real *rest
         }
 }
 
-TFT_VECTOR static void gate_backward(const real *restrict d_y, const real *restrict v, const real *restrict s, size_t R,
-                                     size_t W, real *restrict d_v, real *restrict d_g, real *restrict sum_v,
-                                     real *restrict sum_g)
+/* What the gate's backward reads: (R, W) each. */
+struct gated {
+    const real *d_y, *v, *s;
+};
+
+TFT_VECTOR static void gate_backward(const struct gated *in, size_t R, size_t W, real *restrict d_v, real *restrict d_g,
+                                     real *restrict sum_v, real *restrict sum_g)
 {
+    const real *d_y = in->d_y, *v = in->v, *s = in->s;
+
     for (size_t r = 0; r < R; r++)
         for (size_t i = 0; i < W; i++) {
             size_t k = r * W + i;
@@ -65,16 +71,16 @@ void glu_layout(struct arena *arena, const struct glu *layer, size_t R, struct g
     state->inverse = arena_reals(arena, R, 1);
 }
 
-void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_state *state, size_t at, size_t row,
-                 const real *x, const real *bias, const real *skip, size_t R, real *z)
+void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
+                 const real *x, const real *bias, const real *skip, real *z)
 {
-    size_t in = layer->value.in, out = layer->value.out;
+    size_t in = layer->value.in, out = layer->value.out, at = rows.at, R = rows.R;
     real *u = state->u + at * in;
 
     if (layer->dropped && pass->dropout.threshold) {
         uint8_t *keep = state->keep + at * in;
 
-        dropout_rows(&pass->dropout, &layer->site, row, R, pass->B, in, keep);
+        dropout_rows(&pass->dropout, &layer->site, rows.row, R, pass->B, in, keep);
         drop(x, bias, keep, pass->dropout.scale, R, in, u);
     } else if (bias) {
         add_bias(x, bias, R, in, u);
@@ -83,23 +89,24 @@ void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_st
     }
     linear_product(pass, &layer->value, u, R, 0, state->v + at * out, out);
     linear_product(pass, &layer->gate, u, R, 0, state->s + at * out, out);
-    glu_close(pass, layer, state, at, pass->p + layer->value.b, pass->p + layer->gate.b, skip, R, z);
+    glu_close(pass, layer, state, rows, pass->p + layer->value.b, pass->p + layer->gate.b, skip, z);
 }
 
-void glu_close(const struct pass *pass, const struct glu *layer, struct glu_state *state, size_t at, const real *bias_v,
-               const real *bias_g, const real *skip, size_t R, real *z)
+void glu_close(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
+               const real *bias_v, const real *bias_g, const real *skip, real *z)
 {
-    size_t out = layer->value.out;
+    size_t out = layer->value.out, at = rows.at, R = rows.R;
     real *y = state->xhat + at * out;
 
     gate(state->v + at * out, state->s + at * out, bias_v, bias_g, skip, R, out, y);
     layernorm_forward(pass, &layer->norm, y, R, state->inverse + at, z);
 }
 
-void glu_backward(const struct pass *pass, const struct glu *layer, const struct glu_state *state, size_t at, size_t R,
-                  int add, real *d_z, real *d_x, real *scratch)
+void glu_backward(const struct pass *pass, const struct glu *layer, const struct glu_state *state, struct rows rows,
+                  real *d_z, real *d_x, real *scratch)
 {
-    size_t in = layer->value.in, out = layer->value.out;
+    size_t in = layer->value.in, out = layer->value.out, at = rows.at, R = rows.R;
+    int add = at > 0;
     const real *u = state->u + at * in;
     real *d_v = scratch, *d_g = scratch + R * out;
     real *sum_v = pass->g + layer->value.b, *sum_g = pass->g + layer->gate.b;
@@ -109,7 +116,7 @@ void glu_backward(const struct pass *pass, const struct glu *layer, const struct
         reals_zero(sum_v, out);
         reals_zero(sum_g, out);
     }
-    gate_backward(d_z, state->v + at * out, state->s + at * out, R, out, d_v, d_g, sum_v, sum_g);
+    gate_backward(&(struct gated){ d_z, state->v + at * out, state->s + at * out }, R, out, d_v, d_g, sum_v, sum_g);
     linear_backward_kernel(pass, &layer->value, u, d_v, R, add);
     linear_backward_kernel(pass, &layer->gate, u, d_g, R, add);
     linear_backward_input(pass, &layer->value, d_v, R, d_x, 0);

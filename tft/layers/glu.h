@@ -7,8 +7,7 @@
  *
  *   x, u (R, in)   v, s, skip, y, z (R, out)      (TFT equations 2 and 5)
  *
- * Rows come in blocks of whole time steps; `row` is the window's row (t B + b) of the block's first one, which dropout
- * needs. A state's arrays hold the rows of the whole layer, `at` is the block's first row in them.
+ * Rows come in blocks (struct rows); a state's arrays hold the rows of the whole layer, other arrays those of the block.
  */
 #ifndef TFT_GLU_H
 #define TFT_GLU_H
@@ -33,16 +32,16 @@ struct glu_state {
 
 void glu_layout(struct arena *arena, const struct glu *layer, size_t R, struct glu_state *state);
 
-/* x: R rows, may be state->u itself (then it is overwritten). z may be NULL. */
-void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_state *state, size_t at, size_t row,
-                 const real *x, const real *bias, const real *skip, size_t R, real *z);
+/* x may be state->u itself (then it is overwritten). z may be NULL. */
+void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
+                 const real *x, const real *bias, const real *skip, real *z);
 
 /* Its end: state's v and s hold the products, without bias. */
-void glu_close(const struct pass *pass, const struct glu *layer, struct glu_state *state, size_t at, const real *bias_v,
-               const real *bias_g, const real *skip, size_t R, real *z);
+void glu_close(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
+               const real *bias_v, const real *bias_g, const real *skip, real *z);
 
 /* d_z (R, out) becomes the gradient of skip, in place; d_x (R, in) is written. scratch: 2 R out reals. */
-void glu_backward(const struct pass *pass, const struct glu *layer, const struct glu_state *state, size_t at, size_t R,
-                  int add, real *d_z, real *d_x, real *scratch);
+void glu_backward(const struct pass *pass, const struct glu *layer, const struct glu_state *state, struct rows rows,
+                  real *d_z, real *d_x, real *scratch);
 
 #endif

@@ -78,110 +78,108 @@ void grn_fold(const struct pass *pass, const struct grn *grn, real *folded)
 }
 
 /* From e on. */
-static void folded_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at,
-                           const real *skip, size_t R, real *z)
+static void folded_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
+                           const real *skip, real *z)
 {
-    size_t H = grn->H, out = grn->out;
+    size_t H = grn->H, out = grn->out, at = rows.at, R = rows.R;
     const real *e = state->e + at * H, *folded = pass->folded + grn->folded, *bias = folded + 2 * H * out;
 
-    product(pass, matrix_of(e, H), matrix_of(folded, out), R, out, H, 0, state->glu.v + at * out, out);
-    product(pass, matrix_of(e, H), matrix_of(folded + H * out, out), R, out, H, 0, state->glu.s + at * out, out);
-    glu_close(pass, &grn->glu, &state->glu, at, bias, bias + out, skip, R, z);
+    product(pass, matrix_of(e, H), matrix_of(folded, out), R, out, H, written(state->glu.v + at * out, out));
+    product(pass, matrix_of(e, H), matrix_of(folded + H * out, out), R, out, H, written(state->glu.s + at * out, out));
+    glu_close(pass, &grn->glu, &state->glu, rows, bias, bias + out, skip, z);
 }
 
-void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at, size_t row,
-                      const real *skip, size_t R, real *z)
+void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
+                      const real *skip, real *z)
 {
-    real *e = state->e + at * grn->H, *u = state->glu.u + at * grn->H;
+    real *e = state->e + rows.at * grn->H, *u = state->glu.u + rows.at * grn->H;
 
-    elu(e, R * grn->H);
+    elu(e, rows.R * grn->H);
     if (pass->folded) {
-        folded_forward(pass, grn, state, at, skip, R, z);
+        folded_forward(pass, grn, state, rows, skip, z);
         return;
     }
-    linear_product(pass, &grn->dense2, e, R, 0, u, grn->H);
-    glu_forward(pass, &grn->glu, &state->glu, at, row, u, pass->p + grn->dense2.b, skip, R, z);
+    linear_product(pass, &grn->dense2, e, rows.R, 0, u, grn->H);
+    glu_forward(pass, &grn->glu, &state->glu, rows, u, pass->p + grn->dense2.b, skip, z);
 }
 
-void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t at,
-                       size_t R, int add, real *d_z, real *d_h1, real *scratch)
+void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, struct rows rows,
+                       real *d_z, real *d_h1, real *scratch)
 {
-    const real *e = state->e + at * grn->H;
+    const real *e = state->e + rows.at * grn->H;
     real *d_h2 = scratch;
 
-    glu_backward(pass, &grn->glu, &state->glu, at, R, add, d_z, d_h2, scratch + R * grn->H);
-    linear_backward(pass, &grn->dense2, e, d_h2, R, add, d_h1, 0);
-    if (!add)
+    glu_backward(pass, &grn->glu, &state->glu, rows, d_z, d_h2, scratch + rows.R * grn->H);
+    linear_backward(pass, &grn->dense2, e, d_h2, rows.R, rows.at > 0, d_h1, 0);
+    if (rows.at == 0)
         reals_zero(pass->g + grn->dense1.b, grn->H);
-    elu_backward(e, d_h1, R, grn->H, pass->g + grn->dense1.b);
+    elu_backward(e, d_h1, rows.R, grn->H, pass->g + grn->dense1.b);
 }
 
-const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at,
-                             size_t R, real *normalised)
+const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
+                             real *normalised)
 {
-    real *skip = state->skip + at * grn->out;
+    real *skip = state->skip + rows.at * grn->out;
 
     if (grn->resample.mask == TFT_NONE)
         return skip;
-    layernorm_forward(pass, &grn->skip_norm, skip, R, state->skip_inverse + at, normalised);
+    layernorm_forward(pass, &grn->skip_norm, skip, rows.R, state->skip_inverse + rows.at, normalised);
     return normalised;
 }
 
-void grn_skip_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t at,
-                       size_t R, int add, real *d_skip)
+void grn_skip_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, struct rows rows,
+                       real *d_skip)
 {
     if (grn->resample.mask != TFT_NONE)
-        layernorm_backward(pass, &grn->skip_norm, state->skip + at * grn->out, state->skip_inverse + at, R, add,
-                           d_skip);
+        layernorm_backward(pass, &grn->skip_norm, state->skip + rows.at * grn->out, state->skip_inverse + rows.at,
+                           rows.R, rows.at > 0, d_skip);
 }
 
 void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t row, const real *x,
                  const real *context, size_t R, real *z)
 {
-    size_t block = block_rows(pass->B);
-
     if (context)
         linear_forward(pass, &grn->context, context, pass->B, state->c);
-    for (size_t at = 0; at < R; at += block) {
-        size_t n = R - at < block ? R - at : block;
+    for (size_t at = 0; at < R; at += block_rows(pass->B)) {
+        struct rows rows = block_at(pass, at, row, R);
         const real *in = x + at * grn->in, *skip = in;
         real *h1 = state->e + at * grn->H;
 
-        linear_forward(pass, &grn->dense1, in, n, h1);
+        linear_forward(pass, &grn->dense1, in, rows.R, h1);
         if (context)
-            context_add(h1, state->c, n, pass->B, grn->H);
+            context_add(h1, state->c, rows.R, pass->B, grn->H);
         if (grn->skip.w != TFT_NONE) {
-            linear_forward(pass, &grn->skip, in, n, state->skip + at * grn->out);
+            linear_forward(pass, &grn->skip, in, rows.R, state->skip + at * grn->out);
             skip = state->skip + at * grn->out;
         }
-        grn_tail_forward(pass, grn, state, at, row + at, skip, n, z + at * grn->out);
+        grn_tail_forward(pass, grn, state, rows, skip, z + at * grn->out);
     }
 }
 
-void grn_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, const real *x,
-                  const real *context, size_t R, real *d_z, real *d_x, int add_x, real *d_context, real *scratch)
+void grn_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t R,
+                  const struct grn_backward *b)
 {
     size_t block = block_rows(pass->B);
-    real *d_c = scratch, *d_h1 = d_c + pass->B * grn->H, *rest = d_h1 + block * grn->H;
+    real *d_c = b->scratch, *d_h1 = d_c + pass->B * grn->H, *rest = d_h1 + block * grn->H;
 
-    if (context)
+    if (b->context)
         reals_zero(d_c, pass->B * grn->H);
     for (size_t at = 0; at < R; at += block) {
-        size_t n = R - at < block ? R - at : block;
-        const real *in = x + at * grn->in;
-        real *d_y = d_z + at * grn->out, *d_in = d_x ? d_x + at * grn->in : NULL;
+        struct rows rows = block_at(pass, at, 0, R);
+        const real *in = b->x + at * grn->in;
+        real *d_y = b->d_z + at * grn->out, *d_in = b->d_x ? b->d_x + at * grn->in : NULL;
 
-        grn_tail_backward(pass, grn, state, at, n, at > 0, d_y, d_h1, rest);
-        linear_backward_kernel(pass, &grn->dense1, in, d_h1, n, at > 0);
+        grn_tail_backward(pass, grn, state, rows, d_y, d_h1, rest);
+        linear_backward_kernel(pass, &grn->dense1, in, d_h1, rows.R, at > 0);
         if (d_in)
-            linear_backward_input(pass, &grn->dense1, d_h1, n, d_in, add_x);
+            linear_backward_input(pass, &grn->dense1, d_h1, rows.R, d_in, b->add_x);
         if (grn->skip.w != TFT_NONE)
-            linear_backward(pass, &grn->skip, in, d_y, n, at > 0, d_in, 1);
+            linear_backward(pass, &grn->skip, in, d_y, rows.R, at > 0, d_in, 1);
         else if (d_in)
-            reals_add(d_in, d_y, n * grn->in);
-        if (context)
-            context_sum(d_h1, n, pass->B, grn->H, d_c);
+            reals_add(d_in, d_y, rows.R * grn->in);
+        if (b->context)
+            context_sum(d_h1, rows.R, pass->B, grn->H, d_c);
     }
-    if (context)
-        linear_backward(pass, &grn->context, context, d_c, pass->B, 0, d_context, 1);
+    if (b->context)
+        linear_backward(pass, &grn->context, b->context, d_c, pass->B, 0, b->d_context, 1);
 }

@@ -57,27 +57,35 @@ size_t grn_scratch(const struct grn *grn, size_t most);
 void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t row, const real *x,
                  const real *context, size_t R, real *z);
 
-/* d_z is overwritten. d_x (R, in; may be NULL): written, or added to with add_x. d_context (B, H): added to. */
-void grn_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, const real *x,
-                  const real *context, size_t R, real *d_z, real *d_x, int add_x, real *d_context, real *scratch);
+/* What backward makes of d_z, and what it needs. */
+struct grn_backward {
+    const real *x, *context; /* as forward had them */
+    real *d_z;               /* (R, out), overwritten */
+    real *d_x;               /* (R, in), written, or added to with add_x; may be NULL */
+    int add_x;
+    real *d_context; /* (B, H), added to; NULL without a context */
+    real *scratch;   /* grn_scratch reals */
+};
+void grn_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t R,
+                  const struct grn_backward *b);
 
 /* ---- the tail, one block of rows -------------------------------------------------------------------------------- */
 
 /* state->e + at * H holds h1. z may be NULL. */
-void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at, size_t row,
-                      const real *skip, size_t R, real *z);
-/* d_z becomes the gradient of skip; d_h1 (R, H) is written, and so (or added to, with `add`) is the gradient of b1, its
- * rows' sum. scratch: R (H + 2 out) reals. */
-void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t at,
-                       size_t R, int add, real *d_z, real *d_h1, real *scratch);
+void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
+                      const real *skip, real *z);
+/* d_z becomes the gradient of skip; d_h1 (R, H) is written, and so is the gradient of b1, its rows' sum (added to by all
+ * blocks but the first). scratch: R (H + 2 out) reals. */
+void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, struct rows rows,
+                       real *d_z, real *d_h1, real *scratch);
 
 /* The skip connection of rows whose product with its weights lies in state->skip + at * out: that, or in `normalised`
  * (R, out) its layer norm. */
-const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t at,
-                             size_t R, real *normalised);
+const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
+                             real *normalised);
 /* d_skip (R, out) becomes the gradient of the product. */
-void grn_skip_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t at,
-                       size_t R, int add, real *d_skip);
+void grn_skip_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, struct rows rows,
+                       real *d_skip);
 
 /* y (R, W) += c (B, W), row r of a block takes row r mod B; and its backward: d_c (B, W) += the rows of d_y. */
 void context_add(real *y, const real *c, size_t R, size_t B, size_t W);

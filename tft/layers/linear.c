@@ -46,8 +46,8 @@ void reals_zero(real *y, size_t n)
 void linear_product(const struct pass *pass, const struct linear *layer, const real *x, size_t R, int add, real *y,
                     size_t ldy)
 {
-    product(pass, matrix_of(x, layer->in), matrix_of(pass_p(pass, layer->w), layer->out), R, layer->out, layer->in, add,
-            y, ldy);
+    product(pass, matrix_of(x, layer->in), matrix_of(pass_p(pass, layer->w), layer->out), R, layer->out, layer->in,
+            sum_to(y, ldy, add));
 }
 
 void linear_forward(const struct pass *pass, const struct linear *layer, const real *x, size_t R, real *y)
@@ -60,15 +60,15 @@ void linear_forward(const struct pass *pass, const struct linear *layer, const r
 void linear_backward_kernel(const struct pass *pass, const struct linear *layer, const real *x, const real *d_y,
                             size_t R, int add)
 {
-    product(pass, matrix_t(x, layer->in), matrix_of(d_y, layer->out), layer->in, layer->out, R, add,
-            pass_g(pass, layer->w), layer->out);
+    product(pass, matrix_t(x, layer->in), matrix_of(d_y, layer->out), layer->in, layer->out, R,
+            sum_to(pass_g(pass, layer->w), layer->out, add));
 }
 
 void linear_backward_input(const struct pass *pass, const struct linear *layer, const real *d_y, size_t R, real *d_x,
                            int add_x)
 {
     product(pass, matrix_of(d_y, layer->out), matrix_t(pass_p(pass, layer->w), layer->out), R, layer->in, layer->out,
-            add_x, d_x, layer->in);
+            sum_to(d_x, layer->in, add_x));
 }
 
 void linear_backward(const struct pass *pass, const struct linear *layer, const real *x, const real *d_y, size_t R,

@@ -77,58 +77,57 @@ static void transpose(const real *from, size_t R, size_t C, real *to)
                 to[c * R + i] = from[i * C + c];
 }
 
-void lstm_forward(const struct pass *pass, const struct lstm *lstm, const real *x, const size_t *padding, size_t S,
-                  real *gates, real *h, real *c)
+void lstm_forward(const struct pass *pass, const struct lstm *lstm, struct lstm_steps steps)
 {
-    size_t H = lstm->H, B = pass->B;
+    size_t H = lstm->H, B = pass->B, S = steps.S;
 
-    linear_forward(pass, &lstm->input, x, S * B, gates);
+    linear_forward(pass, &lstm->input, steps.x, S * B, steps.gates);
     if (lstm->recurrent.b != TFT_NONE)
-        rows_add(gates, pass->p + lstm->recurrent.b, S * B, 4 * H);
+        rows_add(steps.gates, pass->p + lstm->recurrent.b, S * B, 4 * H);
     for (size_t t = 0; t < S; t++) {
         size_t before = t * B * H, after = before + B * H;
+        real *gates = steps.gates + 4 * before;
 
-        linear_product(pass, &lstm->recurrent, h + before, B, 1, gates + 4 * before, 4 * H);
-        step(gates + 4 * before, c + before, B, H, c + after, h + after);
-        if (padding) {
-            pass_state(padding, t, B, H, h + before, h + after);
-            pass_state(padding, t, B, H, c + before, c + after);
+        linear_product(pass, &lstm->recurrent, steps.h + before, B, 1, gates, 4 * H);
+        step(gates, steps.c + before, B, H, steps.c + after, steps.h + after);
+        if (steps.padding) {
+            pass_state(steps.padding, t, B, H, steps.h + before, steps.h + after);
+            pass_state(steps.padding, t, B, H, steps.c + before, steps.c + after);
         }
     }
 }
 
-void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real *x, const size_t *padding, size_t S,
-                   real *gates, const real *h, const real *c, const real *d_out, real *d_h, real *d_c, real *d_x,
-                   real *scratch)
+void lstm_backward(const struct pass *pass, const struct lstm *lstm, struct lstm_steps steps,
+                   const struct lstm_backward *d)
 {
-    size_t H = lstm->H, B = pass->B;
-    const real *u = pass->p + lstm->recurrent.w;
-    real *u_t = scratch;                                      /* (4 H, H) */
+    size_t H = lstm->H, B = pass->B, S = steps.S;
+    real *u_t = d->scratch;                                   /* (4 H, H): U transposed */
     real *kept_h = u_t + 4 * H * H, *kept_c = kept_h + B * H; /* (B, H) */
 
-    transpose(u, H, 4 * H, u_t);
+    transpose(pass->p + lstm->recurrent.w, H, 4 * H, u_t);
     product_keep(pass, matrix_of(u_t, H), 4 * H, H);
     for (size_t t = S; t-- > 0;) {
         size_t before = t * B * H, after = before + B * H;
+        real *gates = steps.gates + 4 * before;
 
-        if (padding) {
-            memcpy(kept_h, d_h, B * H * sizeof *d_h);
-            memcpy(kept_c, d_c, B * H * sizeof *d_c);
+        if (steps.padding) {
+            memcpy(kept_h, d->d_h, B * H * sizeof *kept_h);
+            memcpy(kept_c, d->d_c, B * H * sizeof *kept_c);
         }
-        step_backward(gates + 4 * before, c + before, c + after, d_h, d_out + before, B, H, d_c);
-        if (padding)
-            zero_padded(padding, t, B, 4 * H, gates + 4 * before);
-        product(pass, matrix_of(gates + 4 * before, 4 * H), matrix_of(u_t, H), B, H, 4 * H, 0, d_h, H);
-        if (padding) {
-            pass_state(padding, t, B, H, kept_h, d_h);
-            pass_state(padding, t, B, H, kept_c, d_c);
+        step_backward(gates, steps.c + before, steps.c + after, d->d_h, d->d_out + before, B, H, d->d_c);
+        if (steps.padding)
+            zero_padded(steps.padding, t, B, 4 * H, gates);
+        product(pass, matrix_of(gates, 4 * H), matrix_of(u_t, H), B, H, 4 * H, written(d->d_h, H));
+        if (steps.padding) {
+            pass_state(steps.padding, t, B, H, kept_h, d->d_h);
+            pass_state(steps.padding, t, B, H, kept_c, d->d_c);
         }
     }
     product_forget(pass);
-    linear_backward_kernel(pass, &lstm->recurrent, h, gates, S * B, 0);
-    linear_backward(pass, &lstm->input, x, gates, S * B, 0, d_x, 1);
+    linear_backward_kernel(pass, &lstm->recurrent, steps.h, steps.gates, S * B, 0);
+    linear_backward(pass, &lstm->input, steps.x, steps.gates, S * B, 0, d->d_x, 1);
     if (lstm->recurrent.b != TFT_NONE)
-        memcpy(pass->g + lstm->recurrent.b, pass->g + lstm->input.b, 4 * H * sizeof *x);
+        memcpy(pass->g + lstm->recurrent.b, pass->g + lstm->input.b, 4 * H * sizeof *steps.x);
 }
 
 size_t lstm_scratch(const struct lstm *lstm, size_t most)

@@ -22,18 +22,27 @@ struct lstm {
     struct linear recurrent; /* U; the second bias or TFT_NONE */
 };
 
-/* gates (S B, 4 H): activated, kept for backward. h and c: the initial rows are given, the rest is written. */
-/* padding (B; may be NULL): so many of a sample's first steps do not exist: they leave the state as it is, and x there
- * has no influence. */
-void lstm_forward(const struct pass *pass, const struct lstm *lstm, const real *x, const size_t *padding, size_t S,
-                  real *gates, real *h, real *c);
+/* All that forward reads and writes, and backward reads again. */
+struct lstm_steps {
+    size_t S;
+    const size_t *padding; /* (B): so many of a sample's first steps do not exist: they leave the state as it is, and x
+                            * there has no influence. NULL: all exist */
+    const real *x;         /* (S B, H) */
+    real *gates;           /* (S B, 4 H): activated; backward makes their gradients of them */
+    real *h, *c;           /* (B + S B, H): the first B rows are given, the others are written */
+};
 
-/* d_out (S B, H): gradient of h_1 .. h_S from above. d_h, d_c (B, H): in, the gradient of the last state from what
- * follows; out, that of the initial state. d_out of a padded step must be 0. gates become their gradients. d_x (S B, H)
- * is added to. scratch: lstm_scratch reals. */
-void lstm_backward(const struct pass *pass, const struct lstm *lstm, const real *x, const size_t *padding, size_t S,
-                   real *gates, const real *h, const real *c, const real *d_out, real *d_h, real *d_c, real *d_x,
-                   real *scratch);
+void lstm_forward(const struct pass *pass, const struct lstm *lstm, struct lstm_steps steps);
+
+struct lstm_backward {
+    const real *d_out; /* (S B, H): gradient of h_1 .. h_S from above; 0 for steps that do not exist */
+    real *d_h, *d_c; /* (B, H): in, the gradient of the last state from what follows; out, that of the initial state */
+    real *d_x;       /* (S B, H), added to */
+    real *scratch;   /* lstm_scratch reals */
+};
+
+void lstm_backward(const struct pass *pass, const struct lstm *lstm, struct lstm_steps steps,
+                   const struct lstm_backward *d);
 size_t lstm_scratch(const struct lstm *lstm, size_t most);
 
 #endif

@@ -5,7 +5,7 @@
  *
  * Layers are immutable descriptions (sizes, places of their parameters); what a pass computes lies in a struct *_state
  * of the workspace. A layer's gradient of a parameter is *written* by the first block of rows and added to by the
- * others (`add`), unless its header says that it always adds.
+ * others, unless its header says that it always adds.
  */
 #ifndef TFT_PASS_H
 #define TFT_PASS_H
@@ -61,6 +61,14 @@ static inline void pass_final(const struct pass *pass, struct span span)
         pass->final(pass->final_arg, span.first + i);
 }
 
+/* A block of a layer's rows: whole time steps. */
+struct rows {
+    size_t
+        at; /* its first row among the layer's, which a state's arrays hold; 0: gradients of parameters are written */
+    size_t row; /* the same row's number in the window (t B + b), for dropout; backward reads the mask instead */
+    size_t R;   /* how many */
+};
+
 /* Blocks hold whole time steps, so that row r of a block belongs to sample r mod B. */
 static inline size_t block_rows(size_t B)
 {
@@ -71,6 +79,14 @@ static inline size_t block_rows(size_t B)
 static inline size_t block_rows_most(size_t most)
 {
     return most >= TFT_BLOCK_ROWS ? most : TFT_BLOCK_ROWS;
+}
+
+/* The block that begins at `at` of R rows, the first of which is the window's `row`. */
+static inline struct rows block_at(const struct pass *pass, size_t at, size_t row, size_t R)
+{
+    size_t most = block_rows(pass->B);
+
+    return (struct rows){ at, row + at, R - at < most ? R - at : most };
 }
 
 /*

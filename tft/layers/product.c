@@ -46,20 +46,19 @@ static const uint16_t *cached(struct halves *halves, struct matrix b, size_t K, 
     return NULL;
 }
 
-void product(const struct pass *pass, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add, real *c,
-             size_t ldc)
+void product(const struct pass *pass, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, struct target to)
 {
     struct halves *halves = pass->halves;
     const uint16_t *packed = NULL;
 
     if (!halves || M <= EXACT_ROWS || K <= EXACT_ROWS)
-        tft_gemm(a, b, M, N, K, add, c, ldc);
+        tft_gemm(a, b, M, N, K, to.add, to.data, to.ld);
     else if (b.data == halves->kept)
-        tft_gemm_bf16_packed(halves->means, a, halves->packed, M, N, K, add, c, ldc, halves->room);
+        tft_gemm_bf16_packed(halves->means, a, halves->packed, M, N, K, to, halves->room);
     else if (is_param(pass, b.data) && (packed = cached(halves, b, K, N)))
-        tft_gemm_bf16_packed(halves->means, a, packed, M, N, K, add, c, ldc, halves->room);
+        tft_gemm_bf16_packed(halves->means, a, packed, M, N, K, to, halves->room);
     else
-        tft_gemm_bf16(halves->means, a, b, M, N, K, add, c, ldc, halves->room);
+        tft_gemm_bf16(halves->means, a, b, M, N, K, to, halves->room);
 }
 
 void product_keep(const struct pass *pass, struct matrix b, size_t K, size_t N)

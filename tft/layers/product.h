@@ -38,8 +38,7 @@ struct halves {
 };
 
 /* As tft_gemm. */
-void product(const struct pass *pass, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add, real *c,
-             size_t ldc);
+void product(const struct pass *pass, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, struct target to);
 /* Parameters may have changed. */
 void product_begin(struct halves *halves);
 /* Round this second factor (K, N) now and use the copy until product_forget: for steps of an LSTM. At most one at a

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/layers/quantile_loss.h"
 
-double quantile_loss(const real *p, const real *y, const real *w, const double *quantiles, size_t Q, size_t O, size_t B,
-                     size_t D, double scale, real *d_p)
+double quantile_loss(const struct quantile_loss *of, const real *p, const real *y, const real *w, real *d_p)
 {
+    const double *quantiles = of->quantiles, scale = of->scale;
+    size_t Q = of->Q, O = of->O, B = of->B, D = of->D;
     double sum = 0;
 
     for (size_t t = 0; t < D; t++)

@@ -13,8 +13,13 @@
 #include "tft/kernels/real.h"
 #include <stddef.h>
 
+struct quantile_loss {
+    const double *quantiles; /* (Q) */
+    size_t Q, O, B, D;
+    double scale;
+};
+
 /* The scaled loss; d_p (may be NULL) is written. Summed in double, in a fixed order. */
-double quantile_loss(const real *p, const real *y, const real *w, const double *quantiles, size_t Q, size_t O, size_t B,
-                     size_t D, double scale, real *d_p);
+double quantile_loss(const struct quantile_loss *of, const real *p, const real *y, const real *w, real *d_p);
 
 #endif

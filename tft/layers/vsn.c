@@ -35,10 +35,25 @@ static void softmax_backward(const real *w, real *d_w, size_t R, size_t V)
     }
 }
 
-/* out (+)= w_j (gamma xhat + beta); w_j is a column of the weights. */
-TFT_VECTOR static void weigh(real *restrict out, const real *restrict weights, size_t V, const real *restrict xhat,
-                             const real *restrict gamma, const real *restrict beta, size_t R, size_t H, int add)
+/* A variable's network up to its layer norm: the normalised sum, and the norm's parameters. */
+struct normalised {
+    const real *xhat, *gamma, *beta;
+};
+
+static struct normalised normalised_at(const struct pass *pass, const struct grn *grn, const struct grn_state *own,
+                                       size_t at)
 {
+    const struct layernorm *norm = &grn->glu.norm;
+
+    return (struct normalised){ own->glu.xhat + at * grn->out, pass->p + norm->gamma, pass->p + norm->beta };
+}
+
+/* out (+)= w_j (gamma xhat + beta); w_j is a column of the weights. */
+TFT_VECTOR static void weigh(real *restrict out, const real *restrict weights, size_t V, struct normalised z, size_t R,
+                             size_t H, int add)
+{
+    const real *xhat = z.xhat, *gamma = z.gamma, *beta = z.beta;
+
     for (size_t r = 0; r < R; r++) {
         real w = weights[r * V];
 
@@ -53,9 +68,11 @@ TFT_VECTOR static void weigh(real *restrict out, const real *restrict weights, s
 
 /* d_z = w_j d_out, and the gradient of w_j. */
 TFT_VECTOR static void weigh_backward(const real *restrict d_out, const real *restrict weights, size_t V,
-                                      const real *restrict xhat, const real *restrict gamma, const real *restrict beta,
-                                      size_t R, size_t H, real *restrict d_z, real *restrict d_weights)
+                                      struct normalised z, size_t R, size_t H, real *restrict d_z,
+                                      real *restrict d_weights)
 {
+    const real *xhat = z.xhat, *gamma = z.gamma, *beta = z.beta;
+
     for (size_t r = 0; r < R; r++) {
         real w = weights[r * V], sum = 0;
 
@@ -121,15 +138,14 @@ size_t vsn_scratch(const struct vsn *vsn, size_t R, size_t most)
 }
 
 /* What h1 and skip of the joint network are before the x of rank-1 variables and the products of the others. */
-static void joint_base(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state,
-                       const struct vsn_input *inputs, const real *context)
+static void joint_base(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state, struct vsn_rows from)
 {
     size_t V = vsn->V, J = vsn->joint.H, B = pass->B;
 
     if (vsn->joint.skip.w >= TFT_DERIVED)
         resample_matrix(pass, &vsn->joint.resample, &vsn->joint.skip);
-    if (context)
-        linear_product(pass, &vsn->joint.context, context, B, 0, state->base, J);
+    if (from.context)
+        linear_product(pass, &vsn->joint.context, from.context, B, 0, state->base, J);
     else
         reals_zero(state->base, B * J);
     rows_add(state->base, pass->p + vsn->joint.dense1.b, B, J);
@@ -142,255 +158,316 @@ static void joint_base(const struct pass *pass, const struct vsn *vsn, struct vs
         struct linear skip = part_of(&vsn->joint.skip, &vsn->variables[j]);
         real *through = state->joint1 + j * 2 * J, *skipped = state->joint_skip + j * 2 * V;
 
-        if (!inputs[j].x)
+        if (!from.inputs[j].x)
             continue;
-        rank1_through(pass, &first, inputs[j].w, through);
-        rank1_through(pass, &skip, inputs[j].w, skipped);
+        rank1_through(pass, &first, from.inputs[j].w, through);
+        rank1_through(pass, &skip, from.inputs[j].w, skipped);
         rows_add(state->base, through + J, B, J);
         reals_add(state->skip_base, skipped + V, V);
     }
 }
 
-static void joint_forward(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state, size_t row,
-                          const struct vsn_input *inputs, const real *context, size_t R, real *scratch)
+/* What variable j adds to a block's h1 (R, J) and skip (R, V). */
+static void joint_add(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state, size_t j,
+                      const struct vsn_input *input, struct rows rows)
 {
-    size_t V = vsn->V, J = vsn->joint.H, B = pass->B, block = block_rows(B);
+    size_t V = vsn->V, J = vsn->joint.H;
+    struct linear first = part_of(&vsn->joint.dense1, &vsn->variables[j]);
+    struct linear skipping = part_of(&vsn->joint.skip, &vsn->variables[j]);
+    real *h1 = state->joint.e + rows.at * J, *skip = state->joint.skip + rows.at * V;
 
-    joint_base(pass, vsn, state, inputs, context);
-    for (size_t at = 0; at < R; at += block) {
-        size_t n = R - at < block ? R - at : block;
-        real *h1 = state->joint.e + at * J, *skip = state->joint.skip + at * V;
-        const real *skipped;
-
-        for (size_t r = 0; r < n; r += B)
-            memcpy(h1 + r * J, state->base, B * J * sizeof(real));
-        rows_fill(skip, state->skip_base, n, V);
-        for (size_t j = 0; j < V; j++) {
-            struct linear first = part_of(&vsn->joint.dense1, &vsn->variables[j]);
-            struct linear skipping = part_of(&vsn->joint.skip, &vsn->variables[j]);
-
-            if (inputs[j].x) {
-                rank1_add(h1, inputs[j].x + at, state->joint1 + j * 2 * J, n, J);
-                rank1_add(skip, inputs[j].x + at, state->joint_skip + j * 2 * V, n, V);
-            } else {
-                linear_product(pass, &first, inputs[j].xi + at * first.in, n, 1, h1, J);
-                linear_product(pass, &skipping, inputs[j].xi + at * first.in, n, 1, skip, V);
-            }
-        }
-        skipped = grn_skip_forward(pass, &vsn->joint, &state->joint, at, n, scratch);
-        grn_tail_forward(pass, &vsn->joint, &state->joint, at, row + at, skipped, n, state->weights + at * V);
-        softmax(state->weights + at * V, n, V);
+    if (input->x) {
+        rank1_add(h1, input->x + rows.at, state->joint1 + j * 2 * J, rows.R, J);
+        rank1_add(skip, input->x + rows.at, state->joint_skip + j * 2 * V, rows.R, V);
+    } else {
+        linear_product(pass, &first, input->xi + rows.at * first.in, rows.R, 1, h1, J);
+        linear_product(pass, &skipping, input->xi + rows.at * first.in, rows.R, 1, skip, V);
     }
 }
 
-/* The skip connection of one block of a variable's network; in normalised (n, H), in the state, or xi itself. */
-static const real *variable_skip(const struct pass *pass, const struct grn *grn, struct grn_state *own, size_t at,
-                                 const struct vsn_input *input, const real *skipped, size_t n, real *normalised)
+static void joint_forward(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state, struct vsn_rows from,
+                          real *scratch)
 {
-    size_t H = grn->out;
-    real *skip = own->skip ? own->skip + at * H : NULL;
+    size_t V = vsn->V, J = vsn->joint.H, B = pass->B;
+
+    joint_base(pass, vsn, state, from);
+    for (size_t at = 0; at < from.R; at += block_rows(B)) {
+        struct rows rows = block_at(pass, at, from.row, from.R);
+        real *h1 = state->joint.e + at * J;
+        const real *skipped;
+
+        for (size_t r = 0; r < rows.R; r += B)
+            memcpy(h1 + r * J, state->base, B * J * sizeof(real));
+        rows_fill(state->joint.skip + at * V, state->skip_base, rows.R, V);
+        for (size_t j = 0; j < V; j++)
+            joint_add(pass, vsn, state, j, &from.inputs[j], rows);
+        skipped = grn_skip_forward(pass, &vsn->joint, &state->joint, rows, scratch);
+        grn_tail_forward(pass, &vsn->joint, &state->joint, rows, skipped, state->weights + at * V);
+        softmax(state->weights + at * V, rows.R, V);
+    }
+}
+
+/* One variable of a selection: its network, what that keeps, and its input. */
+struct chosen {
+    const struct grn *grn;
+    struct grn_state *own;
+    const struct vsn_input *input;
+    real *through, *skipped; /* (2, H) each: [w; b] times the weights of its first layer and of its skip connection */
+};
+
+static struct chosen chosen_of(const struct vsn *vsn, const struct vsn_state *state, struct vsn_rows from, size_t j)
+{
+    return (struct chosen){ .grn = &vsn->variables[j],
+                            .own = &state->variables[j],
+                            .input = &from.inputs[j],
+                            .through = state->own + j * 2 * vsn->H,
+                            .skipped = state->own_skip + j * 2 * vsn->H };
+}
+
+/* The skip connection of one block of a variable's network; in normalised (R, H), in the state, or xi itself. */
+static const real *variable_skip(const struct pass *pass, const struct chosen *v, struct rows rows, real *normalised)
+{
+    const struct vsn_input *input = v->input;
+    size_t H = v->grn->out;
+    real *skip = v->own->skip ? v->own->skip + rows.at * H : NULL;
 
     if (!skip && !input->x)
-        return input->xi + at * H;
+        return input->xi + rows.at * H;
     if (!skip) {
-        rank1_forward(normalised, input->x + at, pass->p + input->w, pass->p + input->w + H, n, H);
+        rank1_forward(normalised, input->x + rows.at, pass->p + input->w, pass->p + input->w + H, rows.R, H);
         return normalised;
     }
     if (input->x)
-        rank1_forward(skip, input->x + at, skipped, skipped + H, n, H);
+        rank1_forward(skip, input->x + rows.at, v->skipped, v->skipped + H, rows.R, H);
     else
-        linear_product(pass, &grn->skip, input->xi + at * grn->in, n, 0, skip, H);
-    return grn_skip_forward(pass, grn, own, at, n, normalised);
+        linear_product(pass, &v->grn->skip, input->xi + rows.at * v->grn->in, rows.R, 0, skip, H);
+    return grn_skip_forward(pass, v->grn, v->own, rows, normalised);
 }
 
 /* One block of a variable's network up to the normalised sum. */
-static void variable_rows(const struct pass *pass, const struct grn *grn, struct grn_state *own, size_t at, size_t row,
-                          const struct vsn_input *input, const real *through, const real *skipped, size_t n,
-                          real *scratch)
+static void variable_rows(const struct pass *pass, const struct chosen *v, struct rows rows, real *scratch)
 {
-    size_t in = grn->in;
-    real *h1 = own->e + at * grn->H;
+    const struct grn *grn = v->grn;
+    const struct vsn_input *input = v->input;
+    size_t at = rows.at, H = grn->H;
+    real *h1 = v->own->e + at * H;
 
     if (grn->bare) {
-        real *sum = own->glu.xhat + at * grn->out;
+        real *sum = v->own->glu.xhat + at * grn->out;
 
-        linear_product(pass, &grn->skip, input->xi + at * in, n, 0, sum, grn->out);
-        layernorm_forward(pass, &grn->glu.norm, sum, n, own->glu.inverse + at, NULL);
+        linear_product(pass, &grn->skip, input->xi + at * grn->in, rows.R, 0, sum, grn->out);
+        layernorm_forward(pass, &grn->glu.norm, sum, rows.R, v->own->glu.inverse + at, NULL);
         return;
     }
     if (input->x)
-        rank1_forward(h1, input->x + at, through, through + grn->H, n, grn->H);
+        rank1_forward(h1, input->x + at, v->through, v->through + H, rows.R, H);
     else
-        linear_forward(pass, &grn->dense1, input->xi + at * in, n, h1);
-    grn_tail_forward(pass, grn, own, at, row, variable_skip(pass, grn, own, at, input, skipped, n, scratch), n, NULL);
+        linear_forward(pass, &grn->dense1, input->xi + at * grn->in, rows.R, h1);
+    grn_tail_forward(pass, grn, v->own, rows, variable_skip(pass, v, rows, scratch), NULL);
 }
 
-static void variable_forward(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state, size_t j,
-                             size_t row, const struct vsn_input *input, size_t R, real *out, real *scratch)
+static void variable_forward(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state,
+                             struct vsn_rows from, size_t j, real *out, real *scratch)
 {
-    const struct grn *grn = &vsn->variables[j];
-    struct grn_state *own = &state->variables[j];
+    const struct chosen v = chosen_of(vsn, state, from, j);
+    const struct grn *grn = v.grn;
     size_t H = vsn->H, block = block_rows(pass->B);
-    real *through = state->own + j * 2 * H, *skipped = state->own_skip + j * 2 * H;
 
     if (grn->resample.mask != TFT_NONE)
         resample_matrix(pass, &grn->resample, &grn->skip);
-    if (input->x) {
-        rank1_through(pass, &grn->dense1, input->w, through);
-        reals_add(through + grn->H, pass->p + grn->dense1.b, grn->H);
+    if (v.input->x) {
+        rank1_through(pass, &grn->dense1, v.input->w, v.through);
+        reals_add(v.through + grn->H, pass->p + grn->dense1.b, grn->H);
         if (grn->skip.w != TFT_NONE)
-            rank1_through(pass, &grn->skip, input->w, skipped);
+            rank1_through(pass, &grn->skip, v.input->w, v.skipped);
     }
-    for (size_t at = 0; at < R; at += block) {
-        size_t n = R - at < block ? R - at : block;
+    for (size_t at = 0; at < from.R; at += block) {
+        struct rows rows = block_at(pass, at, from.row, from.R);
 
-        variable_rows(pass, grn, own, at, row + at, input, through, skipped, n, scratch);
+        variable_rows(pass, &v, rows, scratch);
         if (vsn->single)
-            layernorm_output(pass, &grn->glu.norm, own->glu.xhat + at * H, n, out + at * H);
+            layernorm_output(pass, &grn->glu.norm, v.own->glu.xhat + at * H, rows.R, out + at * H);
         else
-            weigh(out + at * H, state->weights + at * vsn->V + j, vsn->V, own->glu.xhat + at * H,
-                  pass->p + grn->glu.norm.gamma, pass->p + grn->glu.norm.beta, n, H, j > 0);
+            weigh(out + at * H, state->weights + at * vsn->V + j, vsn->V, normalised_at(pass, grn, v.own, at), rows.R,
+                  H, j > 0);
     }
 }
 
-void vsn_forward(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state, size_t row,
-                 const struct vsn_input *inputs, const real *context, size_t R, real *out, real *scratch)
+void vsn_forward(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state, struct vsn_rows from,
+                 real *out, real *scratch)
 {
     if (!vsn->single)
-        joint_forward(pass, vsn, state, row, inputs, context, R, scratch);
+        joint_forward(pass, vsn, state, from, scratch);
     for (size_t j = 0; j < vsn->V; j++)
-        variable_forward(pass, vsn, state, j, row, &inputs[j], R, out, scratch);
+        variable_forward(pass, vsn, state, from, j, out, scratch);
 }
+
+/* Sums over all rows of a rank-1 variable, (2, H) each: [sum x g; sum g] of its first layer and its skip connection. */
+struct rank1_sums {
+    real *first, *skip;
+};
 
 /* One block; d_z, the gradient of the network's normalised sum, becomes that of its skip connection. */
-static void variable_rows_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *own,
-                                   size_t at, const struct vsn_input *input, size_t n, real *d_z, real *sums,
-                                   real *skip_sums, real *scratch)
+static void variable_rows_backward(const struct pass *pass, const struct chosen *v, struct rows rows, real *d_z,
+                                   struct rank1_sums sums, real *scratch)
 {
-    size_t H = grn->out, in = grn->in;
-    real *d_h1 = scratch, *rest = d_h1 + n * grn->H;
+    const struct grn *grn = v->grn;
+    const struct vsn_input *input = v->input;
+    size_t H = grn->out, in = grn->in, at = rows.at, R = rows.R;
+    real *d_h1 = scratch, *rest = d_h1 + R * grn->H;
 
-    grn_tail_backward(pass, grn, own, at, n, at > 0, d_z, d_h1, rest);
-    grn_skip_backward(pass, grn, own, at, n, at > 0, d_z);
+    grn_tail_backward(pass, grn, v->own, rows, d_z, d_h1, rest);
+    grn_skip_backward(pass, grn, v->own, rows, d_z);
     if (input->x) {
-        rank1_sum(d_h1, input->x + at, n, grn->H, sums);
-        rank1_sum(d_z, input->x + at, n, H, skip_sums);
-        rows_sum(d_z, n, H, 1, skip_sums + H);
+        rank1_sum(d_h1, input->x + at, R, grn->H, sums.first);
+        rank1_sum(d_z, input->x + at, R, H, sums.skip);
+        rows_sum(d_z, R, H, 1, sums.skip + H);
         return;
     }
-    linear_backward_kernel(pass, &grn->dense1, input->xi + at * in, d_h1, n, at > 0);
-    linear_backward_input(pass, &grn->dense1, d_h1, n, input->d_xi + at * in, 1);
+    linear_backward_kernel(pass, &grn->dense1, input->xi + at * in, d_h1, R, at > 0);
+    linear_backward_input(pass, &grn->dense1, d_h1, R, input->d_xi + at * in, 1);
     if (grn->skip.w != TFT_NONE)
-        linear_backward(pass, &grn->skip, input->xi + at * in, d_z, n, at > 0, input->d_xi + at * in, 1);
+        linear_backward(pass, &grn->skip, input->xi + at * in, d_z, R, at > 0, input->d_xi + at * in, 1);
     else
-        reals_add(input->d_xi + at * in, d_z, n * H);
+        reals_add(input->d_xi + at * in, d_z, R * H);
 }
 
-static void variable_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state, size_t j,
-                              const struct vsn_input *input, size_t R, const real *d_out, real *d_weights,
-                              real *scratch)
+/* What a rank-1 variable's sums make of the gradients. */
+static void variable_sums_backward(const struct pass *pass, const struct chosen *v, struct rank1_sums sums)
 {
-    const struct grn *grn = &vsn->variables[j];
-    const struct grn_state *own = &state->variables[j];
-    size_t V = vsn->V, H = vsn->H, block = block_rows(pass->B);
-    real *sums = scratch, *skip_sums = sums + 2 * H, *d_z = skip_sums + 2 * H, *rest = d_z + block * H;
+    const struct grn *grn = v->grn;
 
-    reals_zero(sums, 4 * H);
-    for (size_t at = 0; at < R; at += block) {
-        size_t n = R - at < block ? R - at : block;
+    memcpy(sums.first + grn->H, pass->g + grn->dense1.b, grn->H * sizeof *sums.first);
+    rank1_back(pass, &grn->dense1, v->input->w, sums.first);
+    if (grn->skip.w != TFT_NONE)
+        rank1_back(pass, &grn->skip, v->input->w, sums.skip);
+    else
+        reals_add(pass->g + v->input->w, sums.skip, 2 * grn->out);
+}
+
+static void variable_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state,
+                              struct vsn_rows from, size_t j, const real *d_out, real *d_weights, real *scratch)
+{
+    const struct chosen v = chosen_of(vsn, state, from, j);
+    const struct grn *grn = v.grn;
+    size_t V = vsn->V, H = vsn->H, block = block_rows(pass->B);
+    struct rank1_sums sums = { scratch, scratch + 2 * H };
+    real *d_z = sums.skip + 2 * H, *rest = d_z + block * H;
+
+    reals_zero(sums.first, 4 * H);
+    for (size_t at = 0; at < from.R; at += block) {
+        struct rows rows = block_at(pass, at, from.row, from.R);
+        size_t n = rows.R, in = at * grn->in;
 
         if (vsn->single)
             memcpy(d_z, d_out + at * H, n * H * sizeof *d_z);
         else
-            weigh_backward(d_out + at * H, state->weights + at * V + j, V, own->glu.xhat + at * H,
-                           pass->p + grn->glu.norm.gamma, pass->p + grn->glu.norm.beta, n, H, d_z,
-                           d_weights + at * V + j);
+            weigh_backward(d_out + at * H, state->weights + at * V + j, V, normalised_at(pass, grn, v.own, at), n, H,
+                           d_z, d_weights + at * V + j);
         if (grn->bare) {
-            layernorm_backward(pass, &grn->glu.norm, own->glu.xhat + at * H, own->glu.inverse + at, n, at > 0, d_z);
-            linear_backward(pass, &grn->skip, input->xi + at * grn->in, d_z, n, at > 0, input->d_xi + at * grn->in, 1);
+            layernorm_backward(pass, &grn->glu.norm, v.own->glu.xhat + at * H, v.own->glu.inverse + at, n, at > 0, d_z);
+            linear_backward(pass, &grn->skip, v.input->xi + in, d_z, n, at > 0, v.input->d_xi + in, 1);
         } else {
-            variable_rows_backward(pass, grn, own, at, input, n, d_z, sums, skip_sums, rest);
+            variable_rows_backward(pass, &v, rows, d_z, sums, rest);
         }
     }
-    if (input->x) {
-        memcpy(sums + grn->H, pass->g + grn->dense1.b, grn->H * sizeof *sums);
-        rank1_back(pass, &grn->dense1, input->w, sums);
-        if (grn->skip.w != TFT_NONE)
-            rank1_back(pass, &grn->skip, input->w, skip_sums);
-        else
-            reals_add(pass->g + input->w, skip_sums, 2 * H);
-    }
+    if (v.input->x)
+        variable_sums_backward(pass, &v, sums);
     if (grn->resample.mask != TFT_NONE)
         resample_backward(pass, &grn->resample, &grn->skip);
 }
 
-static void joint_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state,
-                           const struct vsn_input *inputs, const real *context, size_t R, real *d_weights,
-                           real *d_context, real *scratch)
+/* The joint network's gradients in backward; all in scratch. */
+struct joint_sums {
+    real *first;      /* (V, 2, J): [sum x g; sum g] */
+    real *skip;       /* (V, 2, V) */
+    real *d_skip_sum; /* (V) */
+    real *d_c;        /* (B, J) */
+};
+
+/* Variable j's part of one block. */
+static void joint_rows_backward(const struct pass *pass, const struct vsn *vsn, size_t j, const struct vsn_input *input,
+                                struct rows rows, const real *d_h1, const real *d_skip, const struct joint_sums *sums)
+{
+    size_t V = vsn->V, J = vsn->joint.H;
+    struct linear first = part_of(&vsn->joint.dense1, &vsn->variables[j]);
+    struct linear skipping = part_of(&vsn->joint.skip, &vsn->variables[j]);
+    size_t in = rows.at * first.in;
+
+    if (input->x) {
+        rank1_sum(d_h1, input->x + rows.at, rows.R, J, sums->first + j * 2 * J);
+        rank1_sum(d_skip, input->x + rows.at, rows.R, V, sums->skip + j * 2 * V);
+    } else {
+        linear_backward(pass, &first, input->xi + in, d_h1, rows.R, rows.at > 0, input->d_xi + in, 1);
+        linear_backward(pass, &skipping, input->xi + in, d_skip, rows.R, rows.at > 0, input->d_xi + in, 1);
+    }
+}
+
+/* What the sums over all rows make of the gradients of rank-1 variables. */
+static void joint_sums_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_input *inputs,
+                                const struct joint_sums *sums)
 {
     const struct grn *joint = &vsn->joint;
-    size_t V = vsn->V, J = joint->H, B = pass->B, block = block_rows(B);
-    real *sums = scratch;                     /* (V, 2, J): [sum x g; sum g] */
-    real *skip_sums = sums + 2 * J * V;       /* (V, 2, V) */
-    real *d_skip_sum = skip_sums + 2 * V * V; /* (V) */
-    real *d_c = d_skip_sum + V;               /* (B, J) */
-    real *d_h1 = d_c + B * J, *rest = d_h1 + block * J;
+    size_t V = vsn->V, J = joint->H;
 
-    softmax_backward(state->weights, d_weights, R, V);
-    reals_zero(sums, 2 * (J + V) * V + V + B * J);
-    for (size_t at = 0; at < R; at += block) {
-        size_t n = R - at < block ? R - at : block;
-        real *d_skip = d_weights + at * V;
-
-        grn_tail_backward(pass, joint, &state->joint, at, n, at > 0, d_skip, d_h1, rest);
-        grn_skip_backward(pass, joint, &state->joint, at, n, at > 0, d_skip);
-        rows_sum(d_skip, n, V, 1, d_skip_sum);
-        context_sum(d_h1, n, B, J, d_c);
-        for (size_t j = 0; j < V; j++) {
-            struct linear first = part_of(&joint->dense1, &vsn->variables[j]);
-            struct linear skipping = part_of(&joint->skip, &vsn->variables[j]);
-            size_t from = at * first.in;
-
-            if (inputs[j].x) {
-                rank1_sum(d_h1, inputs[j].x + at, n, J, sums + j * 2 * J);
-                rank1_sum(d_skip, inputs[j].x + at, n, V, skip_sums + j * 2 * V);
-            } else {
-                linear_backward(pass, &first, inputs[j].xi + from, d_h1, n, at > 0, inputs[j].d_xi + from, 1);
-                linear_backward(pass, &skipping, inputs[j].xi + from, d_skip, n, at > 0, inputs[j].d_xi + from, 1);
-            }
-        }
-    }
     for (size_t j = 0; j < V; j++) {
         struct linear first = part_of(&joint->dense1, &vsn->variables[j]);
         struct linear skipping = part_of(&joint->skip, &vsn->variables[j]);
 
         if (!inputs[j].x)
             continue;
-        memcpy(sums + j * 2 * J + J, pass->g + joint->dense1.b, J * sizeof *sums);
-        memcpy(skip_sums + j * 2 * V + V, d_skip_sum, V * sizeof *sums);
-        rank1_back(pass, &first, inputs[j].w, sums + j * 2 * J);
-        rank1_back(pass, &skipping, inputs[j].w, skip_sums + j * 2 * V);
+        memcpy(sums->first + j * 2 * J + J, pass->g + joint->dense1.b, J * sizeof *sums->first);
+        memcpy(sums->skip + j * 2 * V + V, sums->d_skip_sum, V * sizeof *sums->skip);
+        rank1_back(pass, &first, inputs[j].w, sums->first + j * 2 * J);
+        rank1_back(pass, &skipping, inputs[j].w, sums->skip + j * 2 * V);
     }
-    if (joint->skip.b != TFT_NONE)
-        memcpy(pass->g + joint->skip.b, d_skip_sum, V * sizeof(real));
-    if (joint->resample.mask != TFT_NONE)
-        resample_backward(pass, &joint->resample, &joint->skip);
-    if (context)
-        linear_backward(pass, &joint->context, context, d_c, B, 0, d_context, 1);
 }
 
-void vsn_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state,
-                  const struct vsn_input *inputs, const real *context, size_t R, const real *d_out, real *d_context,
-                  real *scratch)
+static void joint_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state,
+                           struct vsn_rows from, real *d_weights, real *d_context, real *scratch)
 {
-    real *d_weights = scratch, *rest = vsn->single ? scratch : scratch + R * vsn->V;
+    const struct grn *joint = &vsn->joint;
+    size_t V = vsn->V, J = joint->H, B = pass->B, block = block_rows(B);
+    struct joint_sums sums = { .first = scratch };
+
+    sums.skip = sums.first + 2 * J * V;
+    sums.d_skip_sum = sums.skip + 2 * V * V;
+    sums.d_c = sums.d_skip_sum + V;
+    real *d_h1 = sums.d_c + B * J, *rest = d_h1 + block * J;
+
+    softmax_backward(state->weights, d_weights, from.R, V);
+    reals_zero(sums.first, 2 * (J + V) * V + V + B * J);
+    for (size_t at = 0; at < from.R; at += block) {
+        struct rows rows = block_at(pass, at, from.row, from.R);
+        real *d_skip = d_weights + at * V;
+
+        grn_tail_backward(pass, joint, &state->joint, rows, d_skip, d_h1, rest);
+        grn_skip_backward(pass, joint, &state->joint, rows, d_skip);
+        rows_sum(d_skip, rows.R, V, 1, sums.d_skip_sum);
+        context_sum(d_h1, rows.R, B, J, sums.d_c);
+        for (size_t j = 0; j < V; j++)
+            joint_rows_backward(pass, vsn, j, &from.inputs[j], rows, d_h1, d_skip, &sums);
+    }
+    joint_sums_backward(pass, vsn, from.inputs, &sums);
+    if (joint->skip.b != TFT_NONE)
+        memcpy(pass->g + joint->skip.b, sums.d_skip_sum, V * sizeof(real));
+    if (joint->resample.mask != TFT_NONE)
+        resample_backward(pass, &joint->resample, &joint->skip);
+    if (from.context)
+        linear_backward(pass, &joint->context, from.context, sums.d_c, B, 0, d_context, 1);
+}
+
+void vsn_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state, struct vsn_rows from,
+                  const real *d_out, real *d_context, real *scratch)
+{
+    real *d_weights = scratch, *rest = vsn->single ? scratch : scratch + from.R * vsn->V;
 
     for (size_t j = vsn->V; j-- > 0;) {
-        variable_backward(pass, vsn, state, j, &inputs[j], R, d_out, d_weights, rest);
+        variable_backward(pass, vsn, state, from, j, d_out, d_weights, rest);
         pass_final(pass, vsn->variables[j].params);
     }
     if (!vsn->single) {
-        joint_backward(pass, vsn, state, inputs, context, R, d_weights, d_context, rest);
+        joint_backward(pass, vsn, state, from, d_weights, d_context, rest);
         pass_final(pass, vsn->joint.params);
     }
 }

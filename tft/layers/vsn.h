@@ -51,13 +51,20 @@ struct vsn_state {
 void vsn_layout(struct arena *arena, const struct vsn *vsn, size_t R, size_t most, struct vsn_state *state);
 size_t vsn_scratch(const struct vsn *vsn, size_t R, size_t most); /* reals, for both directions */
 
-/* row: the window's row of the inputs' first. out is written. */
-void vsn_forward(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state, size_t row,
-                 const struct vsn_input *inputs, const real *context, size_t R, real *out, real *scratch);
+/* What a selection chooses from. */
+struct vsn_rows {
+    const struct vsn_input *inputs; /* (V) */
+    const real *context;            /* (B, H), or NULL */
+    size_t row;                     /* the window's row of the inputs' first */
+    size_t R;
+};
+
+/* out (R, H) is written. */
+void vsn_forward(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state, struct vsn_rows from,
+                 real *out, real *scratch);
 /* Says of each network's parameters that they are final. d_context (B, H) is added to; so are the inputs' d_xi, or the
  * gradients of w and b. */
-void vsn_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state,
-                  const struct vsn_input *inputs, const real *context, size_t R, const real *d_out, real *d_context,
-                  real *scratch);
+void vsn_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state, struct vsn_rows from,
+                  const real *d_out, real *d_context, real *scratch);
 
 #endif

@@ -8,14 +8,13 @@
 #include "tft/model/network.h"
 #include <string.h>
 
-void gate_backward(const struct pass *pass, const struct glu *glu, const struct glu_state *state, size_t R, real *d_z,
-                   real *d_x, real *scratch)
+void gate_rows_backward(const struct pass *pass, const struct glu *glu, const struct glu_state *state, size_t R,
+                        real *d_z, real *d_x, real *scratch)
 {
-    size_t in = glu->value.in, out = glu->value.out, block = block_rows(pass->B);
+    size_t in = glu->value.in, out = glu->value.out;
 
-    for (size_t at = 0; at < R; at += block)
-        glu_backward(pass, glu, state, at, R - at < block ? R - at : block, at > 0, d_z + at * out, d_x + at * in,
-                     scratch);
+    for (size_t at = 0; at < R; at += block_rows(pass->B))
+        glu_backward(pass, glu, state, block_at(pass, at, 0, R), d_z + at * out, d_x + at * in, scratch);
 }
 
 /* Leaves the gradient of enriched's tail in d_enriched, of phi's in d_phi, of attention's outcome in d_tail_in. */
@@ -30,14 +29,14 @@ static void tail_backward(struct tft_workspace *w, const struct pass *pass)
     reals_zero(w->d_tail, unseen * H);
     linear_backward(pass, &model->output, w->last + unseen * H, w->d_output, horizon, 0, w->d_tail + unseen * H, 0);
     pass_final(pass, model->output_params);
-    gate_backward(pass, &model->output_gate, &w->output_gate, rows, w->d_tail, w->d_tail_in, w->scratch);
+    gate_rows_backward(pass, &model->output_gate, &w->output_gate, rows, w->d_tail, w->d_tail_in, w->scratch);
     pass_final(pass, model->output_gate_params);
     reals_zero(w->d_phi, row * H);
     memcpy(w->d_phi + row * H, w->d_tail, rows * H * sizeof(real));
-    grn_backward(pass, &model->feedforward, &w->feedforward, w->gated, NULL, rows, w->d_tail_in, w->d_tail, 0, NULL,
-                 w->scratch);
+    grn_backward(pass, &model->feedforward, &w->feedforward, rows,
+                 &(struct grn_backward){ .x = w->gated, .d_z = w->d_tail_in, .d_x = w->d_tail, .scratch = w->scratch });
     pass_final(pass, model->feedforward.params);
-    gate_backward(pass, &model->attention_gate, &w->attention_gate, rows, w->d_tail, w->d_tail_in, w->scratch);
+    gate_rows_backward(pass, &model->attention_gate, &w->attention_gate, rows, w->d_tail, w->d_tail_in, w->scratch);
     pass_final(pass, model->attention_gate_params);
     reals_zero(w->d_enriched, row * H);
     memcpy(w->d_enriched + row * H, w->d_tail, rows * H * sizeof(real));
@@ -51,8 +50,14 @@ static void attention_and_enrichment_backward(struct tft_workspace *w, const str
     attention_backward(pass, &model->attention, &w->attention, w->enriched, w->d_tail_in, w->d_enriched, w->scratch);
     pass_final(pass, model->attention_params);
     workspace_clock(w, TFT_PART_ATTENTION);
-    grn_backward(pass, &model->enrichment, &w->enrichment, w->phi, w->context[CONTEXT_ENRICHMENT], model->T * pass->B,
-                 w->d_enriched, w->d_phi, 1, w->d_context[CONTEXT_ENRICHMENT], w->scratch);
+    grn_backward(pass, &model->enrichment, &w->enrichment, model->T * pass->B,
+                 &(struct grn_backward){ .x = w->phi,
+                                         .context = w->context[CONTEXT_ENRICHMENT],
+                                         .d_z = w->d_enriched,
+                                         .d_x = w->d_phi,
+                                         .add_x = 1,
+                                         .d_context = w->d_context[CONTEXT_ENRICHMENT],
+                                         .scratch = w->scratch });
     pass_final(pass, model->enrichment.params);
     workspace_clock(w, TFT_PART_ENRICHMENT);
 }
@@ -61,18 +66,20 @@ static void attention_and_enrichment_backward(struct tft_workspace *w, const str
 static void sequence_backward(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
-    size_t state = pass->B * model->config.H, past = model->config.E * state;
-    real *d_h = w->d_context[CONTEXT_H], *d_c = w->d_context[CONTEXT_C];
+    size_t state = pass->B * model->config.H, encoder = model->config.E * state; /* reals of the encoder's rows */
+    struct lstm_backward d = { .d_h = w->d_context[CONTEXT_H], .d_c = w->d_context[CONTEXT_C], .scratch = w->scratch };
 
-    gate_backward(pass, &model->sequence_gate, &w->sequence_gate, model->T * pass->B, w->d_phi, w->d_sequence,
-                  w->scratch);
+    gate_rows_backward(pass, &model->sequence_gate, &w->sequence_gate, model->T * pass->B, w->d_phi, w->d_sequence,
+                       w->scratch);
     pass_final(pass, model->sequence_gate_params);
     workspace_clock(w, TFT_PART_GATE);
-    lstm_backward(pass, &model->decoder, w->selected + past, NULL, model->config.D, w->gates + 4 * past, w->h + past,
-                  w->c + past, w->d_sequence + past, d_h, d_c, w->d_phi + past, w->scratch);
+    d.d_out = w->d_sequence + encoder;
+    d.d_x = w->d_phi + encoder;
+    lstm_backward(pass, &model->decoder, decoder_steps(w, encoder), &d);
     pass_final(pass, model->decoder_params);
-    lstm_backward(pass, &model->encoder, w->selected, padding_of(w), model->config.E, w->gates, w->h, w->c,
-                  w->d_sequence, d_h, d_c, w->d_phi, w->scratch);
+    d.d_out = w->d_sequence;
+    d.d_x = w->d_phi;
+    lstm_backward(pass, &model->encoder, encoder_steps(w), &d);
     pass_final(pass, model->encoder_params);
     workspace_clock(w, TFT_PART_LSTM);
 }
@@ -86,12 +93,13 @@ static void selections_backward(struct tft_workspace *w, const struct pass *pass
     real *d_context = w->d_context[CONTEXT_SELECTION];
 
     selection_inputs(w, &model->future_selection, past, inputs);
-    vsn_backward(pass, &model->future_selection, &w->future_selection, inputs, context, coming,
-                 w->d_phi + past * model->config.H, d_context, w->scratch);
+    vsn_backward(pass, &model->future_selection, &w->future_selection,
+                 (struct vsn_rows){ inputs, context, past, coming }, w->d_phi + past * model->config.H, d_context,
+                 w->scratch);
     workspace_clock(w, TFT_PART_FUTURE);
     selection_inputs(w, &model->history_selection, 0, inputs);
-    vsn_backward(pass, &model->history_selection, &w->history_selection, inputs, context, past, w->d_phi, d_context,
-                 w->scratch);
+    vsn_backward(pass, &model->history_selection, &w->history_selection, (struct vsn_rows){ inputs, context, 0, past },
+                 w->d_phi, d_context, w->scratch);
     workspace_clock(w, TFT_PART_HISTORY);
 }
 
@@ -102,15 +110,17 @@ static void static_backward(struct tft_workspace *w, const struct pass *pass)
 
     reals_zero(w->d_static, pass->B * model->config.H);
     for (size_t k = CONTEXTS; k-- > 0;) {
-        grn_backward(pass, &model->contexts[k], &w->contexts[k], w->static_vector, NULL, pass->B, w->d_context[k],
-                     w->d_static, 1, NULL, w->scratch);
+        grn_backward(
+            pass, &model->contexts[k], &w->contexts[k], pass->B,
+            &(struct grn_backward){
+                .x = w->static_vector, .d_z = w->d_context[k], .d_x = w->d_static, .add_x = 1, .scratch = w->scratch });
         pass_final(pass, model->contexts[k].params);
     }
     if (!model->statics)
         return;
     selection_inputs(w, &model->static_selection, 0, inputs);
-    vsn_backward(pass, &model->static_selection, &w->static_selection, inputs, NULL, pass->B, w->d_static, NULL,
-                 w->scratch);
+    vsn_backward(pass, &model->static_selection, &w->static_selection, (struct vsn_rows){ inputs, NULL, 0, pass->B },
+                 w->d_static, NULL, w->scratch);
 }
 
 /* Where embeddings' gradients add up, and what the layers add to. */

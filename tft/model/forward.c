@@ -85,14 +85,13 @@ void selection_inputs(const struct tft_workspace *workspace, const struct vsn *v
     }
 }
 
-void gate_forward(const struct pass *pass, const struct glu *glu, struct glu_state *state, size_t row, const real *x,
-                  const real *skip, size_t R, real *z)
+void gate_rows_forward(const struct pass *pass, const struct glu *glu, struct glu_state *state, size_t row,
+                       const real *x, const real *skip, size_t R, real *z)
 {
-    size_t in = glu->value.in, out = glu->value.out, block = block_rows(pass->B);
+    size_t in = glu->value.in, out = glu->value.out;
 
-    for (size_t at = 0; at < R; at += block)
-        glu_forward(pass, glu, state, at, row + at, x + at * in, NULL, skip + at * out, R - at < block ? R - at : block,
-                    z + at * out);
+    for (size_t at = 0; at < R; at += block_rows(pass->B))
+        glu_forward(pass, glu, state, block_at(pass, at, row, R), x + at * in, NULL, skip + at * out, z + at * out);
 }
 
 static void static_forward(struct tft_workspace *w, const struct pass *pass)
@@ -104,8 +103,8 @@ static void static_forward(struct tft_workspace *w, const struct pass *pass)
     reals_zero(w->static_vector, B * H);
     if (model->statics) {
         selection_inputs(w, &model->static_selection, 0, inputs);
-        vsn_forward(pass, &model->static_selection, &w->static_selection, 0, inputs, NULL, B, w->static_vector,
-                    w->scratch);
+        vsn_forward(pass, &model->static_selection, &w->static_selection, (struct vsn_rows){ inputs, NULL, 0, B },
+                    w->static_vector, w->scratch);
     }
     for (size_t k = 0; k < CONTEXTS; k++) {
         grn_forward(pass, &model->contexts[k], &w->contexts[k], 0, w->static_vector, NULL, B, w->context[k]);
@@ -120,15 +119,15 @@ static void selection_forward(struct tft_workspace *w, const struct pass *pass, 
 {
     struct vsn_input inputs[TFT_VARIABLES_MAX];
     const real *context = w->context[CONTEXT_SELECTION];
-    size_t H = vsn->H, rows = w->alike ? repeated_gather(w, vsn, row, R) : R;
+    size_t H = vsn->H, rows = w->alike ? shared_rows_gather(w, vsn, row, R) : R;
     struct pass own = *pass;
 
     if (w->alike)
         own.B = 1;
     selection_inputs(w, vsn, row, inputs);
-    vsn_forward(&own, vsn, state, row, inputs, context, rows, w->selected + row * H, w->scratch);
+    vsn_forward(&own, vsn, state, (struct vsn_rows){ inputs, context, row, rows }, w->selected + row * H, w->scratch);
     if (w->alike)
-        repeated_spread(w, R, H, w->selected + row * H);
+        shared_rows_spread(w, R, H, w->selected + row * H);
 }
 
 static void selections_forward(struct tft_workspace *w, const struct pass *pass)
@@ -145,16 +144,16 @@ static void selections_forward(struct tft_workspace *w, const struct pass *pass)
 static void sequence_forward(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
-    size_t H = model->config.H, state = pass->B * H, past = model->config.E * state;
+    size_t H = model->config.H, state = pass->B * H,
+           encoder = model->config.E * state; /* reals of the encoder's rows */
 
     memcpy(w->h, w->context[CONTEXT_H], state * sizeof(real));
     memcpy(w->c, w->context[CONTEXT_C], state * sizeof(real));
-    lstm_forward(pass, &model->encoder, w->selected, padding_of(w), model->config.E, w->gates, w->h, w->c);
-    lstm_forward(pass, &model->decoder, w->selected + past, NULL, model->config.D, w->gates + 4 * past, w->h + past,
-                 w->c + past);
+    lstm_forward(pass, &model->encoder, encoder_steps(w));
+    lstm_forward(pass, &model->decoder, decoder_steps(w, encoder));
     workspace_clock(w, TFT_PART_LSTM);
-    gate_forward(pass, &model->sequence_gate, &w->sequence_gate, 0, w->h + state, w->selected, model->T * pass->B,
-                 w->phi);
+    gate_rows_forward(pass, &model->sequence_gate, &w->sequence_gate, 0, w->h + state, w->selected, model->T * pass->B,
+                      w->phi);
     workspace_clock(w, TFT_PART_GATE);
 }
 
@@ -164,10 +163,10 @@ static void tail_forward(struct tft_workspace *w, const struct pass *pass)
     size_t H = model->config.H, rows = model->queries * pass->B, row = (model->T - model->queries) * pass->B;
     size_t horizon = model->config.D * pass->B, unseen = rows - horizon;
 
-    gate_forward(pass, &model->attention_gate, &w->attention_gate, row, w->attended, w->enriched + row * H, rows,
-                 w->gated);
+    gate_rows_forward(pass, &model->attention_gate, &w->attention_gate, row, w->attended, w->enriched + row * H, rows,
+                      w->gated);
     grn_forward(pass, &model->feedforward, &w->feedforward, row, w->gated, NULL, rows, w->fed);
-    gate_forward(pass, &model->output_gate, &w->output_gate, row, w->fed, w->phi + row * H, rows, w->last);
+    gate_rows_forward(pass, &model->output_gate, &w->output_gate, row, w->fed, w->phi + row * H, rows, w->last);
     linear_forward(pass, &model->output, w->last + unseen * H, horizon, w->output);
     if (model->config.ascending)
         ascending_forward(w->output, horizon, model->config.quantile_count, model->columns.targets);

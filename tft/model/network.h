@@ -89,7 +89,7 @@ struct tft_workspace {
     real *folded;         /* NULL in the plain graph */
     uint64_t folded_version;
     size_t *places; /* (T B): for tft/model/shared_rows.c, as is slots; NULL in the plain graph */
-    size_t *slots;  /* (repeated_slots) */
+    size_t *slots;  /* (shared_rows_slots) */
     int alike;      /* forecasts: the samples have the same static inputs, so what follows from them is made of the
                              first one */
     real *scratch;
@@ -105,6 +105,23 @@ static inline const size_t *padding_of(const struct tft_workspace *workspace)
     return workspace->padded ? workspace->padding : NULL;
 }
 
+/* The steps of the two LSTMs. encoder: reals of the encoder's rows, (E B, H). */
+static inline struct lstm_steps encoder_steps(struct tft_workspace *w)
+{
+    return (struct lstm_steps){
+        .S = w->model->config.E, .padding = padding_of(w), .x = w->selected, .gates = w->gates, .h = w->h, .c = w->c
+    };
+}
+
+static inline struct lstm_steps decoder_steps(struct tft_workspace *w, size_t encoder)
+{
+    return (struct lstm_steps){ .S = w->model->config.D,
+                                .x = w->selected + encoder,
+                                .gates = w->gates + 4 * encoder,
+                                .h = w->h + encoder,
+                                .c = w->c + encoder };
+}
+
 /* Adds the time since the last call to a part (less what the final callback took, which is the part SUM's). */
 void workspace_clock(struct tft_workspace *workspace, enum tft_part part);
 
@@ -112,23 +129,23 @@ void workspace_clock(struct tft_workspace *workspace, enum tft_part part);
 void selection_inputs(const struct tft_workspace *workspace, const struct vsn *vsn, size_t row,
                       struct vsn_input *inputs);
 
-/* Equal rows, made once (tft/model/shared_rows.c). Slots for so many rows; whether samples have the same static inputs.
- * */
-size_t repeated_slots(size_t rows);
-int repeated_statics(const struct tft_workspace *workspace);
+/* Rows that windows share, made once (shared_rows.c). How many slots so many rows want; whether the samples' static
+ * inputs are the same. */
+size_t shared_rows_slots(size_t rows);
+int shared_rows_statics(const struct tft_workspace *workspace);
 /* Of the rows [row, row + R) of a selection's inputs, brings those that differ to the front, in their order, and says
  * how many they are; places then says where each row went. */
-size_t repeated_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R);
+size_t shared_rows_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R);
 /* rows (R, H): from the ones in front to all R. */
-void repeated_spread(const struct tft_workspace *workspace, size_t R, size_t H, real *rows);
+void shared_rows_spread(const struct tft_workspace *workspace, size_t R, size_t H, real *rows);
 
 void model_forward(struct tft_workspace *workspace, const struct pass *pass);
 void model_backward(struct tft_workspace *workspace, const struct pass *pass);
 
 /* A gate over all rows, block by block. row: the window's row of the first one. */
-void gate_forward(const struct pass *pass, const struct glu *glu, struct glu_state *state, size_t row, const real *x,
-                  const real *skip, size_t R, real *z);
-void gate_backward(const struct pass *pass, const struct glu *glu, const struct glu_state *state, size_t R, real *d_z,
-                   real *d_x, real *scratch);
+void gate_rows_forward(const struct pass *pass, const struct glu *glu, struct glu_state *state, size_t row,
+                       const real *x, const real *skip, size_t R, real *z);
+void gate_rows_backward(const struct pass *pass, const struct glu *glu, const struct glu_state *state, size_t R,
+                        real *d_z, real *d_x, real *scratch);
 
 #endif

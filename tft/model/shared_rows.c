@@ -12,7 +12,7 @@
 #include "tft/model/network.h"
 #include <string.h>
 
-size_t repeated_slots(size_t rows)
+size_t shared_rows_slots(size_t rows)
 {
     size_t slots = 1;
 
@@ -21,7 +21,7 @@ size_t repeated_slots(size_t rows)
     return slots;
 }
 
-int repeated_statics(const struct tft_workspace *workspace)
+int shared_rows_statics(const struct tft_workspace *workspace)
 {
     const struct tft_columns *columns = &workspace->model->columns;
     const struct tft_batch *batch = &workspace->batch;
@@ -35,14 +35,14 @@ int repeated_statics(const struct tft_workspace *workspace)
 }
 
 /* The rows of one selection: its inputs from `row` on. */
-struct rows {
+struct selection {
     struct tft_workspace *w;
     const struct vsn *vsn;
     size_t row;
 };
 
 /* A value's bits. */
-static uint64_t bits_of(const struct rows *rows, size_t j, size_t r)
+static uint64_t bits_of(const struct selection *rows, size_t j, size_t r)
 {
     size_t i = rows->vsn->chosen[j];
     uint64_t bits = 0;
@@ -53,7 +53,7 @@ static uint64_t bits_of(const struct rows *rows, size_t j, size_t r)
     return bits;
 }
 
-static uint64_t hash(const struct rows *rows, size_t r)
+static uint64_t hash(const struct selection *rows, size_t r)
 {
     uint64_t h = 0;
 
@@ -64,7 +64,7 @@ static uint64_t hash(const struct rows *rows, size_t r)
     return h;
 }
 
-static int equal(const struct rows *rows, size_t a, size_t b)
+static int equal(const struct selection *rows, size_t a, size_t b)
 {
     for (size_t j = 0; j < rows->vsn->V; j++)
         if (bits_of(rows, j, a) != bits_of(rows, j, b))
@@ -72,7 +72,7 @@ static int equal(const struct rows *rows, size_t a, size_t b)
     return 1;
 }
 
-static void move(const struct rows *rows, size_t from, size_t to)
+static void move(const struct selection *rows, size_t from, size_t to)
 {
     struct tft_workspace *w = rows->w;
 
@@ -90,10 +90,10 @@ static void move(const struct rows *rows, size_t from, size_t to)
     }
 }
 
-size_t repeated_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R)
+size_t shared_rows_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R)
 {
-    const struct rows rows = { workspace, vsn, row };
-    size_t slots = repeated_slots(R), count = 0, *taken = workspace->slots; /* a place + 1; 0: free */
+    const struct selection rows = { workspace, vsn, row };
+    size_t slots = shared_rows_slots(R), count = 0, *taken = workspace->slots; /* a place + 1; 0: free */
 
     memset(taken, 0, slots * sizeof *taken);
     for (size_t r = 0; r < R; r++) {
@@ -110,7 +110,7 @@ size_t repeated_gather(struct tft_workspace *workspace, const struct vsn *vsn, s
     return count;
 }
 
-void repeated_spread(const struct tft_workspace *workspace, size_t R, size_t H, real *rows)
+void shared_rows_spread(const struct tft_workspace *workspace, size_t R, size_t H, real *rows)
 {
     for (size_t r = R; r-- > 0;)
         if (workspace->places[r] != r)

@@ -149,7 +149,7 @@ static void layout(struct arena *arena, const struct tft_model *model, struct tf
     if (!model->config.plain) {
         w->folded = arena_reals(arena, 1, model->folded);
         w->places = arena_bytes(arena, rows, sizeof *w->places);
-        w->slots = arena_bytes(arena, repeated_slots(rows), sizeof *w->slots);
+        w->slots = arena_bytes(arena, shared_rows_slots(rows), sizeof *w->slots);
     }
     w->scratch = arena_reals(arena, 1, scratch_reals(model, most));
 }
@@ -332,7 +332,7 @@ static void save_forecasts(struct tft_workspace *w, uint64_t version, struct pas
         fold(w, pass);
     w->folded_version = version;
     pass->folded = w->folded;
-    w->alike = repeated_statics(w);
+    w->alike = shared_rows_statics(w);
 }
 
 /* The final callback, timed. */
@@ -353,6 +353,18 @@ static void final_timed(void *arg, size_t param)
     timed->workspace->sums_seconds += now() - begin;
 }
 
+static struct quantile_loss loss_of(const struct tft_workspace *workspace, const struct tft_pass *pass)
+{
+    const struct tft_model *model = workspace->model;
+
+    return (struct quantile_loss){ .quantiles = model->config.quantiles,
+                                   .Q = model->config.quantile_count,
+                                   .O = model->columns.targets,
+                                   .B = workspace->batch.B,
+                                   .D = model->config.D,
+                                   .scale = pass->loss_scale * model->loss_factor };
+}
+
 void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *pass, real *gradients, double *loss)
 {
     const struct tft_model_config *config = &workspace->model->config;
@@ -364,9 +376,8 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
     own.final = final_timed;
     own.final_arg = &timed;
     model_forward(workspace, &own);
-    *loss = quantile_loss(workspace->output, batch->targets, batch->weights, config->quantiles, config->quantile_count,
-                          workspace->model->columns.targets, batch->B, config->D,
-                          pass->loss_scale * workspace->model->loss_factor, workspace->d_output);
+    const struct quantile_loss of = loss_of(workspace, pass);
+    *loss = quantile_loss(&of, workspace->output, batch->targets, batch->weights, workspace->d_output);
     workspace_clock(workspace, TFT_PART_LOSS);
     model_backward(workspace, &own);
 }
@@ -374,22 +385,20 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
 void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *pass, const real **predictions,
                        double *loss)
 {
-    const struct tft_model_config *config = &workspace->model->config;
     const struct tft_batch *batch = &workspace->batch;
-    size_t B = batch->B, D = config->D, O = workspace->model->columns.targets, Q = config->quantile_count;
+    const struct quantile_loss of = loss_of(workspace, pass);
     struct pass own = pass_of(workspace, pass, NULL);
 
     save_forecasts(workspace, pass->version, &own);
     model_forward(workspace, &own);
     if (loss)
-        *loss = quantile_loss(workspace->output, batch->targets, batch->weights, config->quantiles, Q, O, B, D,
-                              pass->loss_scale * workspace->model->loss_factor, NULL);
-    for (size_t b = 0; b < B; b++)
-        for (size_t t = 0; t < D; t++)
-            for (size_t o = 0; o < O; o++)
-                for (size_t q = 0; q < Q; q++)
-                    workspace->predictions[((b * D + t) * O + o) * Q + q] =
-                        workspace->output[(t * B + b) * Q * O + q * O + o];
+        *loss = quantile_loss(&of, workspace->output, batch->targets, batch->weights, NULL);
+    for (size_t b = 0; b < of.B; b++)
+        for (size_t t = 0; t < of.D; t++)
+            for (size_t o = 0; o < of.O; o++)
+                for (size_t q = 0; q < of.Q; q++)
+                    workspace->predictions[((b * of.D + t) * of.O + o) * of.Q + q] =
+                        workspace->output[(t * of.B + b) * of.Q * of.O + q * of.O + o];
     *predictions = workspace->predictions;
     workspace_clock(workspace, TFT_PART_LOSS);
 }
