@@ -457,8 +457,8 @@ static long other_size(size_t launcher)
     return halay_parse_long(rank, 0, INT_MAX - 1, &value) == HALAY_OK ? value + 1 : 0;
 }
 
-/* An MPI launcher that says that this process is the only one knows better than the step in which its own helpers run.
- * */
+/* An MPI launcher that says that this process is the only one knows better than the step in which its own helpers
+ * run. */
 static void find_other_job(struct halay_config *config)
 {
     config->other_job.size = 0;

@@ -34,8 +34,8 @@ enum halay_status halay_segment_create(struct halay_log *log, const char *name, 
 enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes, void **base);
 void halay_segment_unmap(void *base, size_t bytes);
 
-/* Let memory that the segment takes from now on, by whichever process, lie on that NUMA node if there is room. A wish.
- * */
+/* Let memory that the segment takes from now on, by whichever process, lie on that NUMA node if there is room. A
+ * wish. */
 void halay_segment_wish_node(struct halay_log *log, void *base, size_t bytes, int node);
 
 /* Ask for huge pages behind those that lie whole in [ptr, ptr + bytes) of a mapped segment and have memory already; the

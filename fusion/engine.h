@@ -42,8 +42,8 @@ struct halay_entry {
     int followed;
 };
 
-/* The static bucket of a registered tensor (rank 0 in a deterministic mode); guarded by lock where not said otherwise.
- * */
+/* The static bucket of a registered tensor (rank 0 in a deterministic mode); guarded by lock where not said
+ * otherwise. */
 struct halay_static_bucket {
     struct halay_static_bucket *next;
     uint64_t kind;

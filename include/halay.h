@@ -114,8 +114,8 @@ HALAY_API int halay_cross_rank(const struct halay_context *ctx);     /* this hos
 HALAY_API int halay_cross_size(const struct halay_context *ctx);     /* number of hosts */
 HALAY_API int halay_is_homogeneous(const struct halay_context *ctx); /* every host has as many ranks */
 
-/* HALAY_OK while the engine works; after a failure the first cause's status. text (may be NULL): the cause, "" if none.
- * */
+/* HALAY_OK while the engine works; after a failure the first cause's status. text (may be NULL): the cause, "" if
+ * none. */
 HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char *text, size_t size);
 
 /* ---- process sets ----------------------------------------------------------------------------------------------- */

@@ -120,8 +120,8 @@ void store_draw(unsigned char *bytes, size_t count);
 /* From a secret a key of its own, for one purpose (the label) and one occasion (the salt). */
 void store_derive(const unsigned char *secret, const char label[8], const unsigned char *salt, size_t salt_bytes,
                   unsigned char key[HALAY_SECRET_BYTES]);
-/* The mac that follows a message of `bytes` bytes on the wire; both count it. The second is nonzero if it is that one.
- * */
+/* The mac that follows a message of `bytes` bytes on the wire; both count it. The second is nonzero if it is that
+ * one. */
 void store_sign(struct store_channel *channel, const unsigned char *wire, size_t bytes,
                 unsigned char mac[STORE_MAC_BYTES]);
 int store_is_signed(struct store_channel *channel, const unsigned char *wire, size_t bytes, const unsigned char *mac);

@@ -28,8 +28,8 @@ void store_table_fini(struct store_table *table);
 const struct store_entry *store_table_get(const struct store_table *table, const unsigned char *key, size_t key_bytes);
 /* All keys that begin so. */
 void store_table_remove(struct store_table *table, const unsigned char *prefix, size_t prefix_bytes);
-/* Copies both; replaces what was there. HALAY_ERR_NO_MEMORY: none left, or the bound is reached; what was there stays.
- * */
+/* Copies both; replaces what was there. HALAY_ERR_NO_MEMORY: none left, or the bound is reached; what was there
+ * stays. */
 enum halay_status store_table_set(struct store_table *table, const unsigned char *key, size_t key_bytes,
                                   const unsigned char *value, size_t value_bytes);
 

@@ -34,8 +34,8 @@
 #include <string.h>
 
 enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000 };
-/* Of a blocking call before it waits: how often it looks, how often of that without a pause, and up to how many bytes.
- * */
+/* Of a blocking call before it waits: how often it looks, how often of that without a pause, and up to how many
+ * bytes. */
 enum { LOOKS = 256, LOOKS_AT_ONCE = 16, LOOKED_BYTES = 1 << 16 };
 
 void coll_advanced(struct halay_coll *c)
@@ -434,8 +434,8 @@ static int has_done_its_part(const struct halay_group *group, int rank)
     return has_ended(group, rank, &words) && !is_missed(group, &words);
 }
 
-/* A member that is dead and that something under way lacks, -1: none. Of several the one that died first, if it is one.
- * */
+/* A member that is dead and that something under way lacks, -1: none. Of several the one that died first, if it is
+ * one. */
 static int find_dead(struct halay_group *group)
 {
     int first = -1;

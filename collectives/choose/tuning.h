@@ -68,8 +68,8 @@ struct halay_tuning {
     struct halay_tuning_slot slots[HALAY_TUNING_SLOTS];
 };
 
-/* Parse a whole text into *table. HALAY_ERR_CONFIG: why says what is wrong, as "name:line: ..."; *table is undefined.
- * */
+/* Parse a whole text into *table. HALAY_ERR_CONFIG: why says what is wrong, as "name:line: ..."; *table is
+ * undefined. */
 enum halay_status halay_tuning_parse(const char *text, const char *name, struct halay_tuning *table, char *why,
                                      size_t size);
 /* The same from a file. HALAY_ERR_CONFIG also if it cannot be read. */

@@ -142,8 +142,8 @@ enum halay_status halay_coll_begin(struct halay_coll *c);
 void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t);
 /* Wait for it, end it, return its status. */
 enum halay_status halay_coll_finish(struct halay_coll *c);
-/* halay_group_check for one who waits for the others outside of collectives: closes the group if anybody has given up.
- * */
+/* halay_group_check for one who waits for the others outside of collectives: closes the group if anybody has given
+ * up. */
 void halay_group_check_everybody(struct halay_group *group);
 /* The end of a group: gives up what is under way, tells the others. */
 void halay_group_leave(struct halay_group *group);

@@ -85,8 +85,8 @@ int halay_group_end_heard(struct halay_group_end *end, int rank, struct halay_la
 /* The group with end->id is closed here. Keeps end. */
 void halay_group_ids_close(struct halay_group_ids *ids, struct halay_group_end *end);
 
-/* Give up the ids that may be used again. data: the world's; shared: where this rank's areas are, NULL if it has none.
- * */
+/* Give up the ids that may be used again. data: the world's; shared: where this rank's areas are, NULL if it has
+ * none. */
 void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *data, struct halay_transport *shared);
 
 /* data: NULL if no group has ever been closed. */

@@ -13,8 +13,8 @@
 #ifndef HALAY_TREE_H
 #define HALAY_TREE_H
 
-/* A rank's group [first, first + members), the next smaller group, to its right, and the next larger one, to its left.
- * */
+/* A rank's group [first, first + members), the next smaller group, to its right, and the next larger one, to its
+ * left. */
 struct halay_tree_place {
     int first, members, rounds;     /* members = 2^rounds */
     int right_first, right_members; /* 0 members: none */

@@ -16,8 +16,8 @@
 
 enum { HALAY_EXPRESS_RANKS = 8 };
 
-/* How many places the group has: 0 unless a few ranks share memory and may choose their algorithm. Alike on all ranks.
- * */
+/* How many places the group has: 0 unless a few ranks share memory and may choose their algorithm. Alike on all
+ * ranks. */
 size_t halay_express_places(const struct halay_group *group);
 
 /* Put `bytes` (HALAY_EXPRESS_BYTES at most). Wakes those that sleep if nobody else is missing. */

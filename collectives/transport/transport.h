@@ -180,8 +180,8 @@ struct halay_transport_ops {
     /* What moves data and has a descriptor (ucx; NULL: both), for a driver that sleeps in another transport and wants
      * news of this one to end that: event_fd: readable when there is something to do, stays the same until close.
      * fd_arm, after the last progress before the sleep: nonzero if news from now on make it readable; zero: progress
-     * first. It also takes what has come, so that the descriptor of one that nobody progresses does not stay readable.
-     * */
+     * first. It also takes what has come, so that the descriptor of one that nobody progresses does not stay
+     * readable. */
     int (*event_fd)(struct halay_transport *t);
     int (*fd_arm)(struct halay_transport *t);
 

@@ -27,8 +27,8 @@ struct halay_streams;
 
 enum halay_stream_event { HALAY_STREAM_READY, HALAY_STREAM_WAITED, HALAY_STREAM_JOINED };
 
-/* What is to run: members together, in order; called inside feed, drop and retract. members is borrowed for the call.
- * */
+/* What is to run: members together, in order; called inside feed, drop and retract. members is borrowed for the
+ * call. */
 typedef void (*halay_streams_run)(void *arg, const size_t *members, size_t count);
 
 /* arg is borrowed until destroy. */

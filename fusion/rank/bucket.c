@@ -317,8 +317,8 @@ static void start_first(struct halay_process_set *set)
     } else if (status == HALAY_OK) {
         bucket_end(ctx, b); /* nothing to move */
     } else {
-        /* Whatever was refused, other ranks may have started: going on, the next collectives would meet the wrong ones.
-         * */
+        /* Whatever was refused, other ranks may have started: going on, the next collectives would meet the wrong
+         * ones. */
         bucket_drop(ctx, b);
         fail_group(set, status);
     }

@@ -546,8 +546,8 @@ static void cond_init(pthread_cond_t *cond)
 }
 
 /* Spinning pays only where whoever is waited for has a processor of its own. The background thread may share its rank's
- * with the program: so it spins no longer there than an answer takes, which is less than to sleep and to be rung costs.
- * */
+ * with the program: so it spins no longer there than an answer takes, which is less than to sleep and to be rung
+ * costs. */
 static void choose_spin(struct halay_context *ctx)
 {
     enum { WAITER_US = 100, THREAD_US = 50, THREAD_CROWDED_US = 20 };

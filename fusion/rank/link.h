@@ -34,8 +34,8 @@ typedef enum halay_status (*halay_link_handler)(void *arg, int rank, const struc
 enum halay_status halay_link_receive(struct halay_link *link, halay_link_handler handler, void *arg, int *messages,
                                      int *rank);
 
-/* Nothing that comes matters any more: take the receives back, so that peers may leave. What is queued is still sent.
- * */
+/* Nothing that comes matters any more: take the receives back, so that peers may leave. What is queued is still
+ * sent. */
 void halay_link_stop_receiving(struct halay_link *link);
 
 /* Nonzero if everything that was queued has been taken by its receiver's transport, or never will be. */

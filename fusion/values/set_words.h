@@ -24,8 +24,8 @@ void halay_set_words_print(const uint64_t *words, size_t count, char *text, size
  */
 int halay_set_words_parse(const char *text, size_t *words, size_t *count);
 
-/* Can it be done in a job of so many ranks? Nonzero if not: *text says what is wrong. Sets by number are not looked up.
- * */
+/* Can it be done in a job of so many ranks? Nonzero if not: *text says what is wrong. Sets by number are not looked
+ * up. */
 int halay_set_words_fault(const uint64_t *words, size_t count, int ranks, char *text, size_t size);
 
 #endif

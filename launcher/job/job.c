@@ -328,8 +328,8 @@ static void remote_said(void *context, const char *host, const char *line, int i
         output_say(&job->output, "host '%s': %s", host, line);
 }
 
-/* Its ssh has ended, or says nothing any more. What ran there and has not been reported is lost, and that is a failure.
- * */
+/* Its ssh has ended, or says nothing any more. What ran there and has not been reported is lost, and that is a
+ * failure. */
 static void host_lost(struct job *job, struct host_link *link)
 {
     char why[512], names[64];

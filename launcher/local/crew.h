@@ -20,8 +20,8 @@ struct crew {
 int crew_init(struct crew *crew, int count);
 void crew_fini(struct crew *crew); /* zeroed or made; ends nobody */
 
-/* A descriptor that signals are read from, all of which are blocked already; -1: errno says why. The caller closes it.
- * */
+/* A descriptor that signals are read from, all of which are blocked already; -1: errno says why. The caller closes
+ * it. */
 int crew_open_signals(void);
 
 void crew_add(struct crew *crew, int member, pid_t leader);

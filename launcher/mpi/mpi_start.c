@@ -192,8 +192,8 @@ static void warn_of_unused(const struct options *options)
                     names[j]);
 }
 
-/* What -p, -i and --ssh say, as launchers take it: a program, and words that they split at blanks. 0, or an exit code.
- * */
+/* What -p, -i and --ssh say, as launchers take it: a program, and words that they split at blanks. 0, or an exit
+ * code. */
 static int plan_ssh(const struct options *options, struct making *m)
 {
     size_t used = 0, size = sizeof m->ssh_args;

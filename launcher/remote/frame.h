@@ -68,8 +68,8 @@ struct frame {
 /* Append one; 0 if there is no memory or it is too long (nothing is appended then). */
 int frame_put(struct buffer *to, enum frame_kind kind, uint32_t number, const void *bytes, size_t count);
 
-/* The frame that begins at *used of from, and *used behind it: 1; 0: it has not come whole yet; -1: that is no frame.
- * */
+/* The frame that begins at *used of from, and *used behind it: 1; 0: it has not come whole yet; -1: that is no
+ * frame. */
 int frame_take(const struct buffer *from, size_t *used, struct frame *frame);
 
 /* Little-endian numbers, for host_plan.c too. */

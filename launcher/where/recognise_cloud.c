@@ -98,8 +98,8 @@ static enum halay_status take_names(const struct finding *f, const char *source,
 
 /* ---- SageMaker --------------------------------------------------------------------------------------------------- */
 
-/* Hyperparameters are texts that hold JSON: "2", "\"2\"", "true"; newer SDKs leave 2 and true. Its text without quotes.
- * */
+/* Hyperparameters are texts that hold JSON: "2", "\"2\"", "true"; newer SDKs leave 2 and true. Its text without
+ * quotes. */
 static const char *hyperparameter(const json_t *map, const char *name, char *text, size_t size)
 {
     const json_t *value = json_object_get(map, name);

@@ -237,8 +237,8 @@ static void node_free(struct halay_transport *t, void *ptr)
     free(ptr);
 }
 
-/* All neighbours are done with this rank's areas: main.c lets them meet before. The bell's own ring ends its receive.
- * */
+/* All neighbours are done with this rank's areas: main.c lets them meet before. The bell's own ring ends its
+ * receive. */
 static void node_close(struct halay_transport *t)
 {
     struct node *self = (struct node *)t;

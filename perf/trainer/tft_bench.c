@@ -423,8 +423,8 @@ static enum halay_status read_communication(const struct bench *bench, double *c
     return status;
 }
 
-/* What the kernel counts for this process, a page that k processes share as the k-th part of one; 0: it does not say.
- * */
+/* What the kernel counts for this process, a page that k processes share as the k-th part of one; 0: it does not
+ * say. */
 static double footprint(void)
 {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");

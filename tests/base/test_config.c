@@ -267,8 +267,8 @@ static void check_mpi(void)
     }
 }
 
-/* Variables of a job of several, and those that only look like it: a batch script, an allocation's shell, a job of one.
- * */
+/* Variables of a job of several, and those that only look like it: a batch script, an allocation's shell, a job of
+ * one. */
 static void check_other_jobs(void)
 {
     static const struct {

@@ -36,8 +36,8 @@ static void keep_line(void *arg, enum halay_log_level level, const char *line)
     (void)line; /* the newest error stays in log.last_error */
 }
 
-/* ---- a server in a thread of its own ------------------------------------------------------------------------------
- * */
+/* ---- a server in a thread of its own
+ * ------------------------------------------------------------------------------ */
 
 struct service {
     struct halay_log log;
@@ -81,8 +81,8 @@ static const char *address(const struct service *s)
     return halay_store_server_address(s->server);
 }
 
-/* ---- clients ------------------------------------------------------------------------------------------------------
- * */
+/* ---- clients
+ * ------------------------------------------------------------------------------------------------------ */
 
 static struct halay_store_client *open_client(const char *where, int rank, struct halay_log *log)
 {
@@ -185,8 +185,8 @@ static size_t raw_seal(struct raw *raw, enum halay_store_kind kind, const char *
     return store_message_bytes(&message);
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------
- * */
+/* ---- tests
+ * -------------------------------------------------------------------------------------------------------- */
 
 struct getter {
     struct halay_store_client *client;

@@ -300,8 +300,8 @@ static int float_is_right(enum halay_dtype dtype, enum halay_op op, const void *
         return !memcmp(got, &floats[dtype].nan, halay_dtype_size(dtype));
     if (isinf(want) || op == HALAY_MIN || op == HALAY_MAX)
         return result == want && !signbit(result) == !signbit(want);
-    /* Each step rounds in f32 or f64, once more at the end; a product's steps may lose what is below the least number.
-     * */
+    /* Each step rounds in f32 or f64, once more at the end; a product's steps may lose what is below the least
+     * number. */
     error = (dtype == HALAY_F64 ? 0x1p-53L : 0x1p-24L) * sources * scale + floats[dtype].epsilon / 2 * fabsl(want) +
             floats[dtype].least * (1 + (op == HALAY_PRODUCT) * 512 * sources);
     return fabsl(result - want) <= error;

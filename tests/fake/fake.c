@@ -608,8 +608,8 @@ struct fake_boot {
     struct halay_fake_hub *hub; /* borrowed */
 };
 
-/* Wait on hub.gathered until the round that `round` counts is over (arrive) or those who left it have copied (leave).
- * */
+/* Wait on hub.gathered until the round that `round` counts is over (arrive) or those who left it have copied
+ * (leave). */
 static enum halay_status gather_wait_locked(struct fake_boot *self, const struct timespec *until, int timeout_ms)
 {
     struct halay_fake_hub *hub = self->hub;

@@ -58,8 +58,8 @@ static enum halay_status submit_to_lose(struct halay_context *ctx, int i, float 
     return halay_submit_named(ctx, &info, NULL, NULL, request);
 }
 
-/* The last rank goes, one way or the other; the others get its number in bounded time, also for what they submit later.
- * */
+/* The last rank goes, one way or the other; the others get its number in bounded time, also for what they submit
+ * later. */
 static void lose_one(struct halay_context *ctx, int is_killed)
 {
     int rank = halay_rank(ctx), victim = halay_size(ctx) - 1;
@@ -261,8 +261,8 @@ static void run_unlike(void)
         start_unlike(rank, &cases[i]);
 }
 
-/* A thread submits something that calls back: what it calls may lead to halay_fini before the submission has returned.
- * */
+/* A thread submits something that calls back: what it calls may lead to halay_fini before the submission has
+ * returned. */
 struct last {
     struct halay_context *ctx;
     float x;

@@ -182,8 +182,8 @@ static int is_ragged(const struct halay_tensor_info *info)
     return info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL;
 }
 
-/* Rows that a rank gives to another (all-gather: to all), by number in the set. By name they change every other step.
- * */
+/* Rows that a rank gives to another (all-gather: to all), by number in the set. By name they change every other
+ * step. */
 static size_t rows_given(const struct program *p, size_t t, int from, int to)
 {
     const struct tensor_case *c = &p->tensors[t];

@@ -634,8 +634,8 @@ static void body_silence(struct rank_run *run)
     snprintf(silent, sizeof silent, "rank %d has not answered for 1 s", run->rank != 1);
     snprintf(closed, sizeof closed, "rank %d has closed its connection", run->rank != 1);
     halay_context_status(run->ctx, text, sizeof text);
-    /* Rank 1 and the others are silent for each other; whoever gives up first closes the group, and its word is lost.
-     * */
+    /* Rank 1 and the others are silent for each other; whoever gives up first closes the group, and its word is
+     * lost. */
     CHECK(!strcmp(text, silent) || !strcmp(text, closed), "'%s'", text);
 }
 

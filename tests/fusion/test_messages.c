@@ -116,8 +116,8 @@ static void check_round_trip(struct random *r)
     read.ranges = read.ranges ? read.ranges : none;
     CHECK(same(&wrote, &read), "kind %d", wrote.kind);
 
-    /* Cut short it is refused, wherever it is cut; the copy is as long as what is left, so that a sanitizer sees more.
-     * */
+    /* Cut short it is refused, wherever it is cut; the copy is as long as what is left, so that a sanitizer sees
+     * more. */
     for (size_t cut = 0; cut < items.used; cut += 1 + cut / 16) {
         unsigned char *copy = malloc(cut ? cut : 1);
         REQUIRE(copy);

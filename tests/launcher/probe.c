@@ -87,8 +87,8 @@ static void ignore_signals(void)
             signal(s, SIG_IGN);
 }
 
-/* Returns, or stays, only when the hidden process is deaf and has written its number: it may be told to end right then.
- * */
+/* Returns, or stays, only when the hidden process is deaf and has written its number: it may be told to end right
+ * then. */
 static int hide(const char *path, int stays)
 {
     int ready[2], status;

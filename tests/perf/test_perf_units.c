@@ -171,8 +171,8 @@ static void patterns(void)
                 pattern_of((enum halay_dtype)dtype, phase, counts[c]);
 }
 
-/* ---- operations: by hand, over ranks that are places in one process -------------------------------------------------
- * */
+/* ---- operations: by hand, over ranks that are places in one process
+ * ------------------------------------------------- */
 
 enum { RANKS_MAX = 8 };
 
@@ -343,8 +343,8 @@ static void table(void)
     CHECK(!perf_operation_find("no-such") && !perf_operation_find(""));
 }
 
-/* ---- roofline ------------------------------------------------------------------------------------------------------
- * */
+/* ---- roofline
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void roofline(void)
 {
@@ -371,8 +371,8 @@ static void roofline(void)
     free(to);
 }
 
-/* ---- tune ----------------------------------------------------------------------------------------------------------
- * */
+/* ---- tune
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void get_text(FILE *file, char *text, size_t size)
 {

@@ -77,8 +77,8 @@ __attribute__((unused)) static void add_variable(struct tft_model_config *config
     variable->categories = categories;
 }
 
-/* A tiny model with every kind of variable: statics (0 to 3 of them), observed and known reals and categories, targets.
- * */
+/* A tiny model with every kind of variable: statics (0 to 3 of them), observed and known reals and categories,
+ * targets. */
 __attribute__((unused)) static void tiny_config(struct tft_model_config *config, size_t statics, size_t targets)
 {
     tft_config_defaults(config);

@@ -75,8 +75,8 @@ static int is_null(const json_t *object, const char *key)
     return json_is_null(json_object_get(object, key));
 }
 
-/* What no value says is null and not the best score there is; an entity without a naive error is left out of its mean.
- * */
+/* What no value says is null and not the best score there is; an entity without a naive error is left out of its
+ * mean. */
 static void nothing(void)
 {
     static const double quantiles[] = { 0.5 };

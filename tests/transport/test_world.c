@@ -63,8 +63,8 @@ static void check_wrong_settings(void)
     unsetenv("HALAY_START_TIMEOUT");
 }
 
-/* What is around the ranks of launchers that halay cannot join, and of MPI's where there is no module: none is alone.
- * */
+/* What is around the ranks of launchers that halay cannot join, and of MPI's where there is no module: none is
+ * alone. */
 static void check_other_launchers(void)
 {
     static const char *const jobs[][3] = {

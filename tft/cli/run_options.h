@@ -37,8 +37,8 @@ struct tft_job {
  * too. fini is called whatever happens, so that they hear of a failure. */
 enum halay_status tft_job_init(struct halay_log *log, const struct tft_run_config *config, const char *data_path,
                                struct tft_job *job);
-/* The same with a table (a file, or a folder of them) that a rank of each host first prepares by a schema, all alike.
- * */
+/* The same with a table (a file, or a folder of them) that a rank of each host first prepares by a schema, all
+ * alike. */
 enum halay_status tft_job_init_table(struct halay_log *log, const struct tft_run_config *config, const char *schema,
                                      const char *table, struct tft_job *job);
 void tft_job_fini(struct tft_job *job);

@@ -133,8 +133,8 @@ static enum halay_status load(struct tft_sagemaker *s, const char *name, json_t 
     return exists(path) ? tft_document_load(s->log, path, document) : HALAY_OK;
 }
 
-/* The toolkit's library reads the file in the middle of any gethostname(), MPI's too, and crashes if it is not there.
- * */
+/* The toolkit's library reads the file in the middle of any gethostname(), MPI's too, and crashes if it is not
+ * there. */
 static enum halay_status check_preload(struct tft_sagemaker *s)
 {
     const char *preload = halay_environment_get("LD_PRELOAD");

@@ -38,8 +38,8 @@ struct tft_sagemaker {
     char reason[TFT_FAILURE_MAX]; /* the first error; guarded by log->lock */
 };
 
-/* What a training reads and where it writes, as options say or, what they leave open (NULL), as the container has it.
- * */
+/* What a training reads and where it writes, as options say or, what they leave open (NULL), as the container has
+ * it. */
 struct tft_sagemaker_job {
     const char *data, *schema, *folder, *checkpoints;
     const char *metrics; /* folder of the lines of evaluations */

@@ -114,8 +114,8 @@ static enum halay_status find_row(struct tft_csv *csv, size_t *length, size_t *t
     }
 }
 
-/* A quoted field that begins behind its quote: closed up in place. *next is behind its separator, or at the row's end.
- * */
+/* A quoted field that begins behind its quote: closed up in place. *next is behind its separator, or at the row's
+ * end. */
 static enum halay_status take_quoted(struct tft_csv *csv, char *field, char *end, char **next, int *more)
 {
     char *to = field, *from = field;

@@ -426,8 +426,8 @@ static enum halay_status fill_statics(struct maker *m, size_t entity)
     return status;
 }
 
-/* The bridges of an entity, of which n were written before; what stands for them must be a float however it is scaled.
- * */
+/* The bridges of an entity, of which n were written before; what stands for them must be a float however it is
+ * scaled. */
 static enum halay_status fill_bridges(struct maker *m, size_t entity, size_t *n)
 {
     const struct tft_schema *schema = &m->d->schema;

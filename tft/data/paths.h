@@ -30,8 +30,8 @@ struct tft_output {
     char *path, *beside;   /* owned */
 };
 enum halay_status tft_output_open(struct halay_log *log, const char *path, struct tft_output *out);
-/* The same, written in the folder stage until it is complete, which is on the file system of path's; "": beside path.
- * */
+/* The same, written in the folder stage until it is complete, which is on the file system of path's; "": beside
+ * path. */
 enum halay_status tft_output_open_staged(struct halay_log *log, const char *stage, const char *path,
                                          struct tft_output *out);
 /* Complete it. Also says whether all the writes went well, so that callers need not look at each. */

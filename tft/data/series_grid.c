@@ -339,8 +339,8 @@ static enum halay_status cannot_fill(const struct grid *g, const struct tft_inpu
     return HALAY_ERR_FORMAT;
 }
 
-/* Rows before the first value of column k have none: no window may hold them, nor those with a lag that asks for them.
- * */
+/* Rows before the first value of column k have none: no window may hold them, nor those with a lag that asks for
+ * them. */
 static void begin_behind(struct grid *g, size_t k, size_t rows)
 {
     const struct tft_schema *s = g->c->schema;

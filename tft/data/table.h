@@ -30,8 +30,8 @@ struct tft_table_summary {
     size_t columns_ignored;    /* of the first file: no input comes from them */
 };
 
-/* Rows of a column that lie on a line between two measured values; those behind it are not known to who stands on it.
- * */
+/* Rows of a column that lie on a line between two measured values; those behind it are not known to who stands on
+ * it. */
 struct tft_bridge {
     uint32_t column; /* of the table; in data (tft/data/data.h) the number of the schema's plain input */
     uint32_t entity; /* in data */

@@ -69,8 +69,8 @@ void tft_peer_map_take(const struct tft_peer_map *map, const float *theirs, floa
 /* Is a tensor of that source what the map would write? (A mask that is another changes the forecast.) */
 int tft_peer_map_is_mask(const struct tft_peer_map *map, size_t tensor, const float *theirs);
 
-/* What the peer's constructor wants for the model, and the order of its inputs: a document, NULL if there is no memory.
- * */
+/* What the peer's constructor wants for the model, and the order of its inputs: a document, NULL if there is no
+ * memory. */
 json_t *tft_peer_arguments(enum tft_peer peer, const struct tft_model_config *config, const struct tft_run_config *run);
 /* The name of a variable in pytorch-forecasting, where it is a module's; size: TFT_NAME_MAX + 2. */
 void tft_peer_variable_name(const char *name, char *theirs);

@@ -158,8 +158,8 @@ static void mark_same(struct peer_builder *b, size_t first, size_t copy)
         b->map->tensors[copy + i].same_as = first + i;
 }
 
-/* A real's embedding: kernel (1, W) and bias, in theirs a layer of one input. Returns the number of its first tensor.
- * */
+/* A real's embedding: kernel (1, W) and bias, in theirs a layer of one input. Returns the number of its first
+ * tensor. */
 static size_t add_prescaler(struct peer_builder *b, const char *theirs, const char *ours)
 {
     size_t first = b->map->theirs.count;

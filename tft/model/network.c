@@ -120,8 +120,8 @@ static void add_resample(struct builder *builder, const char *layer, struct grn 
     model->derived += grn->in * grn->out;
 }
 
-/* A joint network whose skip connection is its input: selection wants weights there, so the identity is made of them.
- * */
+/* A joint network whose skip connection is its input: selection wants weights there, so the identity is made of
+ * them. */
 static void add_identity(struct builder *builder, struct grn *grn)
 {
     grn->skip =

@@ -92,8 +92,8 @@ enum halay_status tft_resume_take_over(struct tft_resume *resume, const json_t *
 /* Make the folders to write into; nothing if that has been done. cleans: takes away what a process that was killed left
  * half written; by one rank, before any other writes. tft_resume_save does it too. */
 enum halay_status tft_resume_make_folders(struct tft_resume *resume, int cleans);
-/* Write this rank's file of a block: the tensors of `table`, which lie in values. Any rank, once the folders are made.
- * */
+/* Write this rank's file of a block: the tensors of `table`, which lie in values. Any rank, once the folders are
+ * made. */
 enum halay_status tft_resume_save_part(const struct tft_resume *resume, uint64_t step, enum tft_resume_block block,
                                        int rank, const struct tft_param_table *table, const float *values,
                                        struct tft_resume_part *part);
@@ -107,8 +107,8 @@ enum halay_status tft_resume_add_part(const struct tft_resume *resume, uint64_t 
 enum halay_status tft_resume_save(struct tft_resume *resume, const json_t *run, const struct tft_resume_state *state,
                                   const struct tft_param_table *table, const float *const blocks[TFT_RESUME_BLOCKS],
                                   const json_t *parts);
-/* The best parameters are this block of the checkpoint that was written or taken over last: later ones name its file.
- * */
+/* The best parameters are this block of the checkpoint that was written or taken over last: later ones name its
+ * file. */
 void tft_resume_set_best(struct tft_resume *resume, enum tft_resume_block block);
 
 #endif

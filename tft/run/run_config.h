@@ -69,8 +69,8 @@ json_t *tft_run_config_json(const struct tft_run_config *config);
 /* The keys that make a run what it is: a new reference without those that it may change when it goes on (how long it
  * lasts, threads, checkpoints). NULL if there is no memory. */
 json_t *tft_run_config_identity(const json_t *config);
-/* Can a run that began with the keys of before (where: for messages) go on with config? HALAY_ERR_CONFIG names the key.
- * */
+/* Can a run that began with the keys of before (where: for messages) go on with config? HALAY_ERR_CONFIG names the
+ * key. */
 enum halay_status tft_run_config_check_resume(struct halay_log *log, const char *where, const json_t *before,
                                               const struct tft_run_config *config);
 

@@ -20,8 +20,8 @@ struct tft_forecast_file {
     size_t fit;
 };
 
-/* Does a file of that name, in that format ("csv", "jsonl" or NULL: by the name), hold JSON lines? -1: no such format.
- * */
+/* Does a file of that name, in that format ("csv", "jsonl" or NULL: by the name), hold JSON lines? -1: no such
+ * format. */
 int tft_forecast_file_is_json(const char *format, const char *name);
 
 /* Errors of the stream are its owner's to look at. */

@@ -24,8 +24,8 @@ static int threads_of_rank(const struct tft_trainer *t)
 }
 
 /* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target; of several targets each
- * counts as its share in the sum over the entities that have any, since their units have nothing to do with each other.
- * */
+ * counts as its share in the sum over the entities that have any, since their units have nothing to do with each
+ * other. */
 static enum halay_status set_up_weights(struct tft_trainer *t)
 {
     t->weights = calloc(t->data->entity_count + 1, sizeof *t->weights);

@@ -74,8 +74,8 @@ enum halay_status tft_trainer_check_elastic(const struct tft_trainer *trainer);
 /* Once the blocks are there: get rank 0's state, or that of ranks that train already. begun: on rank 0 whether it could
  * begin. */
 enum halay_status tft_trainer_join(struct tft_trainer *trainer, enum halay_status begun);
-/* What the state says now does not get lost any more; others may have joined afterwards. Between steps, on all ranks.
- * */
+/* What the state says now does not get lost any more; others may have joined afterwards. Between steps, on all
+ * ranks. */
 enum halay_status tft_trainer_commit(struct tft_trainer *trainer);
 /* After a failure: HALAY_OK if it was the loss of a rank, and training can go on from what state says. */
 enum halay_status tft_trainer_recover(struct tft_trainer *trainer, enum halay_status failure);

@@ -10,8 +10,8 @@
 #include "tft/train/trainer.h"
 #include <math.h>
 
-/* Under 'deterministic: ranks' an elastic job with another number of ranks than a power of two has some that add zeros.
- * */
+/* Under 'deterministic: ranks' an elastic job with another number of ranks than a power of two has some that add
+ * zeros. */
 static int ranks_that_compute(const struct tft_trainer *t)
 {
     int ranks = t->ranks;

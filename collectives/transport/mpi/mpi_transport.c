@@ -351,8 +351,8 @@ static const struct halay_transport_ops mpi_ops = {
 
 /* --- the start */
 
-/* What each rank tells the others before anything collective of MPI is called: one that can't must not hang the others.
- * */
+/* What each rank tells the others before anything collective of MPI is called: one that can't must not hang the
+ * others. */
 struct readiness {
     int32_t can;
     int32_t mpi_rank;

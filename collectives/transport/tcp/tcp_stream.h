@@ -44,13 +44,13 @@ void halay_tcp_stream_fini(struct halay_tcp_stream *stream);
 /* Sign and queue a message; written reaches queued when it has gone. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_tcp_stream_queue(struct halay_tcp_stream *stream, uint32_t tag, const void *payload,
                                          size_t bytes);
-/* Give the system what it takes. What can't be sent any more is dropped: that the peer is lost shows when it is read.
- * */
+/* Give the system what it takes. What can't be sent any more is dropped: that the peer is lost shows when it is
+ * read. */
 void halay_tcp_stream_write(struct halay_tcp_stream *stream);
 /* Take what has come, a bounded piece. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_tcp_stream_read(struct halay_tcp_stream *stream);
-/* The next whole message that was read. HALAY_OK; HALAY_IN_PROGRESS: there is none; HALAY_ERR_FORMAT, HALAY_ERR_AUTH.
- * */
+/* The next whole message that was read. HALAY_OK; HALAY_IN_PROGRESS: there is none; HALAY_ERR_FORMAT,
+ * HALAY_ERR_AUTH. */
 enum halay_status halay_tcp_stream_next(struct halay_tcp_stream *stream, struct halay_tcp_message *message);
 
 #endif

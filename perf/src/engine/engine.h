@@ -47,8 +47,8 @@ void perf_wait_until(int64_t moment_us);
  * thread that submitted, in halay_wait. */
 enum perf_driver { PERF_BACKGROUND, PERF_DRIVEN };
 
-/* Seconds from submission to completion of the registered small tensor: seconds[i] is the slowest rank's of the i-th.
- * */
+/* Seconds from submission to completion of the registered small tensor: seconds[i] is the slowest rank's of the
+ * i-th. */
 enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driver driver, long iterations,
                                       double *seconds);
 

@@ -18,8 +18,8 @@ struct perf_model {
 extern const struct perf_model perf_models[];
 extern const char *const perf_model_words[]; /* "none", then the names, NULL; models[i] is words[i + 1] */
 
-/* Write the first `most` sizes of the pattern into counts (which may be NULL if most is 0); returns how many there are.
- * */
+/* Write the first `most` sizes of the pattern into counts (which may be NULL if most is 0); returns how many there
+ * are. */
 size_t perf_model_expand(const char *pattern, size_t *counts, size_t most);
 
 #endif

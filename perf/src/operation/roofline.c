@@ -72,8 +72,8 @@ void perf_roofline_update(void *buffer, size_t bytes)
     best_loops()->update(buffer, bytes);
 }
 
-/* In chunks that stay in the first cache until all parts are added, so that each byte of the sum goes to memory once.
- * */
+/* In chunks that stay in the first cache until all parts are added, so that each byte of the sum goes to memory
+ * once. */
 void perf_roofline_combine(void *to, const void *from, size_t parts, size_t bytes)
 {
     enum { CHUNK = 4096 };

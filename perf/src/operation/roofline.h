@@ -16,8 +16,8 @@
 
 /* Read and write every byte in place. */
 void perf_roofline_update(void *buffer, size_t bytes);
-/* Read `parts` parts of `bytes` bytes each, one after the other, add them up, write the sum. to may be the first part.
- * */
+/* Read `parts` parts of `bytes` bytes each, one after the other, add them up, write the sum. to may be the first
+ * part. */
 void perf_roofline_combine(void *to, const void *from, size_t parts, size_t bytes);
 /* Read every byte of one and write it to the other. */
 void perf_roofline_copy(void *to, const void *from, size_t bytes);
