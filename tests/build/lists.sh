@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The lists of tests (tests/fragment.am) name tests that there are, and each program whose ranks are threads is among
+# those that the thread sanitizer runs.
+. "${top_srcdir:?}/tests/build/build.sh"
+
+plain_make print-tests >"$scratch/tests"
+plain_make print-thread-tests >"$scratch/thread"
+for name in $(plain_make print-listed-tests); do
+    checks=$((checks + 1))
+    grep -qxF "$name" "$scratch/tests" || wrong "$name is in a list of tests/fragment.am and no test"
+done
+cd "$top_srcdir"
+for source in $(grep -lE '^#include "(tests/fake/fake|tests/fusion/ranks)[.]h"' tests/*/test_*.c); do
+    checks=$((checks + 1))
+    grep -qxF "${source%.c}" "$scratch/thread" || wrong "$source runs ranks as threads and is not in THREAD_TESTS"
+done
+build_end
