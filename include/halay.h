@@ -212,7 +212,7 @@ struct halay_member {
  *     all-gather      rows of this rank           rows of all ranks                one rank's rows behind the other's
  *     reduce-scatter  rows                        this rank's part of them         every element reduced over all ranks
  *     all-to-all      rows for each rank          rows from each rank              in order of rank
- *     barrier         ignored, as is all but the name                              ends when all ranks have submitted it
+ *     barrier         ignored, as is all but the name                              ends when all have submitted it
  *
  * A row is what one index of the first dimension has. How many an all-gather or an all-to-all gives may differ between
  * ranks, and from one submission to the next; the other dimensions are equal everywhere. As long as every rank gives

@@ -125,12 +125,11 @@ HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, con
 
 /*
  * Adasum over all ranks: two vectors a and b are joined as (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b, pairs of ranks
- * first,
- * then pairs of those, along the tree over ranks: 3: (0, 1), 2   5: ((0, 1), (2, 3)), 4; any number of ranks. Orthogonal
- * vectors are added, equal ones stay what they are, a zero changes nothing; the result does not grow with the number of
- * ranks as a sum does. That is done for each of `tensors` tensors by itself: counts[i] elements of in and of out, one
- * behind the other; counts is equal on all ranks and borrowed until the collective has ended. halay_group_allreduce
- * with HALAY_ADASUM takes its whole array for one tensor.
+ * first, then pairs of those, along the tree over ranks: 3: (0, 1), 2   5: ((0, 1), (2, 3)), 4; any number of ranks.
+ * Orthogonal vectors are added, equal ones stay what they are, a zero changes nothing; the result does not grow with
+ * the number of ranks as a sum does. That is done for each of `tensors` tensors by itself: counts[i] elements of in and
+ * of out, one behind the other; counts is equal on all ranks and borrowed until the collective has ended.
+ * halay_group_allreduce with HALAY_ADASUM takes its whole array for one tensor.
  *
  * Floating types; dot products are summed in f64, f16 and bf16 are rounded once. A tensor with a NaN or an infinity, or
  * one of f64 whose square overflows (1e154), comes out as NaNs. Errors: HALAY_ERR_UNSUPPORTED also under

@@ -5,7 +5,7 @@
  *
  *     "openssh-key-v1\0"; strings "none", "none", ""; 1; string: the public key; string: the private part
  *     public key    strings "ssh-ed25519", 32 bytes
- *     private part  a number, twice; strings "ssh-ed25519", the public 32, the secret 64, a comment; 1, 2, 3 ... to 8 bytes
+ *     private part  a number, twice; strings "ssh-ed25519", the public 32, the secret 64, a comment; 1, 2 ... up to 8
  */
 #include "base/secure/ssh_key.h"
 #include "base/store/store_protocol.h"

@@ -10,7 +10,7 @@
  *                                                                               1 + the rank by whose loss that ended
  *                                                                               (0: none), whether it has made or been
  *                                                                               given a commit
- *     elastic/place/SEAT.START.N     halayrun   the answer, once it is known    of enum halay_verdict, epoch, rank, size
+ *     elastic/place/SEAT.START.N     halayrun   the answer, once it is known    enum halay_verdict, epoch, rank, size
  *     elastic/change/EPOCH           halayrun   processes wait for a place, or seats are to go: commit, and be ready
  *     elastic/over/EPOCH             halayrun   who is still on the way into it shall give up: somebody is lost
  *

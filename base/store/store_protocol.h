@@ -25,7 +25,7 @@
  *     12  key bytes  2   1 to 255 in a request, 0 in an answer                      |
  *     14  zero       2                                                              |
  *     16  key, then value                                                          /
- *      4 + length  mac  32   keyed with the session's key of this direction, over a counter of messages, length and body
+ *      4 + length  mac  32   keyed with the session's key of this direction, over a count of messages, length and body
  *
  *   kind        from     key  value
  *   set         client   yes  up to HALAY_STORE_VALUE_MAX bytes

@@ -68,11 +68,12 @@ enum halay_status halay_group_status(const struct halay_group *group, int *rank)
 /*
  * group_subset.c: a group of some ranks of parent as halay_group_subset makes it, in steps that never block.
  *
- * start     *making is NULL if this rank is no member. ranks is borrowed for the call, parent until the end. Members start
- *           what they make in the same order, one at a time for each pair of ranks. Errors as of halay_group_subset.
- * progress  HALAY_IN_PROGRESS; HALAY_OK once, with the group; else why there is none, from then on. That a member is lost
- *           closes the parent, which knows the rank. Whoever drives looks at the peers (halay_group_check) from time to
- *           time. No bell rings when a message of this was taken: poll.
+ * start     *making is NULL if this rank is no member. ranks is borrowed for the call, parent until the end. Members
+ *           start what they make in the same order, one at a time for each pair of ranks. Errors as of
+ *           halay_group_subset.
+ * progress  HALAY_IN_PROGRESS; HALAY_OK once, with the group; else why there is none, from then on. That a member is
+ *           lost closes the parent, which knows the rank. Whoever drives looks at the peers (halay_group_check) from
+ *           time to time. No bell rings when a message of this was taken: poll.
  * end       in any state; NULL is allowed
  */
 struct halay_group_making;

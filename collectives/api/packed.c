@@ -2,7 +2,7 @@
  *
  * Lists of pieces for algorithms that want one array: chunks of the list are packed, run, and unpacked.
  *
- *     list     | piece 0 |  p 1 | piece 2                |          chunk k uses half k mod 2: while one half travels, the
+ *     list     | piece 0 |  p 1 | piece 2                |     chunk k uses half k mod 2: while one half travels, the
  *     chunks   |    0    |    1    |    2    |    3   |             other is packed or unpacked
  *     half     |    0    |    1    |    0    |    1   |
  *

@@ -7,8 +7,8 @@
  *     128      filled: chunks that this rank has put into its slots
  *     256      done: chunks that this rank has reduced, or copied
  *     384      barrier: how many this rank has come to
- *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left; and of
- *              how many collectives it has done its part
+ *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left;
+ *              and of how many collectives it has done its part
  *     640      busy: this rank is touching memory of others
  *     768      generation (channel 0's area): how often this rank has given up the group's id (group_ids.h)
  *     896      taken: chunks of results that this rank has copied out of everybody's slots (hierarchical)

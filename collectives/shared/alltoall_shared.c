@@ -2,16 +2,16 @@
  *
  * All-to-all over shared memory, even and with splits: everybody copies its parts from everybody's memory.
  *
- *     A   publishes where its parts for A B C lie      copies   A's part of b, of c         done; waits until B and C are
+ *     A   publishes where its parts for A B C lie      copies   A's part of b, of c         done; waits for B and C
  *     B   publishes where its parts for A B C lie      copies   B's part of c, of a         done
  *     C   publishes where its parts for A B C lie      copies   C's part of a, of b         done
  *
- *   arrive  one entry a rank of the table (shared.h): place and length of its part; how many chunks the longest part has.
- *           No rank knows that of all, so the numbers of the channel grow by the largest that was published (by one if
- *           there is none).
+ *   arrive  one entry a rank of the table (shared.h): place and length of its part; how many chunks the longest part
+ *           has. No rank knows that of all, so the numbers of the channel grow by the largest that was published (by
+ *           one if there is none).
  *   own     what a rank keeps, copied while it waits for the others
- *   fill    a private rank copies chunk k of every other's part into its slots, one place a taker: the slot k mod SHARED_SLOTS,
- *           when everybody has taken chunk k - SHARED_SLOTS
+ *   fill    a private rank copies chunk k of every other's part into its slots, one place a taker: the slot k mod
+ *           SHARED_SLOTS, when everybody has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every part that is for this rank, beginning with the next rank's, not all with rank 0's
  *   end     when everybody has taken everything: memory and slots are free again
  *

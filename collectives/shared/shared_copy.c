@@ -8,8 +8,8 @@
  *                     C   publishes c      copies a b          done
  *
  *   arrive  a giver publishes where its row lies
- *   fill    a giver whose row is private copies it into its slots, chunk by chunk: chunk k into slot k mod SHARED_SLOTS, when
- *           everybody has taken chunk k - SHARED_SLOTS
+ *   fill    a giver whose row is private copies it into its slots, chunk by chunk: chunk k into slot k mod
+ *           SHARED_SLOTS, when everybody has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every giver's row, from its memory or its slot, when it is there; then number done
  *   end     a giver waits until everybody has taken everything; one who gives nothing may go, nobody reads from it
  *

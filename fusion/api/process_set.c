@@ -3,9 +3,9 @@
  * Process sets: some ranks of the job, or all of them, with what they have to themselves; made and removed.
  *
  *     a rank's program                  all ranks                               driver
- *       halay_process_set_create   ->     the same is asked for everywhere   ->   heard of: a number, a coordinator (rank 0)
- *       halay_process_set_remove          (negotiated like a tensor)              in its place among the collectives of all
- *                                                                                 ranks: a group, or the end
+ *       halay_process_set_create   ->     the same is asked for everywhere   ->   a number, a coordinator (rank 0)
+ *       halay_process_set_remove          (negotiated like a tensor)              in its place among all ranks'
+ *                                                                                 collectives: a group, or the end
  *
  * So every rank makes the same sets in the same order and counts the same numbers; a number is never used again. The
  * members of a set make its group among themselves, one set after the other, while their drivers go on with all else.

@@ -7,7 +7,7 @@
  * A step ends when a tensor is submitted that was submitted in it before. What is measured is the program's own step,
  * its computing included, as that is what the user waits for.
  *
- *     looking         until some steps in a row have the same bytes; what was found for as many ranks and bytes is taken
+ *     looking         until some steps in a row have the same bytes; what was found for as many ranks and bytes counts
  *     coarse          candidates from 256 KB to 256 MB by factors of 4, and the one that is configured
  *     fine            half and twice the best
  *     chunks          with that, half, twice and four times as large as the tuning table says

@@ -3,8 +3,8 @@
  * Joining, the coordinator's side: ranks that have no more data until all have none.
  *
  *     rank 1 joins           what lacks rank 1 only is complete; so is all that comes without it from now on
- *     complete               rank 1 counts as one that agrees with the first rank that came; an operation that needs its
- *                            data is refused on every rank
+ *     complete               rank 1 counts as one that agrees with the first rank that came; an operation that needs
+ *                            its data is refused on every rank
  *     the last rank joins    the join itself is complete, after all that was before: nobody has joined any more
  */
 #include "fusion/coordinator/coordinator_impl.h"

@@ -7,7 +7,7 @@
  *
  *     rank 2 ----x
  *     rank 0 -----x
- *     rank 1 --------------x      late by the distance to the rank before it: what would be saved if it came with the others
+ *     rank 1 --------------x      late by the distance to the rank before it: what would be saved if it came with them
  *
  * Times are those of rank 0's steps, so ranks that are found in one step have come together and none of them was late.
  * Two additions for each arrival, no message and no look at the clock.

@@ -4,7 +4,7 @@
  * process (collectives/transport/mpi/mpi_process.c has the meaning), the bootstrap, and functions that the linker puts
  * in place of others (--wrap):
  *
- *     MPI_Testsome            waits where the rank has said that it would (simulated_block_next_look), else sees nothing
+ *     MPI_Testsome            waits where the rank has said so (simulated_block_next_look), else sees nothing
  *     MPI_Comm_get_attr       grants all tags
  *     halay_aligned_alloc     folds large blocks (simulated_fold_memory)
  *     free                    knows folded blocks

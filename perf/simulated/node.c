@@ -5,8 +5,8 @@
  *
  *     to read a neighbour's memory    memory_ns a byte, of the reading rank's time (one processor each)
  *     to write and read one's own     nothing, as everywhere in these simulations
- *     a flag                          is seen at once by a rank that is awake; one that waits is woken by a message of no
- *                                     bytes inside the node, which takes that link's latency
+ *     a flag                          is seen at once by a rank that is awake; one that waits is woken by a message of
+ *                                     no bytes inside the node, which takes that link's latency
  *
  * Neighbours' memory is known by address: their areas, and what of theirs was reached last. It is read by adding
  * (simulated_node_reducer) and by copying out of it, for which the linker puts a function here in place of the

@@ -7,8 +7,8 @@
  *     checking       the checking mode's own cases, then the quick ones in that mode
  *     allocations    those of allocations.h
  *     huge           more than 2^31 elements
- *     die, stop      the last rank is killed, or stopped, in mid-operation (losses.h); with --spawn a job for each algorithm
- *                    that the transport has, or the layout is for; for stop one of each operation and kind
+ *     die, stop      the last rank is killed, or stopped, in mid-operation (losses.h); with --spawn a job for each
+ *                    algorithm that the transport has, or the layout is for; for stop one of each operation and kind
  *     members        two ranks are killed, one after the other; groups of the others go on
  *     die OPERATION ALGORITHM    that one; without --spawn
  *

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Collectives over MPI point-to-point under mpirun: one launch a rank count runs all its cases. A death in mid-operation is
-# tried where mpirun lets the others live.
+# Collectives over MPI point-to-point under mpirun: one launch a rank count runs all its cases. A death in mid-operation
+# is tried where mpirun lets the others live.
 . "$top_srcdir/tests/transport/mpirun.sh"
 mpi_or_skip
 job=$top_builddir/tests/coll/job
@@ -38,7 +38,8 @@ if [ $mpi_flavour = openmpi ]; then
     [ "$(echo "$out" | grep -c 'over mpi: passed')" = 2 ] || { echo "$out"; echo "groups without the dead"; exit 1; }
     for how in 'allreduce ring' 'adasum direct' 'reduce binomial' 'reduce-scatter ring' 'broadcast chain' \
         'allgather bruck' 'alltoall pairwise' 'barrier dissemination'; do
-        out=$(timeout 120 "$mpirun" $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die $how 2>&1)
+        out=$(timeout 120 "$mpirun" $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die \
+            $how 2>&1)
         [ $? -ne 124 ] || { echo "$out"; echo "a death in $how: the others did not end"; exit 1; }
         [ "$(echo "$out" | grep -c 'over mpi: passed')" = 2 ] || { echo "$out"; echo "a death in $how"; exit 1; }
         [ -z "${TEST_BRIEF-}" ] || break

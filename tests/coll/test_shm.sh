@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Collectives over shared memory: one job a rank count runs all its cases; then one in the checking mode; then a rank is killed, and one stopped.
+# Collectives over shared memory: one job a rank count runs all its cases; then one in the checking mode; then a rank is
+# killed, and one stopped.
 job=$top_builddir/tests/coll/job
 HALAY_TRANSPORT=shm HALAY_RING_SEGMENT=16K
 export HALAY_TRANSPORT HALAY_RING_SEGMENT

@@ -6,7 +6,7 @@
  *
  *     test_ucx              ranks are forked here
  *     mpirun test_mpi       ranks are mpirun's
- *     test_ucx_parts, ...   the module's sources with parts of a few hundred bytes; over UCX with three endpoints a peer
+ *     test_ucx_parts, ...   the module's sources with parts of a few hundred bytes; over UCX three endpoints a peer
  *
  * Under mpirun the argument says what: nothing (the cases of this file), "conform", or "die": one rank kills itself.
  */

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The mpi module under mpirun: the cases of module_cases.c on several numbers of ranks, with whole and with tiny parts, and
-# the death of a rank where mpirun lets the others live.
+# The mpi module under mpirun: the cases of module_cases.c on several numbers of ranks, with whole and with tiny parts,
+# and the death of a rank where mpirun lets the others live.
 . "$top_srcdir/tests/transport/mpirun.sh"
 mpi_or_skip
 failed=0

@@ -7,7 +7,7 @@
  *
  *   x, u (R, in)   v, s, skip, y, z (R, out)      (TFT equations 2 and 5)
  *
- * Rows come in blocks (struct rows); a state's arrays hold the rows of the whole layer, other arrays those of the block.
+ * Rows come in blocks (struct rows); a state's arrays hold the rows of the whole layer, others those of the block.
  */
 #ifndef TFT_GLU_H
 #define TFT_GLU_H

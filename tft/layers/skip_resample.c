@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With c_io the interpolation's coefficients: S_io = 2 s(mask_o) c_io,  d_mask_o = 2 s'(mask_o) sum over i of c_io d_S_io.
+ * With c_io the interpolation's coefficients: S_io = 2 s(mask_o) c_io,  d_mask_o = 2 s'(mask_o) sum over i of c_io
+ * d_S_io.
  */
 #include "tft/layers/skip_resample.h"
 #include "tft/kernels/vector.h"

@@ -5,10 +5,11 @@
  *   step-0000001200.params.safetensors    blocks of the model's table: parameters, both moments of Adam, the moving
  *   step-0000001200.moment1.safetensors   average of the parameters if there is one
  *   step-0000001200.moment2.safetensors
- *   step-0000001200.moment1.rank-00001.safetensors   instead of these two where optimizer state is dealt out (tft/train/shards.h):
- *                                                    a file a rank, with its tensors, written by it
- *   manifest-0000001200.json              written last: the run's description, where training stands, and each file with
- *                                         its length and CRC-32; the CRC-32 of the manifest itself
+ *   step-0000001200.moment1.rank-00001.safetensors   instead of these two where optimizer state is dealt out
+ *                                                    (tft/train/shards.h): a file a rank, with its tensors, written by
+ *                                                    it
+ *   manifest-0000001200.json              written last: the run's description, where training stands, and each file
+ *                                         with its length and CRC-32; the CRC-32 of the manifest itself
  *
  * A checkpoint is what its manifest says; files that no manifest names are nothing. Everything is written in a folder
  * beside this one (".NAME.stage", where it is on the same file system; else here), synced and renamed, so that whoever

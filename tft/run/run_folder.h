@@ -2,10 +2,11 @@
  *
  * Checkpoint: a run's folder. The first two of its files are enough to forecast new files.
  *
- *   run.json            configuration, schema and encoding (scalers, entities), and on what machine bits are made; written
- *                       when the run begins, and when it goes on
- *   model.safetensors   the parameters of the best evaluation so far; its metadata carry the step, the parameters' CRC-32, and
- *                       that of run.json, so that the parameters of another run are not taken for this one's
+ *   run.json            configuration, schema and encoding (scalers, entities), and on what machine bits are made;
+ *                       written when the run begins, and when it goes on
+ *   model.safetensors   the parameters of the best evaluation so far; its metadata carry the step, the parameters'
+ *                       CRC-32, and that of run.json, so that the parameters of another run are not taken for this
+ *                       one's
  *   metrics.jsonl       a line an evaluation
  *   checkpoints/        what training goes on from (tft/run/resume.h), unless that is elsewhere
  *

@@ -15,7 +15,7 @@
  *     MORE      the message          -    -               offset in it         the bytes from there on
  *     LOOK      the message          yes  of the message  where it lies in     none: the receiver copies from the
  *                                                         the sender's segment sender's segment
- *     GO        the other's message  -    -               -                    none: its receive is there, send the rest
+ *     GO        the other's message  -    -               -                    none: its receive is there; send on
  *     DONE      the other's message  -    -               -                    none: it was copied
  *     PAD       -                    -    -               -                    whatever was there
  *

@@ -7,7 +7,7 @@
  *      0  bytes  4   of the payload, at most HALAY_TCP_MESSAGE_MAX; checked before anything is allocated
  *      4  tag    4   GOODBYE: the sender leaves in order, nothing follows
  *      8  payload
- *      8 + bytes  mac  32   keyed with the session's key of this direction, over a counter of messages and all of the above
+ *      8 + bytes  mac  32   keyed with the session's key of this direction, over a count of messages and all above
  *
  * The handshake is the store's (base/store/store_protocol.h) under a key of its own.
  */

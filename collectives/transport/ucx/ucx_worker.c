@@ -6,8 +6,8 @@
  * UCX's):
  *
  *     TLS           no shared memory of UCX's: it can't tell that a peer has died, and ranks of one host have ours
- *     RX_SEG_SIZE   of TCP, the largest message that goes in one: as large as a part and its headers, so that UCX hands it
- *                   over from where it received it; more than one are joined in memory that it allocates for that
+ *     RX_SEG_SIZE   of TCP, the largest message that goes in one: as large as a part and its headers, so that UCX hands
+ *                   it over from where it received it; more than one are joined in memory that it allocates for that
  *     RNDV_THRESH   where there is nothing but TCP, parts are sent at once: a rendezvous pays where it lets the network
  *                   write into place; over TCP it only waits for an answer. Set by a second look: what there is, only a
  *                   context that is open knows
