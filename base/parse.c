@@ -170,8 +170,8 @@ const char *halay_nearest_word(const char *text, const char *const *words)
         }
     }
     /* A third of the letters wrong, or three: more than that is another word. */
-    size_t bound = length / 3 > 3 ? 3 : length / 3 > 0 ? length / 3 : 1;
-    return best <= bound ? nearest : NULL;
+    size_t bound = length / 3 > 0 ? length / 3 : 1;
+    return best <= (bound < 3 ? bound : 3) ? nearest : NULL;
 }
 
 enum halay_status halay_parse_ports(const char *text, int ports[2])

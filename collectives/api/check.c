@@ -90,19 +90,19 @@ static uint64_t call_of(const struct halay_coll *c)
     return (uint64_t)c->operation * 2 + (uint64_t)c->has_counts;
 }
 
-/* As the caller gave it; with a list of counts: how long that is, if ranks may have different ones. */
-static uint64_t count_of(const struct halay_coll *c)
+/* The one count of a call without a list of them. */
+static uint64_t one_count(const struct halay_coll *c)
 {
-    switch (c->operation) {
-    case HALAY_ALLREDUCE_ADASUM:
-        return c->has_counts ? c->tensors : c->in.count;
-    case HALAY_REDUCE_SCATTER:
-    case HALAY_ALLGATHER:
-    case HALAY_ALLTOALL:
-        return c->has_counts ? 0 : c->starts[1];
-    default:
-        return c->in.count;
-    }
+    int is_cut =
+        c->operation == HALAY_REDUCE_SCATTER || c->operation == HALAY_ALLGATHER || c->operation == HALAY_ALLTOALL;
+
+    return is_cut ? c->starts[1] : c->in.count;
+}
+
+/* How long the list of counts is, where ranks may give lists of different lengths: one a tensor, not one a rank. */
+static uint64_t list_length(const struct halay_coll *c)
+{
+    return c->operation == HALAY_ALLREDUCE_ADASUM ? c->tensors : 0;
 }
 
 static struct signature sign(const struct halay_coll *c)
@@ -113,7 +113,7 @@ static struct signature sign(const struct halay_coll *c)
                                [DTYPE] = (uint64_t)c->dtype,
                                [OP] = (uint64_t)c->op,
                                [ROOT] = (uint64_t)c->root,
-                               [COUNT] = count_of(c),
+                               [COUNT] = c->has_counts ? list_length(c) : one_count(c),
                                [ALGORITHM] =
                                    chosen ? (uint64_t)(chosen->algorithm - halay_algorithms) : halay_algorithm_count,
                                [SEGMENT] = c->group->world->config.ring_segment_bytes,
@@ -130,9 +130,9 @@ static size_t counts_length(const struct halay_coll *c)
 
     if (!c->has_counts)
         return 0;
-    return c->operation == HALAY_ALLREDUCE_ADASUM ? c->tensors
-           : c->operation == HALAY_ALLTOALL       ? 2 * (size + 1)
-                                                  : size + 1;
+    if (c->operation == HALAY_ALLREDUCE_ADASUM)
+        return c->tensors;
+    return c->operation == HALAY_ALLTOALL ? 2 * (size + 1) : size + 1;
 }
 
 static const size_t *counts_of(const struct halay_coll *c)

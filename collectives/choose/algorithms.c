@@ -38,18 +38,16 @@
 #undef HALAY_ALGORITHM
 
 const struct halay_algorithm halay_algorithms[] = {
-#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost) \
-    { HALAY_##operation,                                                               \
-      name,                                                                            \
-      #file,                                                                           \
-      &halay_##file,                                                                   \
-      (shared == 1   ? HALAY_ALGORITHM_SHARED                                          \
-       : shared == 2 ? HALAY_ALGORITHM_NODES                                           \
-                     : 0u) |                                                           \
-          (tree ? HALAY_ALGORITHM_TREE : 0u) | (wide ? HALAY_ALGORITHM_WIDE : 0u) |    \
-          (pieces ? HALAY_ALGORITHM_PIECES : 0u),                                      \
-      what,                                                                            \
-      #cost,                                                                           \
+#define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)           \
+    { HALAY_##operation,                                                                         \
+      name,                                                                                      \
+      #file,                                                                                     \
+      &halay_##file,                                                                             \
+      (shared == 1 ? HALAY_ALGORITHM_SHARED : 0u) | (shared == 2 ? HALAY_ALGORITHM_NODES : 0u) | \
+          (tree ? HALAY_ALGORITHM_TREE : 0u) | (wide ? HALAY_ALGORITHM_WIDE : 0u) |              \
+          (pieces ? HALAY_ALGORITHM_PIECES : 0u),                                                \
+      what,                                                                                      \
+      #cost,                                                                                     \
       cost_##operation##_##file },
 #include "collectives/choose/algorithms.def"
 #undef HALAY_ALGORITHM

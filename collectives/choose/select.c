@@ -63,7 +63,9 @@ static int log2_up(int n)
 
 static int hosts_of(const struct halay_select_query *q)
 {
-    return q->hosts > 0 ? q->hosts : q->is_local ? 1 : q->size;
+    if (q->hosts > 0)
+        return q->hosts;
+    return q->is_local ? 1 : q->size;
 }
 
 static size_t chunks_of(size_t bytes, size_t chunk)

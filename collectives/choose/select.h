@@ -22,7 +22,9 @@ static inline size_t halay_nodes_chunk(size_t bytes)
 {
     size_t chunk = halay_round_up(bytes / HALAY_NODES_DEPTH + 1, HALAY_PAGE);
 
-    return chunk < HALAY_CHUNK_LEAST ? HALAY_CHUNK_LEAST : chunk > HALAY_CHUNK_MOST ? HALAY_CHUNK_MOST : chunk;
+    if (chunk < HALAY_CHUNK_LEAST)
+        return HALAY_CHUNK_LEAST;
+    return chunk > HALAY_CHUNK_MOST ? HALAY_CHUNK_MOST : chunk;
 }
 
 struct halay_tuning; /* tuning.h */

@@ -184,7 +184,7 @@ static enum halay_status read_cost(struct reader *r)
         double *place;
     } terms[] = { { "latency", &cost->a }, { "message", &cost->o },  { "byte", &cost->b },
                   { "add", &cost->g },     { "exchange", &cost->x }, { "memory", &cost->m } };
-    enum { TERMS = sizeof terms / sizeof *terms };
+    enum { TERMS = sizeof terms / sizeof *terms, LATENCY = 1 << 0, BYTE = 1 << 2, NEEDED = LATENCY | BYTE };
     unsigned seen = 0;
 
     *cost = (struct halay_tuning_cost){ .a = 0 };
@@ -205,7 +205,7 @@ static enum halay_status read_cost(struct reader *r)
         seen |= 1u << k;
         status = read_time(r, equals + 1, terms[k].place);
     }
-    if (status == HALAY_OK && (seen & 5) != 5)
+    if (status == HALAY_OK && (seen & NEEDED) != NEEDED)
         return complain(r, "a row of costs gives the latency and the byte at least");
     t->cost_count += status == HALAY_OK;
     return status;

@@ -89,10 +89,10 @@ void halay_group_ids_close(struct halay_group_ids *ids, struct halay_group_end *
  * none. */
 void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *data, struct halay_transport *shared);
 
-/* data: NULL if no group has ever been closed. */
 /* Closed groups whose ids will be free once the other members have closed them too. */
 int halay_group_ids_waiting(const struct halay_group_ids *ids);
 
+/* data: NULL if no group has ever been closed. */
 void halay_group_ids_fini(struct halay_group_ids *ids, struct halay_transport *data);
 
 #endif

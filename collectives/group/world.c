@@ -268,21 +268,24 @@ static enum halay_status boot_choose(struct halay_world *world)
     /* A job of one rank under an MPI launcher needs MPI only if it is asked for. */
     int is_mpi_job =
         config->mpi_launcher_size > 1 || (config->mpi_launcher_size == 1 && is_set_to(config->transport, "mpi"));
-    if (is_auto(which)) {
-        which = config->store_address ? "store" : is_mpi_job ? "mpi" : "self";
-        if (!config->store_address && config->mpi_launcher_size < 2 && config->other_job.size)
-            return refuse_to_be_alone(world);
-    }
-    return !strcmp(which, "store") ? halay_boot_store_create(world->log, config, &world->boot)
-           : !strcmp(which, "mpi") ? boot_mpi(world)
-                                   : halay_boot_self_create(world->log, &world->boot);
+    int is_by_itself = is_auto(which);
+    if (is_set_to(which, "store") || (is_by_itself && config->store_address))
+        return halay_boot_store_create(world->log, config, &world->boot);
+    if (is_by_itself && config->mpi_launcher_size < 2 && config->other_job.size)
+        return refuse_to_be_alone(world);
+    if (is_set_to(which, "mpi") || (is_by_itself && is_mpi_job))
+        return boot_mpi(world);
+    return halay_boot_self_create(world->log, &world->boot);
 }
 
 static enum halay_status boot_open(struct halay_world *world, const struct halay_world_options *options)
 {
-    enum halay_status status = options && options->comm ? boot_communicator(world, options)
-                               : world->heritage        ? boot_elastic(world, options)
-                                                        : boot_choose(world);
+    enum halay_status status;
+
+    if (options && options->comm)
+        status = boot_communicator(world, options);
+    else
+        status = world->heritage ? boot_elastic(world, options) : boot_choose(world);
     if (status != HALAY_OK)
         return status;
     world->rank = world->log->rank = world->boot->rank;

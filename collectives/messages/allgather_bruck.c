@@ -54,7 +54,8 @@ static size_t state_bytes(int size)
 static unsigned char *half_of(const struct halay_coll *c, int first, int parts, int half, size_t *bytes)
 {
     int n = c->t->size, end = first + parts;
-    int from = half ? 0 : first, to = half ? (end > n ? end - n : 0) : (end < n ? end : n);
+    int wrapped = end > n ? end - n : 0; /* parts from 0 on */
+    int from = half ? 0 : first, to = half ? wrapped : end - wrapped;
 
     *bytes = (c->starts[to] - c->starts[from]) * c->element;
     return coll_out(c) + c->starts[from] * c->element;

@@ -86,8 +86,10 @@ static size_t scratch_bytes(const struct halay_coll *c)
 static unsigned char *landing(const struct halay_coll *c, int round)
 {
     const struct state *s = c->state;
-    int index = round == FOLD ? s->place.rounds : round == TOTAL ? s->place.rounds + 1 : round;
+    int index = round;
 
+    if (round == FOLD || round == TOTAL)
+        index = s->place.rounds + (round == TOTAL);
     return s->sum + (size_t)(index + 1) * s->slot;
 }
 
@@ -235,6 +237,10 @@ static enum halay_status finishing(struct halay_coll *c)
     return HALAY_OK;
 }
 
+static enum halay_status (*const advance[])(struct halay_coll *c) = {
+    [DOUBLING] = doubling, [FOLDING] = folding, [FINISHING] = finishing
+};
+
 static enum halay_status progress(struct halay_coll *c)
 {
     struct state *s = c->state;
@@ -242,7 +248,7 @@ static enum halay_status progress(struct halay_coll *c)
 
     while (status == HALAY_OK && s->at < c->out.count) {
         enum phase phase = s->phase;
-        status = phase == DOUBLING ? doubling(c) : phase == FOLDING ? folding(c) : finishing(c);
+        status = advance[phase](c);
         if (status == HALAY_OK)
             coll_advanced(c);
         if (phase == FINISHING)

@@ -36,13 +36,16 @@ static void scale_halves(uint16_t *out, const uint16_t *in, size_t count, enum h
 
 /* The product lies strictly between the limits' neighbours, or becomes a limit; the limits of i64 are no doubles, but
  * every double below 2^63 fits. */
-#define SCALE_INTEGER(name, type, least, most, beyond)                                                    \
-    static void name(type *out, const type *in, size_t count, double factor)                              \
-    {                                                                                                     \
-        for (size_t i = 0; i < count; i++) {                                                              \
-            double product = (double)in[i] * factor;                                                      \
-            out[i] = product >= (beyond) ? (most) : product <= (double)(least) ? (least) : (type)product; \
-        }                                                                                                 \
+#define SCALE_INTEGER(name, type, least, most, beyond)                         \
+    static void name(type *out, const type *in, size_t count, double factor)   \
+    {                                                                          \
+        for (size_t i = 0; i < count; i++) {                                   \
+            double product = (double)in[i] * factor;                           \
+            if (product >= (beyond))                                           \
+                out[i] = (most);                                               \
+            else                                                               \
+                out[i] = product <= (double)(least) ? (least) : (type)product; \
+        }                                                                      \
     }
 SCALE_INTEGER(scale_i8, int8_t, INT8_MIN, INT8_MAX, 0x1p7)
 SCALE_INTEGER(scale_u8, uint8_t, 0, UINT8_MAX, 0x1p8)

@@ -373,8 +373,9 @@ static enum halay_status reduce_run(struct halay_coll *c, size_t at, size_t most
 static enum halay_status reduce_chunks(struct halay_coll *c)
 {
     struct state *s = c->state;
-    size_t left = s->chunks - s->reduced;
-    size_t chunks = s->slotted || left == 1 ? 1 : s->place < AT_ONCE_BYTES ? AT_ONCE_BYTES / s->place : 1;
+    size_t left = s->chunks - s->reduced, chunks = 1;
+    if (!s->slotted && left > 1 && s->place < AT_ONCE_BYTES)
+        chunks = AT_ONCE_BYTES / s->place;
     chunks = left < chunks ? left : chunks;
     struct halay_span last = slice_chunk(c, c->t->rank, s->reduced + chunks - 1);
     size_t at = slice_chunk(c, c->t->rank, s->reduced).start, end = last.start + last.length;

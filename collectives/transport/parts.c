@@ -171,7 +171,9 @@ static struct halay_part *part_take_at(struct halay_parts *parts, unsigned char 
 
 struct halay_part *halay_parts_take(struct halay_parts *parts, void *place, size_t bytes)
 {
-    return bytes ? part_take_for(parts, 0, place, place ? bytes : 0, bytes) : part_take_at(parts, NULL, 0);
+    if (!bytes)
+        return part_take_at(parts, NULL, 0);
+    return part_take_for(parts, 0, place, place ? bytes : 0, bytes);
 }
 
 void halay_parts_give(struct halay_parts *parts, struct halay_part *part)
@@ -303,10 +305,12 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     size_t left = x->bytes - message->issued;
     size_t bytes = left < parts->part_bytes ? left : parts->part_bytes;
     unsigned char *at = x->buf + message->issued;
-    struct halay_part *part =
-        !message->is_send && parts->places_itself
-            ? part_take_at(parts, at, bytes)
-            : part_take_for(parts, message->is_send, at, bytes, message->is_send ? bytes : parts->part_bytes);
+    struct halay_part *part;
+    if (message->is_send)
+        part = part_take_for(parts, 1, at, bytes, bytes);
+    else
+        part = parts->places_itself ? part_take_at(parts, at, bytes)
+                                    : part_take_for(parts, 0, at, bytes, parts->part_bytes);
     if (!part) {
         fail_no_memory(parts, bytes);
         return 0;

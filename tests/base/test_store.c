@@ -442,11 +442,12 @@ static void check_fault(const struct service *s, enum fault fault)
 
     memset(key, 'k', sizeof key);
     REQUIRE(raw_open(&raw, address(s), STORE_VERSION, 4));
-    if (fault == KIND || fault == ANSWER || fault == NO_KEY || fault == LONG_KEY) {
-        enum halay_store_kind kind = fault == KIND     ? (enum halay_store_kind)99
-                                     : fault == ANSWER ? STORE_WELCOME
-                                                       : STORE_SET;
-        bytes = raw_seal(&raw, kind, key, fault == NO_KEY || fault == ANSWER ? 0 : fault == LONG_KEY ? 256 : 3, wire);
+    if (fault == KIND) {
+        bytes = raw_seal(&raw, (enum halay_store_kind)99, key, 3, wire);
+    } else if (fault == ANSWER) {
+        bytes = raw_seal(&raw, STORE_WELCOME, key, 0, wire);
+    } else if (fault == NO_KEY || fault == LONG_KEY) {
+        bytes = raw_seal(&raw, STORE_SET, key, fault == NO_KEY ? 0 : 256, wire);
     } else if (fault == KEY_PAST_END) {
         bytes = raw_seal(&raw, STORE_GET, key, 3, wire);
         wire[12] = 200; /* and the mac of a holder over it */

@@ -81,6 +81,25 @@ static int huge(struct halay_group *group)
 }
 
 /* algorithm: for die and stop. */
+static int run_what(struct halay_group *group, const char *what, const struct halay_algorithm *algorithm)
+{
+    if (!strcmp(what, "die"))
+        return losses_run(group, algorithm, SIGKILL);
+    if (!strcmp(what, "stop"))
+        return losses_run(group, algorithm, SIGSTOP);
+    if (!strcmp(what, "members"))
+        return losses_of_members(group);
+    if (!strcmp(what, "huge"))
+        return huge(group);
+    if (!strcmp(what, "subsets"))
+        return subsets_run(group);
+    if (!strcmp(what, "allocations"))
+        return allocations_run(group);
+    if (!strcmp(what, "checking"))
+        return checking_run(group) + matrix_run(group, 1) + subsets_run(group);
+    return matrix_run(group, !strcmp(what, "quick")) + subsets_run(group);
+}
+
 static int be_rank(const char *what, const struct halay_algorithm *algorithm)
 {
     int wants_log = 1;
@@ -101,14 +120,7 @@ static int be_rank(const char *what, const struct halay_algorithm *algorithm)
         return 1;
     REQUIRE(halay_group_create(world, &group) == HALAY_OK);
     wants_log = 0; /* wrong use and deaths are part of the game */
-    int failed = !strcmp(what, "die")           ? losses_run(group, algorithm, SIGKILL)
-                 : !strcmp(what, "stop")        ? losses_run(group, algorithm, SIGSTOP)
-                 : !strcmp(what, "members")     ? losses_of_members(group)
-                 : !strcmp(what, "huge")        ? huge(group)
-                 : !strcmp(what, "subsets")     ? subsets_run(group)
-                 : !strcmp(what, "allocations") ? allocations_run(group)
-                 : !strcmp(what, "checking")    ? checking_run(group) + matrix_run(group, 1) + subsets_run(group)
-                                                : matrix_run(group, !strcmp(what, "quick")) + subsets_run(group);
+    int failed = run_what(group, what, algorithm);
     if (!failed)
         printf("rank %d of %d over %s: passed\n", world->rank, world->size, world->data->ops->name);
     halay_group_destroy(group);
@@ -143,9 +155,9 @@ static int spawn(int n, const char *layout, const char *what, const struct halay
         }
     while ((rank = spawn_wait(&s, &status)) >= 0) {
         int is_lost = rank >= n - losses(what);
-        int failed = !WIFEXITED(status)    ? WTERMSIG(status) != SIGKILL || !is_lost
-                     : WEXITSTATUS(status) ? WEXITSTATUS(status)
-                                           : is_lost;
+        int failed = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || !is_lost;
+        if (WIFEXITED(status) && !failed)
+            failed = is_lost;
         if (s.left == 1 && !strcmp(what, "stop"))
             kill(s.pids[n - 1], SIGKILL);
         if (failed && (!result || result == SKIP))

@@ -25,6 +25,7 @@ enum { GUARD = 5, GUARD_BYTES = 128 };
 enum { RANKS_MAX = 8, LARGE = 100003, CHUNK_AND_ONE = 32769, HUGE_COUNT = 2500007, HUGE_RANKS = 3 };
 
 enum where { SHARED, PRIVATE, MIXED, WHERES };
+static const char *const where_names[WHERES] = { [SHARED] = "shared", [PRIVATE] = "private", [MIXED] = "mixed" };
 
 /* PLAIN: finite. OPERANDS: also what is special of floating types. FACTORS: the same, and no product that overflows. */
 enum kind { PLAIN, OPERANDS, FACTORS, KINDS };
@@ -59,9 +60,7 @@ static void fail(struct run *run, const char *what, const char *algorithm, enum 
     if (run->failed++ < 20)
         printf("rank %d of %d: %s: algorithm %s, %s %s, %zu elements, %s, buffers %s\n", run->rank, run->size, what,
                algorithm, halay_dtype_name(dtype), halay_op_name(op), count, in_place ? "in place" : "out of place",
-               where == SHARED    ? "shared"
-               : where == PRIVATE ? "private"
-                                  : "mixed");
+               where_names[where]);
 }
 
 /* ---- data ---- */
@@ -136,7 +135,7 @@ static double value_of_kind(enum kind kind, int rank, size_t i)
     unsigned dice = (unsigned)(fabs(v) * 16);
     if (dice % 32 == 5)
         return special[(dice >> 5) % (kind == FACTORS ? 5 : 8)]; /* an underflow times infinity would be a NaN */
-    return kind == FACTORS ? (v < 0 ? -1 : 1) * (0.5 + fabs(v) / 100) : v;
+    return kind == FACTORS ? copysign(0.5 + fabs(v) / 100, v) : v;
 }
 
 /* Values are made once for all cases (to make them anew takes half of the time). Each case takes them from another
@@ -204,11 +203,13 @@ static double plain_reference(struct run *run, enum halay_dtype dtype, enum hala
 /* Each of `size` steps may round; what is subnormal, by the least number. */
 static int is_near(enum halay_dtype dtype, enum halay_op op, double got, double want, double scale, int size)
 {
-    double epsilon = dtype == HALAY_F16 ? 1e-3 : dtype == HALAY_BF16 ? 8e-3 : dtype == HALAY_F32 ? 2e-7 : 1e-15;
-    double least = dtype == HALAY_F16    ? 0x1p-24
-                   : dtype == HALAY_BF16 ? 0x1p-133
-                   : dtype == HALAY_F32  ? 0x1p-149
-                                         : 5e-324;
+    static const double epsilons[HALAY_DTYPE_COUNT] = {
+        [HALAY_F16] = 1e-3, [HALAY_BF16] = 8e-3, [HALAY_F32] = 2e-7, [HALAY_F64] = 1e-15
+    };
+    static const double leasts[HALAY_DTYPE_COUNT] = {
+        [HALAY_F16] = 0x1p-24, [HALAY_BF16] = 0x1p-133, [HALAY_F32] = 0x1p-149, [HALAY_F64] = 5e-324
+    };
+    double epsilon = epsilons[dtype], least = leasts[dtype];
 
     if (isnan(want))
         return isnan(got);
@@ -295,7 +296,9 @@ static size_t lead(const struct run *run, size_t element, int out)
 {
     size_t elements = (size_t)(run->rank * 3 + out * 7) % 11;
 
-    return GUARD * 8 + (run->cases % 3 == 0 ? 64 - GUARD * 8 : run->cases % 3 == 1 ? 0 : elements * element);
+    if (run->cases % 3 == 0)
+        return 64;
+    return GUARD * 8 + (run->cases % 3 == 1 ? 0 : elements * element);
 }
 
 static void allreduce_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
@@ -480,7 +483,10 @@ static double *adasum_reference(struct run *run, enum halay_dtype dtype, size_t 
 static int adasum_is_right(struct run *run, enum halay_dtype dtype, const size_t *counts, size_t tensors,
                            const unsigned char *data)
 {
-    double scale, epsilon = dtype == HALAY_F16 ? 1e-3 : dtype == HALAY_BF16 ? 8e-3 : dtype == HALAY_F32 ? 1e-6 : 1e-13;
+    static const double epsilons[HALAY_DTYPE_COUNT] = {
+        [HALAY_F16] = 1e-3, [HALAY_BF16] = 8e-3, [HALAY_F32] = 1e-6, [HALAY_F64] = 1e-13
+    };
+    double scale, epsilon = epsilons[dtype];
     size_t first = 0, wrong = 0;
 
     for (size_t t = 0; t < tensors; first += counts[t++]) {
@@ -857,7 +863,9 @@ struct lists_case {
 
 static double factor_of(const struct lists_case *l, size_t piece, int out)
 {
-    return !l->has_factors || piece % 3 == 0 ? 1 : out ? 4 : 0.5;
+    if (!l->has_factors || piece % 3 == 0)
+        return 1;
+    return out ? 4 : 0.5;
 }
 
 /* to[i] = factor * from[k], which is exact. */
@@ -1019,25 +1027,8 @@ static int is_possible(const struct run *run, const struct halay_algorithm *a)
            (!(a->flags & HALAY_ALGORITHM_NODES) || caps & HALAY_TRANSPORT_NODES);
 }
 
-static void algorithm_all(struct run *run, const struct halay_algorithm *a)
+static void cases_of(struct run *run, const struct halay_algorithm *a)
 {
-    const char *operation = halay_operation_name(a->operation);
-    enum halay_status status = halay_group_set_algorithm(run->group, operation, a->name);
-    char text[200];
-
-    const int has_shared = run->is_shared;
-
-    run->is_shared = has_shared && a->flags & (HALAY_ALGORITHM_SHARED | HALAY_ALGORITHM_NODES);
-    if (!is_possible(run, a)) {
-        if (status != HALAY_ERR_UNSUPPORTED)
-            fail(run, "not refused where it is not possible", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
-        return;
-    }
-    if (status != HALAY_OK)
-        fail(run, halay_status_string(status), a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
-    if (run->size > 1 &&
-        strcmp(halay_group_explain(run->group, operation, 5, HALAY_F32, 1, text, sizeof text), a->name))
-        fail(run, "explained otherwise", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
     switch (a->operation) {
     case HALAY_ALLREDUCE:
         allreduce_all(run, a);
@@ -1070,6 +1061,27 @@ static void algorithm_all(struct run *run, const struct halay_algorithm *a)
         break;
     }
     huge_all(run, a);
+}
+
+static void algorithm_all(struct run *run, const struct halay_algorithm *a)
+{
+    const char *operation = halay_operation_name(a->operation);
+    enum halay_status status = halay_group_set_algorithm(run->group, operation, a->name);
+    const int has_shared = run->is_shared;
+    char text[200];
+
+    run->is_shared = has_shared && a->flags & (HALAY_ALGORITHM_SHARED | HALAY_ALGORITHM_NODES);
+    if (!is_possible(run, a)) {
+        if (status != HALAY_ERR_UNSUPPORTED)
+            fail(run, "not refused where it is not possible", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
+        return;
+    }
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
+    if (run->size > 1 &&
+        strcmp(halay_group_explain(run->group, operation, 5, HALAY_F32, 1, text, sizeof text), a->name))
+        fail(run, "explained otherwise", a->name, HALAY_F32, HALAY_SUM, 0, 0, PRIVATE);
+    cases_of(run, a);
     halay_group_set_algorithm(run->group, operation, "auto");
     run->is_shared = has_shared;
 }

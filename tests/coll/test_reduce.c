@@ -388,7 +388,7 @@ static void check_edge(enum halay_dtype dtype, enum halay_op op, uint64_t a, uin
     }
 }
 
-static void check_edges(void)
+static void check_integer_edges(void)
 {
     const uint64_t least = 0x8000000000000000, most = 0x7fffffffffffffff, all = ~(uint64_t)0;
 
@@ -418,6 +418,12 @@ static void check_edges(void)
     check_edge(HALAY_BOOL, HALAY_PRODUCT, 0, 7, 0);
     check_edge(HALAY_BOOL, HALAY_MIN, 3, 9, 1);
     check_edge(HALAY_BOOL, HALAY_MAX, 0, 0, 0);
+}
+
+static void check_float_edges(void)
+{
+    const uint64_t minus_zero = 0x8000000000000000;
+
     /* Too large. */
     check_edge(HALAY_F16, HALAY_SUM, 0x7bff, 0x7bff, 0x7c00);
     check_edge(HALAY_F16, HALAY_AVERAGE, 0x7bff, 0x7bff, 0x7bff); /* divides before it rounds */
@@ -442,8 +448,8 @@ static void check_edges(void)
     check_edge(HALAY_F32, HALAY_PRODUCT, 0x7f800000, 0, 0x7fc00000);
     check_edge(HALAY_F64, HALAY_MIN, 0xfff8000000000001, 0, 0x7ff8000000000000);
     /* Zeros. */
-    check_edge(HALAY_F64, HALAY_MIN, 0, least, least);
-    check_edge(HALAY_F64, HALAY_MAX, least, 0, 0);
+    check_edge(HALAY_F64, HALAY_MIN, 0, minus_zero, minus_zero);
+    check_edge(HALAY_F64, HALAY_MAX, minus_zero, 0, 0);
     check_edge(HALAY_F16, HALAY_SUM, 0x8000, 0x8000, 0x8000);
     check_edge(HALAY_F32, HALAY_SUM, 0x80000000, 0, 0);
     check_edge(HALAY_BF16, HALAY_PRODUCT, 0x8000, 0x3f80, 0x8000);
@@ -536,7 +542,8 @@ int main(void)
 {
     check_adasum();
     check_meaning();
-    check_edges();
+    check_integer_edges();
+    check_float_edges();
     check_rules();
     check_tree();
     check_vectors();

@@ -57,51 +57,52 @@ static void check_values(void)
     CHECK(halay_tuning_segment(&table, "mpi", HALAY_TUNING_LOCAL) == 256 << 10);
 }
 
+static const struct {
+    const char *text, *why;
+} complaints[] = {
+    { "", "t:0: an empty tuning table: the first line is 'halay-tuning 1'" },
+    { "# nothing\n", "t:1: an empty tuning table" },
+    { "cost * * latency=1us byte=1ns\n", "t:1: not a tuning table" },
+    { "halay-tuning\n", "t:1: a tuning table of version ''" },
+    { "halay-tuning 2\n", "t:1: a tuning table of version '2'" },
+    { "halay-tuning 1 2\n", "t:1: a tuning table of version" },
+    { "halay-tuning 1\nwhat * *\n", "t:2: 'what' begins no row" },
+    { "halay-tuning 1\ncost *\n", "t:2: 'cost' begins no row" },
+    { "halay-tuning 1\ncost * here latency=1us byte=1ns\n", "t:2: 'here' is no place" },
+    { "halay-tuning 1\ncost * * latency=1us\n", "t:2: a row of costs gives the latency and the byte at least" },
+    { "halay-tuning 1\ncost * * latency=1us byte\n", "t:2: 'byte' is no cost" },
+    { "halay-tuning 1\ncost * * latency=1us bite=1ns\n", "t:2: unknown cost 'bite'" },
+    { "halay-tuning 1\ncost * * latency=1us latency=1us\n", "t:2: cost 'latency' is given twice" },
+    { "halay-tuning 1\ncost * * latency=-1us byte=1ns\n", "t:2: '-1us' is no time" },
+    { "halay-tuning 1\ncost * * latency=us byte=1ns\n", "t:2: 'us' is no time" },
+    { "halay-tuning 1\ncost * * latency=nanus byte=1ns\n", "t:2: 'nanus' is no time" },
+    { "halay-tuning 1\ncost a-name-that-is-too-long * latency=1us byte=1ns\n", "t:2: 'a-name-that-is-too-long'" },
+    { "halay-tuning 1\nuse * * allreduce 2 4K\n", "t:2: 6 words" },
+    { "halay-tuning 1\nuse * * allreduced 2 4K ring\n", "t:2: unknown operation 'allreduced'" },
+    { "halay-tuning 1\nuse * * barrier 2 4K ring\n", "t:2: unknown algorithm 'ring' for barrier" },
+    { "halay-tuning 1\nuse * * allreduce 0 4K ring\n", "t:2: '0' is no number of ranks" },
+    { "halay-tuning 1\nuse * * allreduce 4-3 4K ring\n", "t:2: '4-3' is no number of ranks" },
+    { "halay-tuning 1\nuse * * allreduce -3 4K ring\n", "t:2: '-3' is no number of ranks" },
+    { "halay-tuning 1\nuse * * allreduce 2 4X ring\n", "t:2: '4X' is no size" },
+    { "halay-tuning 1\nsegment * * 0\n", "t:2: '0' is no size of at least 1" },
+    { "halay-tuning 1\nsegment * *\n", "t:2: 3 words" },
+    { "halay-tuning 1\nslot * * allreduce 2 4K\n", "t:2: 6 words" },
+    { "halay-tuning 1\nslot * * allreduced 2 4K 4K\n", "t:2: unknown operation 'allreduced'" },
+    { "halay-tuning 1\nslot * * * 0 4K 4K\n", "t:2: '0' is no number of ranks" },
+    { "halay-tuning 1\nslot * * * 2 4X 4K\n", "t:2: '4X' is no size" },
+    { "halay-tuning 1\nslot * * * 2 4K 0\n", "t:2: '0' is no size of at least 1" },
+    { "halay-tuning 1\nuse a b c d e f g h i j k l m n o p q\n", "t:2: more than 16 words" },
+};
+
 static void check_complaints(void)
 {
-    static const struct {
-        const char *text, *why;
-    } cases[] = {
-        { "", "t:0: an empty tuning table: the first line is 'halay-tuning 1'" },
-        { "# nothing\n", "t:1: an empty tuning table" },
-        { "cost * * latency=1us byte=1ns\n", "t:1: not a tuning table" },
-        { "halay-tuning\n", "t:1: a tuning table of version ''" },
-        { "halay-tuning 2\n", "t:1: a tuning table of version '2'" },
-        { "halay-tuning 1 2\n", "t:1: a tuning table of version" },
-        { "halay-tuning 1\nwhat * *\n", "t:2: 'what' begins no row" },
-        { "halay-tuning 1\ncost *\n", "t:2: 'cost' begins no row" },
-        { "halay-tuning 1\ncost * here latency=1us byte=1ns\n", "t:2: 'here' is no place" },
-        { "halay-tuning 1\ncost * * latency=1us\n", "t:2: a row of costs gives the latency and the byte at least" },
-        { "halay-tuning 1\ncost * * latency=1us byte\n", "t:2: 'byte' is no cost" },
-        { "halay-tuning 1\ncost * * latency=1us bite=1ns\n", "t:2: unknown cost 'bite'" },
-        { "halay-tuning 1\ncost * * latency=1us latency=1us\n", "t:2: cost 'latency' is given twice" },
-        { "halay-tuning 1\ncost * * latency=-1us byte=1ns\n", "t:2: '-1us' is no time" },
-        { "halay-tuning 1\ncost * * latency=us byte=1ns\n", "t:2: 'us' is no time" },
-        { "halay-tuning 1\ncost * * latency=nanus byte=1ns\n", "t:2: 'nanus' is no time" },
-        { "halay-tuning 1\ncost a-name-that-is-too-long * latency=1us byte=1ns\n", "t:2: 'a-name-that-is-too-long'" },
-        { "halay-tuning 1\nuse * * allreduce 2 4K\n", "t:2: 6 words" },
-        { "halay-tuning 1\nuse * * allreduced 2 4K ring\n", "t:2: unknown operation 'allreduced'" },
-        { "halay-tuning 1\nuse * * barrier 2 4K ring\n", "t:2: unknown algorithm 'ring' for barrier" },
-        { "halay-tuning 1\nuse * * allreduce 0 4K ring\n", "t:2: '0' is no number of ranks" },
-        { "halay-tuning 1\nuse * * allreduce 4-3 4K ring\n", "t:2: '4-3' is no number of ranks" },
-        { "halay-tuning 1\nuse * * allreduce -3 4K ring\n", "t:2: '-3' is no number of ranks" },
-        { "halay-tuning 1\nuse * * allreduce 2 4X ring\n", "t:2: '4X' is no size" },
-        { "halay-tuning 1\nsegment * * 0\n", "t:2: '0' is no size of at least 1" },
-        { "halay-tuning 1\nsegment * *\n", "t:2: 3 words" },
-        { "halay-tuning 1\nslot * * allreduce 2 4K\n", "t:2: 6 words" },
-        { "halay-tuning 1\nslot * * allreduced 2 4K 4K\n", "t:2: unknown operation 'allreduced'" },
-        { "halay-tuning 1\nslot * * * 0 4K 4K\n", "t:2: '0' is no number of ranks" },
-        { "halay-tuning 1\nslot * * * 2 4X 4K\n", "t:2: '4X' is no size" },
-        { "halay-tuning 1\nslot * * * 2 4K 0\n", "t:2: '0' is no size of at least 1" },
-        { "halay-tuning 1\nuse a b c d e f g h i j k l m n o p q\n", "t:2: more than 16 words" },
-    };
     char why[256], longer[2000];
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof complaints / sizeof *complaints; i++) {
         why[0] = 0;
-        CHECK(halay_tuning_parse(cases[i].text, "t", &table, why, sizeof why) == HALAY_ERR_CONFIG &&
-                  !strncmp(why, cases[i].why, strlen(cases[i].why)),
-              "'%s' gives '%s'", cases[i].text, why);
+        CHECK(halay_tuning_parse(complaints[i].text, "t", &table, why, sizeof why) == HALAY_ERR_CONFIG &&
+                  !strncmp(why, complaints[i].why, strlen(complaints[i].why)),
+              "'%s' gives '%s'", complaints[i].text, why);
     }
     memset(longer, 'x', sizeof longer);
     longer[sizeof longer - 1] = 0;

@@ -369,7 +369,9 @@ static void check_sends_locked(struct fake_transport *self)
 
 static enum halay_status status_of(const struct fake_transport *self)
 {
-    return self->status != HALAY_OK ? self->status : self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
+    if (self->status != HALAY_OK)
+        return self->status;
+    return self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
 static enum halay_status fake_progress(struct halay_transport *t)

@@ -518,9 +518,11 @@ int main(int argc, char **argv)
     if (status != HALAY_OK)
         return 1;
     alarm(100);
-    int failed = argc < 2                      ? run_cases(&rig, NULL)
-                 : !strcmp(argv[1], "conform") ? run_conformance(&rig, NULL)
-                                               : run_death(&rig, NULL);
+    int failed;
+    if (argc < 2)
+        failed = run_cases(&rig, NULL);
+    else
+        failed = strcmp(argv[1], "conform") ? run_death(&rig, NULL) : run_conformance(&rig, NULL);
     rig_close(&rig);
     return failed || test_end();
 }

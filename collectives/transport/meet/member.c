@@ -16,7 +16,7 @@ struct halay_member {
     struct halay_seat seat;
     struct halay_place place; /* the newest */
     unsigned place_epoch;     /* the last epoch in which this process had a place; 0: none */
-    int listens;              /* the change of this epoch has been asked about */
+    int has_asked;            /* the change of this epoch has been asked about */
     int is_called;
 };
 
@@ -76,7 +76,7 @@ enum halay_status halay_member_enrol(struct halay_member *member, int lost, int 
     char key[HALAY_STORE_KEY_MAX];
 
     halay_info(member->log, "this process asks for a place among the ranks");
-    member->listens = member->is_called = 0;
+    member->has_asked = member->is_called = 0;
     halay_ready_write(&ready, said);
     halay_elastic_ready_key(&member->seat, key);
     enum halay_status status = halay_store_set(member->link.client, key, said, sizeof said);
@@ -92,14 +92,14 @@ unsigned halay_member_epoch(const struct halay_member *member)
     return member->place_epoch;
 }
 
-int halay_member_is_called(struct halay_member *member)
+int halay_member_listen(struct halay_member *member)
 {
     char key[HALAY_STORE_KEY_MAX];
 
     halay_elastic_change_key(member->place.epoch, key);
-    if (!member->listens && halay_store_ask(member->link.client, key) != HALAY_OK)
+    if (!member->has_asked && halay_store_ask(member->link.client, key) != HALAY_OK)
         return 0;
-    member->listens = 1;
+    member->has_asked = 1;
     if (!member->is_called)
         member->is_called = halay_store_answer(member->link.client, key, NULL, 0, 0) == HALAY_OK;
     return member->is_called;

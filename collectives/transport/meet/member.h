@@ -29,8 +29,8 @@ unsigned halay_member_epoch(const struct halay_member *member);
  * said that somebody is lost on the way. Borrows the member until destroy. */
 enum halay_status halay_member_boot(struct halay_member *member, struct halay_boot **out);
 
-/* Does halayrun want a change of this epoch? Looks at the connection, never blocks. Rank 0 asks, after the start is
- * over. 0 too if the connection is lost: nothing depends on it now. */
-int halay_member_is_called(struct halay_member *member);
+/* Listen whether halayrun wants a change of this epoch: nonzero once it does. Takes what has come over the connection,
+ * never blocks. Rank 0 listens, after the start is over. 0 too if the connection is lost: nothing depends on it now. */
+int halay_member_listen(struct halay_member *member);
 
 #endif

@@ -161,7 +161,9 @@ static const enum halay_mpi_abi own_abi = HALAY_MPI_MPICH;
 
 static const char *abi_name(enum halay_mpi_abi abi)
 {
-    return abi == HALAY_MPI_OPEN ? "Open MPI" : abi == HALAY_MPI_MPICH ? "MPICH" : "an unknown MPI";
+    if (abi == HALAY_MPI_OPEN)
+        return "Open MPI";
+    return abi == HALAY_MPI_MPICH ? "MPICH" : "an unknown MPI";
 }
 
 /* The launcher and this module's MPI don't go together. */

@@ -101,7 +101,9 @@ static void peer_gone(struct shm_transport *self, int rank)
 
 static enum halay_status status_of(const struct shm_transport *self)
 {
-    return self->status != HALAY_OK ? self->status : self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
+    if (self->status != HALAY_OK)
+        return self->status;
+    return self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
 /* A peer that left because of another one is not the first cause: that one is named, whoever of us saw it first. */

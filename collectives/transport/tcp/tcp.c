@@ -323,7 +323,9 @@ static void look_at_dead(struct tcp_transport *self)
 
 static enum halay_status status_of(const struct tcp_transport *self)
 {
-    return self->status != HALAY_OK ? self->status : self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
+    if (self->status != HALAY_OK)
+        return self->status;
+    return self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
 static enum halay_status tcp_progress(struct halay_transport *t)
