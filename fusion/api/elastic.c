@@ -18,11 +18,15 @@
  * The world that was left stays until there is a new one: questions about ranks are answered from it, and when there is
  * no place for this process any more the context is good for those and for halay_fini.
  */
+#include "fusion/api/elastic.h"
 #include "base/memory.h"
 #include "base/struct_size.h"
 #include "collectives/transport/meet/member.h"
 #include "collectives/transport/shm/shm_memory.h"
-#include "fusion/engine.h"
+#include "fusion/api/open.h"
+#include "fusion/api/tensor.h"
+#include "fusion/api/wait.h"
+#include "fusion/state/context.h"
 #include "halay_elastic.h"
 #include <limits.h>
 #include <stdio.h>
@@ -234,25 +238,27 @@ static void renew(struct halay_context *ctx)
     ctx->status = HALAY_OK;
     ctx->lost = -1;
     ctx->text[0] = '\0';
-    ctx->is_joined = ctx->is_asleep = ctx->thread_dozes = ctx->thread_is_parked = ctx->bell_wanted = ctx->has_news = 0;
-    ctx->listens = ctx->has_left_some = ctx->waits_followed = 0;
-    ctx->latest = NULL;
-    ctx->driver = HALAY_DRIVER_NONE;
+    ctx->queue.is_joined = ctx->driver.is_asleep = ctx->driver.thread_dozes = ctx->driver.thread_is_parked =
+        ctx->driver.bell_wanted = ctx->driver.has_news = 0;
+    ctx->driver.listens = ctx->driver.has_left_some = ctx->driver.waits_followed = 0;
+    ctx->driver.latest = NULL;
+    ctx->driver.holder = HALAY_DRIVER_NONE;
     atomic_store_explicit(&ctx->is_closing, 0, memory_order_relaxed); /* no other thread is there, here and below */
-    atomic_store_explicit(&ctx->has_events, 0, memory_order_relaxed);
-    atomic_store_explicit(&ctx->is_unwaited, 0, memory_order_relaxed);
-    atomic_store_explicit(&ctx->waited, NULL, memory_order_relaxed);
-    atomic_store_explicit(&ctx->flush_wanted, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->waiting.is_unwaited, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);
+    atomic_store_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->has_left, 0, memory_order_relaxed);
-    atomic_store_explicit(&ctx->is_stopping, 0, memory_order_relaxed);
-    atomic_store_explicit(&ctx->is_owed, 0, memory_order_relaxed);
-    ctx->express = (struct halay_express){ 0 };
-    ctx->sets_made = ctx->is_changing = ctx->making_number = 0;
-    ctx->free_buckets = NULL;
-    ctx->running_count = 0;
-    ctx->checked_us = ctx->suspected_us = 0;
-    ctx->suspect = -1;
-    ctx->is_draining = ctx->said_bye = ctx->is_done = ctx->said_fail = 0;
+    atomic_store_explicit(&ctx->driver.is_stopping, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    ctx->negotiation.express = (struct halay_express){ 0 };
+    ctx->execution.sets_made = ctx->execution.is_changing = ctx->execution.making_number = 0;
+    ctx->execution.free_buckets = NULL;
+    ctx->execution.running_count = 0;
+    ctx->checked_us = ctx->negotiation.suspected_us = 0;
+    ctx->negotiation.suspect = -1;
+    ctx->negotiation.is_draining = ctx->negotiation.said_bye = ctx->negotiation.is_done = ctx->negotiation.said_fail =
+        0;
 }
 
 /* One attempt to get a place among the ranks, and to work there. */
@@ -284,7 +290,7 @@ static enum halay_status join(struct halay_context *ctx, int lost)
         halay_world_close(left);
         return HALAY_OK;
     }
-    if (ctx->link)
+    if (ctx->negotiation.link)
         halay_context_close(ctx);
     ctx->world = left;
     halay_world_close(world);
@@ -309,7 +315,7 @@ static enum halay_status reform(struct halay_context *ctx)
     e->rank_was = ctx->rank;
     e->size_was = ctx->size;
     do {
-        if (ctx->link)
+        if (ctx->negotiation.link)
             halay_context_close(ctx);
         halay_world_leave(ctx->world);
         status = join(ctx, lost);
@@ -317,7 +323,7 @@ static enum halay_status reform(struct halay_context *ctx)
             status = sync(ctx);
         lost = ctx->status == HALAY_ERR_PEER ? ctx->lost : -1;
     } while (halay_elastic_may_retry(status));
-    if (status != HALAY_OK && !ctx->link)
+    if (status != HALAY_OK && !ctx->negotiation.link)
         return give_up(ctx, status);
     if (status == HALAY_OK) {
         e->reforms++;
@@ -431,7 +437,7 @@ enum halay_status halay_elastic_restore(struct halay_context *ctx, struct halay_
         return HALAY_ERR_UNSUPPORTED;
     if (failure_of(ctx) == HALAY_OK)
         return HALAY_ERR_ARGUMENT;
-    if (!ctx->link)
+    if (!ctx->negotiation.link)
         return ctx->status; /* there was no place before */
     status = reform(ctx);
     if (status == HALAY_OK)

@@ -7,7 +7,7 @@
 
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/streams.h"
-#include "fusion/rank/express.h"
+#include "fusion/values/enrolment.h"
 #include "fusion/values/row_words.h"
 #include "fusion/values/table.h"
 #include <stdatomic.h>

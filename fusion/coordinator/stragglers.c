@@ -13,7 +13,7 @@
  * Two additions for each arrival, no message and no look at the clock.
  */
 #include "fusion/coordinator/coordinator_impl.h"
-#include "fusion/observe/counters.h"
+#include "fusion/values/counters.h"
 #include <stdlib.h>
 
 void halay_arrivals_note(struct halay_coordinator *c, int rank, struct entry *e, int64_t now_us)

@@ -4,7 +4,7 @@
  */
 #include "fusion/observe/placement.h"
 #include "base/config.h"
-#include "fusion/engine.h"
+#include "fusion/state/context.h"
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ static void bind_thread(struct halay_context *ctx, const int *chosen, size_t n)
         CPU_ZERO_S(bytes, set);
         for (size_t i = 0; i < n; i++)
             CPU_SET_S(chosen[i], bytes, set);
-        error = pthread_setaffinity_np(ctx->thread, bytes, set);
+        error = pthread_setaffinity_np(ctx->driver.thread, bytes, set);
         CPU_FREE(set);
     }
     if (error)

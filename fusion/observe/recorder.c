@@ -9,17 +9,19 @@
 #include "fusion/observe/recorder.h"
 #include "base/clock.h"
 #include "collectives/transport/meet/member.h"
-#include "fusion/engine.h"
+#include "fusion/state/context.h"
+#include "fusion/state/entry.h"
+#include "fusion/state/request.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 static void add(struct halay_context *ctx, const struct halay_record *record)
 {
-    struct halay_ring *timeline = atomic_load_explicit(&ctx->recorder.timeline, memory_order_acquire);
+    struct halay_ring *timeline = atomic_load_explicit(&ctx->observers.recorder.timeline, memory_order_acquire);
 
-    if (ctx->recorder.flight)
-        halay_ring_add(ctx->recorder.flight, record);
+    if (ctx->observers.recorder.flight)
+        halay_ring_add(ctx->observers.recorder.flight, record);
     if (timeline)
         halay_ring_add(timeline, record);
 }
@@ -154,10 +156,10 @@ static enum halay_status open_flight(struct halay_context *ctx)
     if (!path)
         return HALAY_ERR_NO_MEMORY;
     enum halay_status status =
-        halay_ring_create(ctx->log, path, config->flight_bytes, ctx->rank, ctx->size, &ctx->recorder.flight);
+        halay_ring_create(ctx->log, path, config->flight_bytes, ctx->rank, ctx->size, &ctx->observers.recorder.flight);
     free(path);
     if (status == HALAY_OK)
-        atomic_store_explicit(&ctx->recorder.is_on, 1, memory_order_relaxed);
+        atomic_store_explicit(&ctx->observers.recorder.is_on, 1, memory_order_relaxed);
     return status;
 }
 
@@ -173,14 +175,14 @@ enum halay_status halay_recorder_open(struct halay_context *ctx)
         status = halay_timeline_start(ctx, config->timeline);
     if (status != HALAY_OK)
         halay_recorder_close(ctx);
-    else if (halay_recording(&ctx->recorder))
+    else if (halay_recording(&ctx->observers.recorder))
         halay_record_event(ctx, HALAY_RECORD_JOINED, HALAY_OK, NULL);
     return status;
 }
 
 void halay_recorder_close(struct halay_context *ctx)
 {
-    struct halay_recorder *recorder = &ctx->recorder;
+    struct halay_recorder *recorder = &ctx->observers.recorder;
 
     if (recorder->path)
         halay_timeline_stop(ctx); /* whoever finds the cause says it */

@@ -10,7 +10,8 @@
  * The file is written under another name and renamed, so it is whole or not there.
  */
 #include "base/trace.h"
-#include "fusion/engine.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/state/context.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static void set_recording(struct halay_recorder *recorder)
 
 static enum halay_status start_locked(struct halay_context *ctx, const char *pattern)
 {
-    struct halay_recorder *recorder = &ctx->recorder;
+    struct halay_recorder *recorder = &ctx->observers.recorder;
 
     if (recorder->path) {
         halay_error(ctx->log, "a timeline is on already, for '%s'", recorder->path);
@@ -54,9 +55,9 @@ enum halay_status halay_timeline_start(struct halay_context *ctx, const char *pa
         return HALAY_ERR_ARGUMENT;
     if (halay_is_child(ctx))
         return HALAY_ERR_UNSUPPORTED;
-    pthread_mutex_lock(&ctx->recorder.lock);
+    pthread_mutex_lock(&ctx->observers.recorder.lock);
     enum halay_status status = start_locked(ctx, path);
-    pthread_mutex_unlock(&ctx->recorder.lock);
+    pthread_mutex_unlock(&ctx->observers.recorder.lock);
     return status;
 }
 
@@ -90,7 +91,7 @@ static enum halay_status write_file(struct halay_context *ctx, const struct hala
 
 static enum halay_status stop_locked(struct halay_context *ctx)
 {
-    struct halay_recorder *recorder = &ctx->recorder;
+    struct halay_recorder *recorder = &ctx->observers.recorder;
 
     if (!recorder->path)
         return HALAY_ERR_ARGUMENT;
@@ -108,8 +109,8 @@ enum halay_status halay_timeline_stop(struct halay_context *ctx)
         return HALAY_ERR_ARGUMENT;
     if (halay_is_child(ctx))
         return HALAY_ERR_UNSUPPORTED;
-    pthread_mutex_lock(&ctx->recorder.lock);
+    pthread_mutex_lock(&ctx->observers.recorder.lock);
     enum halay_status status = stop_locked(ctx);
-    pthread_mutex_unlock(&ctx->recorder.lock);
+    pthread_mutex_unlock(&ctx->observers.recorder.lock);
     return status;
 }

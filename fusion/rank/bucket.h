@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bucket, inside view: for bucket.c and the operations that have one to themselves (op_*.c). Driver only.
+ * Buckets: the tensors that run as one collective. Driver only.
  */
 #ifndef HALAY_BUCKET_H
 #define HALAY_BUCKET_H
 
-#include "fusion/engine.h"
+#include "fusion/rank/requests.h"
+#include "fusion/state/context.h"
 
 /* A tensor of an all-reduce. */
 struct halay_bucket_part {
@@ -39,15 +40,17 @@ enum halay_status halay_bucket_reserve_parts(struct halay_bucket *b, size_t coun
 /* Make b->scratch at least that large; kept for the next time. */
 enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_bucket *b, size_t bytes);
 
-/* Start the collective of all its requests; otherwise as below. */
-enum halay_status halay_allreduce_run(struct halay_bucket *b);
-
-/* Start the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error is the end of the
- * engine. */
-enum halay_status halay_allgather_run(struct halay_context *ctx, struct halay_bucket *b);
-enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct halay_bucket *b);
-/* It is complete: scales the result. */
-void halay_reduce_scatter_finish(struct halay_request *request);
-enum halay_status halay_alltoall_run(struct halay_context *ctx, struct halay_bucket *b);
+/* The coordinator gave this BUCKET out. HALAY_ERR_FORMAT: an id that this rank did not submit, or all are absent. */
+enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item);
+/* It runs no further. Its requests are ended elsewhere, but what this rank gave as it has joined belongs to nobody
+ * else. */
+void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b);
+/* Its storage is free for another. */
+void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b);
+/* Give up everything; the requests have been ended by the caller. */
+void halay_buckets_abandon(struct halay_context *ctx);
+/* Is any given out and not ended? */
+int halay_buckets_are_pending(const struct halay_context *ctx);
+void halay_buckets_free_all(struct halay_context *ctx);
 
 #endif

@@ -29,7 +29,7 @@
  * While the thread is parked, or sleeps robbed, and nobody waits, nobody listens to peers. That is all right: nothing
  * was promised to them, so no peer can need more than an answer to a PING, and it lasts a quarter of the time they give
  * it at most. Rank 0 has promised more once there are process sets in which it takes no part and which it coordinates:
- * then (ctx->listens) whoever gives the role up wakes the thread, and nothing is owed.
+ * then (ctx->driver.listens) whoever gives the role up wakes the thread, and nothing is owed.
  *
  * No wake-up is lost. Between peers: the driver arms the transport, then does a whole step, then sleeps; peers store
  * their news first and then ring. Inside the process all is under the lock: who has news for a driver that is awake
@@ -41,9 +41,13 @@
  * (a descriptor, world->data_rings), or not: then, while collectives are under way, it polls, and once nothing has come
  * for POLL_US it naps. Over several nodes it naps although the messages ring: the memory of a node has no bell there.
  */
+#include "fusion/rank/driver.h"
 #include "base/clock.h"
 #include "base/sync.h"
-#include "fusion/engine.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
+#include "fusion/rank/step.h"
 #include <sched.h>
 #include <string.h>
 
@@ -73,7 +77,8 @@ static int must_poll(const struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
 
-    return ctx->making || (ctx->running_count && world->data != ctx->control && (!world->data_rings || world->node));
+    return ctx->execution.making ||
+           (ctx->execution.running_count && world->data != ctx->control && (!world->data_rings || world->node));
 }
 
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
@@ -85,7 +90,7 @@ static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
     else if (longest > PENDING_SLEEP_US &&
              (halay_engine_is_pending(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
         longest = PENDING_SLEEP_US;
-    if (ctx->express.untold && longest > HALAY_EXPRESS_LATE_US)
+    if (ctx->negotiation.express.untold && longest > HALAY_EXPRESS_LATE_US)
         longest = HALAY_EXPRESS_LATE_US;
     return (long)(left < longest ? left : longest);
 }
@@ -97,20 +102,20 @@ static struct timespec at_us(int64_t us)
 
 static int is_wanted_elsewhere(struct halay_context *ctx, int is_thread)
 {
-    return is_thread && (atomic_load_explicit(&ctx->waiters, memory_order_relaxed) ||
-                         atomic_load_explicit(&ctx->is_stopping, memory_order_relaxed));
+    return is_thread && (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed) ||
+                         atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed));
 }
 
 /* From here on others may take the role, and ring. Zero if there are news: then there is no sleeping. */
 static int fall_asleep_locked(struct halay_context *ctx, int is_thread)
 {
-    if (ctx->has_news || is_wanted_elsewhere(ctx, is_thread)) {
-        ctx->has_news = 0;
+    if (ctx->driver.has_news || is_wanted_elsewhere(ctx, is_thread)) {
+        ctx->driver.has_news = 0;
         return 0;
     }
-    ctx->is_asleep = ctx->bell_wanted = 1;
+    ctx->driver.is_asleep = ctx->driver.bell_wanted = 1;
     if (is_thread)
-        ctx->thread_dozes = 1;
+        ctx->driver.thread_dozes = 1;
     return 1;
 }
 
@@ -118,11 +123,11 @@ static int fall_asleep_locked(struct halay_context *ctx, int is_thread)
 static int wake_up_locked(struct halay_context *ctx, int is_thread, uint64_t role)
 {
     if (is_thread)
-        ctx->thread_dozes = 0;
-    if (ctx->role != role)
+        ctx->driver.thread_dozes = 0;
+    if (ctx->driver.number != role)
         return 0;
-    ctx->is_asleep = 0;
-    atomic_store_explicit(&ctx->is_owed, 0, memory_order_relaxed);
+    ctx->driver.is_asleep = 0;
+    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
     return 1;
 }
 
@@ -132,10 +137,10 @@ static int sleep_here(struct halay_context *ctx, int is_thread, int64_t deadline
     int has_role = 1;
 
     pthread_mutex_lock(&ctx->lock);
-    uint64_t role = ctx->role;
+    uint64_t role = ctx->driver.number;
     if (fall_asleep_locked(ctx, is_thread)) {
         struct timespec t = at_us(halay_now_us() + sleep_us(ctx, deadline_us));
-        pthread_cond_timedwait(&ctx->idle, &ctx->lock, &t);
+        pthread_cond_timedwait(&ctx->driver.idle, &ctx->lock, &t);
         has_role = wake_up_locked(ctx, is_thread, role);
     }
     pthread_mutex_unlock(&ctx->lock);
@@ -148,10 +153,10 @@ static int doze(struct halay_context *ctx, uint32_t token, int is_thread, int64_
     long timeout_us = sleep_us(ctx, deadline_us);
 
     pthread_mutex_lock(&ctx->lock);
-    uint64_t role = ctx->role;
+    uint64_t role = ctx->driver.number;
     int sleeps = fall_asleep_locked(ctx, is_thread), has_role = 1;
     pthread_mutex_unlock(&ctx->lock);
-    int64_t since_ns = sleeps && timeout_us > NAP_US && halay_recording(&ctx->recorder) ? halay_now_ns() : 0;
+    int64_t since_ns = sleeps && timeout_us > NAP_US && halay_recording(&ctx->observers.recorder) ? halay_now_ns() : 0;
     if (sleeps) {
         t->ops->doze(t, token, timeout_us);
         pthread_mutex_lock(&ctx->lock);
@@ -194,7 +199,7 @@ static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *a
  * Nonzero if the role is still ours. */
 static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us)
 {
-    long spin_us = is_thread ? ctx->spin_thread_us : ctx->spin_waiter_us;
+    long spin_us = is_thread ? ctx->driver.spin_thread_us : ctx->driver.spin_waiter_us;
     int64_t idle_since = 0;
     int did;
 
@@ -209,7 +214,7 @@ static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, i
         if (is_wanted_elsewhere(ctx, is_thread))
             return 1;
         long awake_us = must_poll(ctx) && spin_us < POLL_US ? POLL_US : spin_us;
-        if (awake_us > 0 && atomic_load_explicit(&ctx->in_flight, memory_order_relaxed)) {
+        if (awake_us > 0 && atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed)) {
             if (!idle_since)
                 idle_since = ctx->now_us;
             if (ctx->now_us - idle_since < awake_us) {
@@ -217,7 +222,7 @@ static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, i
                 continue;
             }
         }
-        halay_count(&ctx->tally.sleeps, 1);
+        halay_count(&ctx->observers.tally.sleeps, 1);
         if (!sleep_once(ctx, done, arg, is_thread, deadline_us, &did))
             return 0;
         if (did || !must_poll(ctx)) /* one nap follows the other while nothing comes */
@@ -232,22 +237,22 @@ enum wake { WAKE_NOBODY, WAKE_BELL, WAKE_THREAD };
 /* There is something new for the driver: whom to wake, to be done by wake_now after unlocking. */
 static enum wake wake_locked(struct halay_context *ctx)
 {
-    int is_free = ctx->driver == HALAY_DRIVER_NONE;
+    int is_free = ctx->driver.holder == HALAY_DRIVER_NONE;
 
-    atomic_store_explicit(&ctx->is_owed, 0, memory_order_relaxed);
-    if (!is_free && !ctx->is_asleep) {
-        ctx->has_news = 1;
+    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    if (!is_free && !ctx->driver.is_asleep) {
+        ctx->driver.has_news = 1;
         return WAKE_NOBODY;
     }
-    if (!is_free || ctx->thread_dozes) {
-        if (!ctx->bell_wanted)
+    if (!is_free || ctx->driver.thread_dozes) {
+        if (!ctx->driver.bell_wanted)
             return WAKE_NOBODY; /* it was rung: who sleeps is on its way and sees what comes meanwhile */
-        ctx->bell_wanted = 0;
+        ctx->driver.bell_wanted = 0;
         return WAKE_BELL;
     }
-    if (!ctx->thread_is_parked)
+    if (!ctx->driver.thread_is_parked)
         return WAKE_NOBODY;
-    ctx->thread_is_parked = 0;
+    ctx->driver.thread_is_parked = 0;
     return WAKE_THREAD;
 }
 
@@ -255,17 +260,17 @@ static enum wake wake_locked(struct halay_context *ctx)
  * not the program's time. */
 static void note_return(struct halay_context *ctx)
 {
-    atomic_store_explicit(&ctx->called_us, halay_now_us(), memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver.called_us, halay_now_us(), memory_order_relaxed);
 }
 
 static void wake_now(struct halay_context *ctx, enum wake wake)
 {
     if (wake == WAKE_THREAD)
-        pthread_cond_signal(&ctx->thread_wakes);
+        pthread_cond_signal(&ctx->driver.thread_wakes);
     else if (wake == WAKE_BELL && ctx->control)
         ctx->control->ops->wake(ctx->control);
     else if (wake == WAKE_BELL)
-        pthread_cond_broadcast(&ctx->idle);
+        pthread_cond_broadcast(&ctx->driver.idle);
 }
 
 /* What is awake may end what the program waits for, and so lead to halay_fini, before this thread is through: it keeps
@@ -278,15 +283,15 @@ static void wake_unlock(struct halay_context *ctx, int returns)
         pthread_mutex_unlock(&ctx->lock);
         return;
     }
-    atomic_fetch_add_explicit(&ctx->leaving, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ctx->driver.leaving, 1, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
     wake_now(ctx, wake);
     if (returns)
         note_return(ctx);
-    atomic_fetch_sub_explicit(&ctx->leaving, 1, memory_order_release); /* halay_cycle_stop: the last touch */
+    atomic_fetch_sub_explicit(&ctx->driver.leaving, 1, memory_order_release); /* halay_driver_stop: the last touch */
 }
 
-void halay_cycle_wake(struct halay_context *ctx)
+void halay_driver_wake(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
     wake_unlock(ctx, 0);
@@ -296,26 +301,27 @@ void halay_cycle_wake(struct halay_context *ctx)
 
 static int has_work_locked(const struct halay_context *ctx)
 {
-    return ctx->submitted.count || atomic_load_explicit(&ctx->in_flight, memory_order_relaxed) ||
-           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->listens;
+    return ctx->queue.submitted.count || atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
+           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->driver.listens;
 }
 
 /* Free, or the thread's, who sleeps. */
 static int may_take_locked(const struct halay_context *ctx)
 {
-    return ctx->driver == HALAY_DRIVER_NONE || (ctx->driver == HALAY_DRIVER_THREAD && ctx->is_asleep);
+    return ctx->driver.holder == HALAY_DRIVER_NONE ||
+           (ctx->driver.holder == HALAY_DRIVER_THREAD && ctx->driver.is_asleep);
 }
 
 /* lock held; unlocks: the driver's work is done without it. */
 static void take_role_unlock(struct halay_context *ctx, enum halay_driver driver)
 {
-    int is_armed = ctx->is_asleep && ctx->control;
+    int is_armed = ctx->driver.is_asleep && ctx->control;
 
-    ctx->driver = driver;
-    ctx->role++;
-    ctx->is_asleep = 0;
-    ctx->has_news = 0; /* the first step sees all there is */
-    atomic_store_explicit(&ctx->is_owed, 0, memory_order_relaxed);
+    ctx->driver.holder = driver;
+    ctx->driver.number++;
+    ctx->driver.is_asleep = 0;
+    ctx->driver.has_news = 0; /* the first step sees all there is */
+    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
     if (is_armed)
         ctx->control->ops->disarm(ctx->control);
@@ -323,8 +329,8 @@ static void take_role_unlock(struct halay_context *ctx, enum halay_driver driver
 
 static void give_role_locked(struct halay_context *ctx)
 {
-    ctx->driver = HALAY_DRIVER_NONE;
-    ctx->drove_us = ctx->now_us;
+    ctx->driver.holder = HALAY_DRIVER_NONE;
+    ctx->driver.drove_us = ctx->now_us;
 }
 
 /* Whoever leaves while the role is free wakes who may need it, whether it had the role itself or was only offered it:
@@ -332,11 +338,11 @@ static void give_role_locked(struct halay_context *ctx)
  * woken. */
 static int pass_on_locked(struct halay_context *ctx)
 {
-    if (ctx->driver != HALAY_DRIVER_NONE)
+    if (ctx->driver.holder != HALAY_DRIVER_NONE)
         return 0;
-    if (!atomic_load_explicit(&ctx->waiters, memory_order_relaxed))
+    if (!atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
         return has_work_locked(ctx);
-    pthread_cond_signal(&ctx->waiter_wakes);
+    pthread_cond_signal(&ctx->driver.waiter_wakes);
     return 0;
 }
 
@@ -345,17 +351,17 @@ static int pass_on_locked(struct halay_context *ctx)
 /* Does the thread sleep, and has nobody called it yet? */
 static int thread_sleeps_locked(const struct halay_context *ctx)
 {
-    return ctx->thread_is_parked || (ctx->thread_dozes && ctx->bell_wanted);
+    return ctx->driver.thread_is_parked || (ctx->driver.thread_dozes && ctx->driver.bell_wanted);
 }
 
 static void owe_locked(struct halay_context *ctx, size_t bytes)
 {
-    if (!atomic_load_explicit(&ctx->is_owed, memory_order_relaxed)) {
-        ctx->owed_us = atomic_load_explicit(&ctx->called_us, memory_order_relaxed);
-        ctx->owed_bytes = 0;
+    if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed)) {
+        ctx->driver.owed_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
+        ctx->driver.owed_bytes = 0;
     }
-    ctx->owed_bytes += bytes;
-    atomic_store_explicit(&ctx->is_owed, 1, memory_order_relaxed);
+    ctx->driver.owed_bytes += bytes;
+    atomic_store_explicit(&ctx->driver.is_owed, 1, memory_order_relaxed);
 }
 
 /* May so much more be owed? Calls may follow at once for as long as a program computes gradients, and the peers wait
@@ -364,27 +370,27 @@ static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
 {
     if (!thread_sleeps_locked(ctx))
         return 0;
-    return !atomic_load_explicit(&ctx->is_owed, memory_order_relaxed) ||
-           (atomic_load_explicit(&ctx->called_us, memory_order_relaxed) - ctx->owed_us < HALAY_OWED_US &&
-            ctx->owed_bytes + bytes <= HALAY_OWED_BYTES);
+    return !atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed) ||
+           (atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) - ctx->driver.owed_us < HALAY_OWED_US &&
+            ctx->driver.owed_bytes + bytes <= HALAY_OWED_BYTES);
 }
 
 /* The call that was expected has not come at once. Nonzero if a wake is owed for that. */
 static int was_wrong_locked(struct halay_context *ctx)
 {
-    if (!atomic_load_explicit(&ctx->is_owed, memory_order_relaxed))
+    if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
         return 0;
-    atomic_store_explicit(&ctx->is_owed, 0, memory_order_relaxed);
-    if (ctx->latest)
-        ctx->latest->followed = 0;
-    ctx->waits_followed = 0;
+    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    if (ctx->driver.latest)
+        ctx->driver.latest->followed = 0;
+    ctx->driver.waits_followed = 0;
     return 1;
 }
 
-void halay_cycle_pay(struct halay_context *ctx)
+void halay_driver_pay(struct halay_context *ctx)
 {
     /* Relaxed: it is about what this thread of the program did before. */
-    if (!atomic_load_explicit(&ctx->is_owed, memory_order_relaxed))
+    if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
         return;
     pthread_mutex_lock(&ctx->lock);
     if (was_wrong_locked(ctx))
@@ -406,15 +412,15 @@ static void count_followed(int *times, int is_at_once)
 static int note_call_locked(struct halay_context *ctx, int is_wait)
 {
     int64_t now_us = halay_now_us();
-    int is_at_once = now_us - atomic_load_explicit(&ctx->called_us, memory_order_relaxed) < AT_ONCE_US;
+    int is_at_once = now_us - atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) < AT_ONCE_US;
 
-    atomic_store_explicit(&ctx->called_us, now_us, memory_order_relaxed);
-    if (ctx->latest)
-        count_followed(&ctx->latest->followed, is_at_once);
-    else if (ctx->has_left_some && is_wait)
-        count_followed(&ctx->waits_followed, is_at_once);
-    ctx->latest = NULL;
-    ctx->has_left_some = 0;
+    atomic_store_explicit(&ctx->driver.called_us, now_us, memory_order_relaxed);
+    if (ctx->driver.latest)
+        count_followed(&ctx->driver.latest->followed, is_at_once);
+    else if (ctx->driver.has_left_some && is_wait)
+        count_followed(&ctx->driver.waits_followed, is_at_once);
+    ctx->driver.latest = NULL;
+    ctx->driver.has_left_some = 0;
     return is_at_once || !was_wrong_locked(ctx);
 }
 
@@ -423,7 +429,7 @@ static int note_call_locked(struct halay_context *ctx, int is_wait)
 /* Tell the peers what was submitted, unless somebody is about to do so. lock held; unlocks. */
 static void tell_unlock(struct halay_context *ctx)
 {
-    int64_t called_us = atomic_load_explicit(&ctx->called_us, memory_order_relaxed);
+    int64_t called_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
 
     if (!ctx->control || !may_take_locked(ctx) || (!thread_sleeps_locked(ctx) && called_us - ctx->now_us < TELL_US)) {
         wake_unlock(ctx, 1);
@@ -440,8 +446,8 @@ static void tell_unlock(struct halay_context *ctx)
         pthread_mutex_unlock(&ctx->lock);
 }
 
-void halay_cycle_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry,
-                                  enum halay_attendance attendance)
+void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry,
+                                   enum halay_attendance attendance)
 {
     size_t bytes = entry->request->bytes;
     int is_in_time = note_call_locked(ctx, 0);
@@ -449,8 +455,8 @@ void halay_cycle_submitted_unlock(struct halay_context *ctx, struct halay_entry 
         attendance == HALAY_WILL_WAIT ||
         (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time && may_owe_locked(ctx, bytes));
 
-    ctx->latest = entry;
-    if (!is_expected || !may_take_locked(ctx) || ctx->listens) {
+    ctx->driver.latest = entry;
+    if (!is_expected || !may_take_locked(ctx) || ctx->driver.listens) {
         tell_unlock(ctx);
         return;
     }
@@ -462,18 +468,18 @@ void halay_cycle_submitted_unlock(struct halay_context *ctx, struct halay_entry 
 
 static void wait_for_driver_locked(struct halay_context *ctx, int64_t deadline_us)
 {
-    atomic_fetch_add_explicit(&ctx->waiters, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ctx->waiting.waiters, 1, memory_order_relaxed);
     wake_now(ctx, wake_locked(ctx)); /* it may lie and accumulate until somebody waits */
     if (deadline_us == HALAY_NEVER) {
-        pthread_cond_wait(&ctx->waiter_wakes, &ctx->lock);
+        pthread_cond_wait(&ctx->driver.waiter_wakes, &ctx->lock);
     } else {
         struct timespec t = at_us(deadline_us);
-        pthread_cond_timedwait(&ctx->waiter_wakes, &ctx->lock, &t);
+        pthread_cond_timedwait(&ctx->driver.waiter_wakes, &ctx->lock, &t);
     }
-    atomic_fetch_sub_explicit(&ctx->waiters, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&ctx->waiting.waiters, 1, memory_order_relaxed);
 }
 
-int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int64_t deadline_us)
+int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int64_t deadline_us)
 {
     int is_done;
 
@@ -493,9 +499,9 @@ int halay_cycle_wait(struct halay_context *ctx, int (*done)(void *arg), void *ar
         pthread_mutex_unlock(&ctx->lock);
         return is_done;
     }
-    ctx->has_left_some = 1;
+    ctx->driver.has_left_some = 1;
     note_return(ctx);
-    if (is_done && ctx->waits_followed >= AT_ONCE_TIMES && !ctx->listens) {
+    if (is_done && ctx->driver.waits_followed >= AT_ONCE_TIMES && !ctx->driver.listens) {
         owe_locked(ctx, 0);
         pthread_mutex_unlock(&ctx->lock);
     } else {
@@ -510,24 +516,25 @@ static void *run_thread(void *arg)
     int64_t park = park_us(ctx);
 
     pthread_mutex_lock(&ctx->lock);
-    while (!atomic_load_explicit(&ctx->is_stopping, memory_order_relaxed)) {
-        int is_free = ctx->driver == HALAY_DRIVER_NONE && !atomic_load_explicit(&ctx->waiters, memory_order_relaxed);
-        int is_owed = atomic_load_explicit(&ctx->is_owed, memory_order_relaxed);
-        if (is_free && ((has_work_locked(ctx) && !is_owed) || halay_now_us() >= ctx->drove_us + park)) {
+    while (!atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed)) {
+        int is_free = ctx->driver.holder == HALAY_DRIVER_NONE &&
+                      !atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed);
+        int is_owed = atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
+        if (is_free && ((has_work_locked(ctx) && !is_owed) || halay_now_us() >= ctx->driver.drove_us + park)) {
             take_role_unlock(ctx, HALAY_DRIVER_THREAD);
             int has_role = drive(ctx, NULL, NULL, 1, HALAY_NEVER);
             pthread_mutex_lock(&ctx->lock);
             if (!has_role)
                 continue;
             give_role_locked(ctx);
-            if (atomic_load_explicit(&ctx->waiters, memory_order_relaxed))
-                pthread_cond_broadcast(&ctx->waiter_wakes);
+            if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+                pthread_cond_broadcast(&ctx->driver.waiter_wakes);
             continue;
         }
-        struct timespec t = at_us((is_free ? ctx->drove_us : halay_now_us()) + park);
-        ctx->thread_is_parked = 1;
-        pthread_cond_timedwait(&ctx->thread_wakes, &ctx->lock, &t);
-        ctx->thread_is_parked = 0;
+        struct timespec t = at_us((is_free ? ctx->driver.drove_us : halay_now_us()) + park);
+        ctx->driver.thread_is_parked = 1;
+        pthread_cond_timedwait(&ctx->driver.thread_wakes, &ctx->lock, &t);
+        ctx->driver.thread_is_parked = 0;
     }
     pthread_mutex_unlock(&ctx->lock);
     return NULL;
@@ -553,45 +560,45 @@ static void choose_spin(struct halay_context *ctx)
     enum { WAITER_US = 100, THREAD_US = 50, THREAD_CROWDED_US = 20 };
     int processors = halay_topology_usable(&ctx->world->topology), ranks = ctx->world->local_size;
 
-    ctx->spin_waiter_us = ctx->spin_thread_us = ctx->world->config.spin_us;
+    ctx->driver.spin_waiter_us = ctx->driver.spin_thread_us = ctx->world->config.spin_us;
     if (ctx->world->config.spin_us < 0) {
-        ctx->spin_waiter_us = processors >= ranks ? WAITER_US : 0;
-        ctx->spin_thread_us = processors >= 2 * ranks ? THREAD_US : processors >= ranks ? THREAD_CROWDED_US : 0;
+        ctx->driver.spin_waiter_us = processors >= ranks ? WAITER_US : 0;
+        ctx->driver.spin_thread_us = processors >= 2 * ranks ? THREAD_US : processors >= ranks ? THREAD_CROWDED_US : 0;
     }
 }
 
-void halay_cycle_init(struct halay_context *ctx)
+void halay_driver_init(struct halay_context *ctx)
 {
     pthread_mutex_init(&ctx->lock, NULL);
-    cond_init(&ctx->thread_wakes);
-    cond_init(&ctx->waiter_wakes);
-    cond_init(&ctx->idle);
+    cond_init(&ctx->driver.thread_wakes);
+    cond_init(&ctx->driver.waiter_wakes);
+    cond_init(&ctx->driver.idle);
 }
 
-void halay_cycle_fini(struct halay_context *ctx)
+void halay_driver_fini(struct halay_context *ctx)
 {
-    pthread_cond_destroy(&ctx->idle);
-    pthread_cond_destroy(&ctx->waiter_wakes);
-    pthread_cond_destroy(&ctx->thread_wakes);
+    pthread_cond_destroy(&ctx->driver.idle);
+    pthread_cond_destroy(&ctx->driver.waiter_wakes);
+    pthread_cond_destroy(&ctx->driver.thread_wakes);
     pthread_mutex_destroy(&ctx->lock);
 }
 
-enum halay_status halay_cycle_start(struct halay_context *ctx)
+enum halay_status halay_driver_start(struct halay_context *ctx)
 {
     choose_spin(ctx);
-    int error = pthread_create(&ctx->thread, NULL, run_thread, ctx);
+    int error = pthread_create(&ctx->driver.thread, NULL, run_thread, ctx);
     if (!error)
         return HALAY_OK;
     halay_error(ctx->log, "no thread for the engine: %s", strerror(error));
     return HALAY_ERR_SYSTEM;
 }
 
-void halay_cycle_stop(struct halay_context *ctx)
+void halay_driver_stop(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    atomic_store_explicit(&ctx->is_stopping, 1, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver.is_stopping, 1, memory_order_relaxed);
     wake_unlock(ctx, 0);
-    pthread_join(ctx->thread, NULL);
-    while (atomic_load_explicit(&ctx->leaving, memory_order_acquire)) /* no longer than a wake takes */
+    pthread_join(ctx->driver.thread, NULL);
+    while (atomic_load_explicit(&ctx->driver.leaving, memory_order_acquire)) /* no longer than a wake takes */
         sched_yield();
 }

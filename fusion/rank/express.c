@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Express: this rank's side; the whole is in express.h.
+ * Express: this rank's side; the whole is in fusion/values/enrolment.h.
  */
 #include "fusion/rank/express.h"
-#include "fusion/engine.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
 
 int halay_express_start(struct halay_context *ctx, struct halay_request *r)
 {
-    struct halay_express *x = &ctx->express;
+    struct halay_express *x = &ctx->negotiation.express;
     const struct halay_enrolment *e = &r->entry->enrolment;
 
     if (!e->place || !halay_express_suits(&r->signature))
@@ -32,17 +33,17 @@ static int look(struct halay_context *ctx, struct halay_request *r)
                             (enum halay_op)s->op))
         return 0;
     e->round++;
-    halay_count(&ctx->tally.collectives, 1);
-    halay_count(&ctx->tally.bytes, r->bytes);
-    if (ctx->coordinator)
-        halay_coordinator_round_is_over(ctx->coordinator, r->entry->id, e->round, ctx->now_us);
+    halay_count(&ctx->observers.tally.collectives, 1);
+    halay_count(&ctx->observers.tally.bytes, r->bytes);
+    if (ctx->negotiation.coordinator)
+        halay_coordinator_round_is_over(ctx->negotiation.coordinator, r->entry->id, e->round, ctx->now_us);
     halay_request_end(r, HALAY_OK, NULL);
     return 1;
 }
 
 size_t halay_express_progress(struct halay_context *ctx)
 {
-    struct halay_express *x = &ctx->express;
+    struct halay_express *x = &ctx->negotiation.express;
     size_t before = x->count;
 
     for (size_t i = 0; i < x->count;) {
@@ -55,21 +56,4 @@ size_t halay_express_progress(struct halay_context *ctx)
         x->requests[i] = x->requests[--x->count];
     }
     return before - x->count;
-}
-
-size_t halay_express_tell(struct halay_context *ctx, int everything)
-{
-    struct halay_express *x = &ctx->express;
-    size_t told = 0;
-
-    for (size_t i = 0; i < x->count && x->untold; i++) {
-        struct halay_request *r = x->requests[i];
-        if (r->is_told || r->is_over || (!everything && ctx->now_us - r->put_us < HALAY_EXPRESS_LATE_US))
-            continue;
-        r->is_told = 1;
-        x->untold--;
-        told++;
-        halay_negotiate_late(ctx, r);
-    }
-    return told;
 }

@@ -1,79 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Express: small all-reduces that come alone are not negotiated any more; what is agreed and exchanged lies in shared
- * memory.
- *
- *     enrolled      a small tensor that has been a bucket by itself ALONE_TIMES in succession gets a place of its own
- *                   (collectives/shared/express_slots.h), for good. The coordinator and the ranks count buckets alike,
- *                   so nobody is told.
- *     submitted     the data and the number of the round are put into the place: that says it to all ranks at once
- *     all have put  each rank adds for itself; the round is over
- *     somebody is missing for HALAY_EXPRESS_LATE_US, or this rank is about to join or to leave: LATE to the
- *     coordinator,
- *                   which then knows what it knows of any tensor: who is missing (stalls), who has left, who means
- *                   something else
- *
- * A round is also over, for all ranks alike, when the coordinator gives the tensor out as a bucket (others have joined;
- * or it is agreed on anew) and when it refuses it. So all count the same rounds, and nobody puts another one's data
- * together with his.
- *
- * A rank looks at its places before it goes by what another one says (an announcement, a farewell, a bucket): whoever
- * is in a later round has seen that the one before is complete, and so does this rank then. The coordinator drops what
- * it has heard of a round when it, rank 0, has seen the round's end; what it hears of it later it ignores.
+ * Express: this rank's side; the whole is in fusion/values/enrolment.h. Driver only.
  */
 #ifndef HALAY_FUSION_EXPRESS_H
 #define HALAY_FUSION_EXPRESS_H
 
-#include "collectives/shared/express_slots.h"
-#include "fusion/values/signature.h"
-
-struct halay_context;
-struct halay_request;
-
-/* What the coordinator and each rank know of a name, alike. Zero-initialised. */
-struct halay_enrolment {
-    size_t place;   /* 1 + its number; 0: not enrolled */
-    uint64_t round; /* the last one that is over */
-    int alone;      /* before: buckets of it alone, in succession */
-};
-
-static inline int halay_express_suits(const struct halay_signature *s)
-{
-    return s->operation == HALAY_ALLREDUCE && s->op != HALAY_ADASUM && !s->members && halay_signature_is_plain(s) &&
-           halay_signature_bytes(s) <= HALAY_EXPRESS_BYTES && halay_signature_bytes(s) > 0;
-}
-
-/* The tensor is given out in a bucket of so many. *enrolled, of `places`: names that are. */
-static inline void halay_enrolment_count(struct halay_enrolment *e, const struct halay_signature *agreed,
-                                         size_t tensors, size_t *enrolled, size_t places)
-{
-    enum { ALONE_TIMES = 2 };
-
-    if (e->place) {
-        e->round++;
-        return;
-    }
-    e->alone = tensors == 1 && halay_express_suits(agreed) ? e->alone + 1 : 0;
-    if (e->alone >= ALONE_TIMES && *enrolled < places)
-        e->place = ++*enrolled;
-}
-
-/* Of a context; driver only. */
-struct halay_express {
-    size_t places, enrolled;
-    struct halay_request *requests[HALAY_EXPRESS_PLACES]; /* borrowed: put, and not seen to be over */
-    size_t count;
-    size_t untold; /* of these, the coordinator does not know of */
-};
-
-/* The longest sleep while there are untold ones. */
-enum { HALAY_EXPRESS_LATE_US = 5000 };
+#include "fusion/state/context.h"
 
 /* Nonzero if the request was put; it is what was agreed on. */
 int halay_express_start(struct halay_context *ctx, struct halay_request *request);
 /* End what is complete, forget what has ended otherwise. Comes before what has ended is delivered. Returns how many. */
 size_t halay_express_progress(struct halay_context *ctx);
-/* Tell the coordinator what is late, or everything. Returns how many. */
-size_t halay_express_tell(struct halay_context *ctx, int everything);
 
 #endif

@@ -11,7 +11,14 @@
  * whose word may come later than the closed group or connection. It is waited for, WORD_US and a sleep at most, so that
  * the first cause is what all report.
  */
-#include "fusion/engine.h"
+#include "fusion/rank/fail.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/rank/bucket.h"
+#include "fusion/rank/express.h"
+#include "fusion/rank/link.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
+#include "fusion/rank/sets.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +31,7 @@ static void end_requests_locked(struct halay_process_set *set)
     for (size_t i = 0; i < set->names.size; i++)
         for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
             struct halay_request *r = ((struct halay_entry *)node)->request;
-            if (r && !(ctx->is_draining && r->is_running))
+            if (r && !(ctx->negotiation.is_draining && r->is_running))
                 halay_request_end(r, ctx->status, ctx->text);
         }
 }
@@ -34,12 +41,12 @@ static void end_all(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
     size_t kept = 0;
-    for (size_t i = 0; i < ctx->submitted.count; i++) {
-        struct halay_event *e = &ctx->submitted.events[i];
+    for (size_t i = 0; i < ctx->queue.submitted.count; i++) {
+        struct halay_event *e = &ctx->queue.submitted.events[i];
         if (e->kind == HALAY_EVENT_UNREGISTERED)
-            ctx->submitted.events[kept++] = *e;
+            ctx->queue.submitted.events[kept++] = *e;
     }
-    ctx->submitted.count = kept;
+    ctx->queue.submitted.count = kept;
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         end_requests_locked(set);
     pthread_mutex_unlock(&ctx->lock);
@@ -53,24 +60,24 @@ static void tell_others(struct halay_context *ctx, enum halay_status status, int
         .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .text = text, .rank = rank >= 0 ? rank : ctx->rank
     };
 
-    if (ctx->said_fail)
+    if (ctx->negotiation.said_fail)
         return;
-    ctx->said_fail = 1;
+    ctx->negotiation.said_fail = 1;
     if (status == HALAY_ERR_PEER)
         snprintf(text, sizeof text, "%s", ctx->text);
     else
         snprintf(text, sizeof text, "rank %d has failed: %.900s", ctx->rank, ctx->text);
     item.text_length = strlen(text);
     /* Without memory for it the others find out by the group, which is closed. */
-    if (halay_link_append(ctx->link, ctx->coordinator ? -1 : 0, &item) != HALAY_OK)
+    if (halay_link_append(ctx->negotiation.link, ctx->negotiation.coordinator ? -1 : 0, &item) != HALAY_OK)
         return;
-    halay_link_flush(ctx->link);
+    halay_link_flush(ctx->negotiation.link);
 }
 
 /* culprit: whom the others are to blame, -1: this rank. */
 static void close_group(struct halay_context *ctx, int culprit)
 {
-    ctx->is_draining = 0;
+    ctx->negotiation.is_draining = 0;
     halay_process_sets_fail(ctx, culprit);
     halay_buckets_abandon(ctx);
     end_all(ctx);
@@ -78,7 +85,7 @@ static void close_group(struct halay_context *ctx, int culprit)
 
 void halay_engine_drained(struct halay_context *ctx)
 {
-    ctx->is_draining = 0;
+    ctx->negotiation.is_draining = 0;
     halay_process_sets_fail(ctx, -1); /* nobody misses this rank in what it has completed */
     end_all(ctx);                     /* what could not even be started */
 }
@@ -86,7 +93,7 @@ void halay_engine_drained(struct halay_context *ctx)
 static void fail(struct halay_context *ctx, enum halay_status status, int rank, const char *text)
 {
     if (ctx->status != HALAY_OK) {
-        if (ctx->is_draining)
+        if (ctx->negotiation.is_draining)
             close_group(ctx, rank);
         return;
     }
@@ -95,19 +102,20 @@ static void fail(struct halay_context *ctx, enum halay_status status, int rank, 
     ctx->status = status;
     ctx->lost = rank;
     pthread_mutex_unlock(&ctx->lock);
-    if (halay_recording(&ctx->recorder))
+    if (halay_recording(&ctx->observers.recorder))
         halay_record_event(ctx, HALAY_RECORD_FAILED, status, text);
     /* That others leave is no error for a rank that does not need them. */
-    if (status == HALAY_ERR_PEER && !atomic_load_explicit(&ctx->in_flight, memory_order_relaxed))
+    if (status == HALAY_ERR_PEER && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed))
         halay_info(ctx->log, "%s", text);
     else
         halay_error(ctx->log, "%s", text);
     halay_express_progress(ctx); /* what all have put is complete, whoever is gone */
     tell_others(ctx, status, rank);
-    halay_link_stop_receiving(ctx->link);
+    halay_link_stop_receiving(ctx->negotiation.link);
     /* Who has left did his part of what is under way: it completes. */
-    ctx->is_draining = status == HALAY_ERR_PEER && rank >= 0 && ctx->left[rank] && halay_buckets_are_pending(ctx);
-    if (ctx->is_draining)
+    ctx->negotiation.is_draining =
+        status == HALAY_ERR_PEER && rank >= 0 && ctx->negotiation.left[rank] && halay_buckets_are_pending(ctx);
+    if (ctx->negotiation.is_draining)
         end_all(ctx);
     else
         close_group(ctx, rank);
@@ -130,7 +138,7 @@ void halay_engine_fail_peer(struct halay_context *ctx, int rank)
 
     if (rank < 0)
         snprintf(text, sizeof text, "a rank is gone");
-    else if (ctx->left[rank])
+    else if (ctx->negotiation.left[rank])
         snprintf(text, sizeof text, "rank %d has left", rank);
     else if (halay_world_is_unreachable(ctx->world, rank))
         snprintf(text, sizeof text, "rank %d on '%s' cannot be reached", rank, halay_world_host(ctx->world, rank));
@@ -143,21 +151,22 @@ void halay_engine_fail_peer(struct halay_context *ctx, int rank)
 
 static int is_explained(const struct halay_context *ctx, int rank)
 {
-    return rank >= 0 && (ctx->left[rank] || halay_world_has_died(ctx->world, rank));
+    return rank >= 0 && (ctx->negotiation.left[rank] || halay_world_has_died(ctx->world, rank));
 }
 
 void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)
 {
     if (ctx->status != HALAY_OK || is_explained(ctx, rank)) {
         halay_engine_fail_peer(ctx, rank);
-    } else if (!ctx->suspected_us) {
-        ctx->suspect = rank;
-        ctx->suspected_us = ctx->now_us;
+    } else if (!ctx->negotiation.suspected_us) {
+        ctx->negotiation.suspect = rank;
+        ctx->negotiation.suspected_us = ctx->now_us;
     }
 }
 
 void halay_engine_judge(struct halay_context *ctx)
 {
-    if (ctx->status == HALAY_OK && (is_explained(ctx, ctx->suspect) || ctx->now_us - ctx->suspected_us > WORD_US))
-        halay_engine_fail_peer(ctx, ctx->suspect);
+    if (ctx->status == HALAY_OK &&
+        (is_explained(ctx, ctx->negotiation.suspect) || ctx->now_us - ctx->negotiation.suspected_us > WORD_US))
+        halay_engine_fail_peer(ctx, ctx->negotiation.suspect);
 }

@@ -6,11 +6,14 @@
  * The coordinator gives them out (AGREE) and takes them back (FORGET), so that all ranks hold the same ones, in the
  * same order of messages. An array by id here, a pointer from the name's entry back.
  */
-#include "fusion/engine.h"
+#include "fusion/rank/ids.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
+#include "fusion/state/context.h"
 #include <stdlib.h>
 #include <string.h>
 
-struct halay_entry *halay_cache_find(const struct halay_process_set *set, uint32_t id)
+struct halay_entry *halay_ids_find(const struct halay_process_set *set, uint32_t id)
 {
     return id < set->id_capacity ? set->by_id[id] : NULL;
 }
@@ -43,7 +46,7 @@ static int answers(const struct halay_entry *entry, const struct halay_item *ite
     if (item->word_count != halay_signature_hears(&item->signature, set->size))
         return 0;
     if (!request) /* this rank has joined */
-        return set->ctx->is_joined &&
+        return set->ctx->queue.is_joined &&
                (item->signature.operation == HALAY_ALLREDUCE || item->signature.operation == HALAY_BARRIER) &&
                halay_signature_fits(&item->signature, item->words, item->word_count);
     if (item->signature.operation == HALAY_JOIN)
@@ -60,7 +63,7 @@ static int answers(const struct halay_entry *entry, const struct halay_item *ite
            halay_signature_fits(&item->signature, item->words, item->word_count);
 }
 
-enum halay_status halay_cache_agree(struct halay_process_set *set, const struct halay_item *item)
+enum halay_status halay_ids_agree(struct halay_process_set *set, const struct halay_item *item)
 {
     struct halay_context *ctx = set->ctx;
     enum { ID_MAX = 1 << 24 }; /* far above what a coordinator gives out: a damaged message must not take all memory */
@@ -72,8 +75,8 @@ enum halay_status halay_cache_agree(struct halay_process_set *set, const struct 
         return HALAY_ERR_NO_MEMORY;
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry =
-        ctx->is_joined ? halay_entry_get_locked(set, item->name, item->name_length, hash)
-                       : (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
+        ctx->queue.is_joined ? halay_entry_get_locked(set, item->name, item->name_length, hash)
+                             : (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
     enum halay_status status = HALAY_OK;
     int ok = entry && answers(entry, item) && (!set->by_id[item->id] || set->by_id[item->id] == entry) &&
              (entry->id == (uint32_t)HALAY_NO_ID || entry->id == item->id);
@@ -93,10 +96,10 @@ enum halay_status halay_cache_agree(struct halay_process_set *set, const struct 
     return ok ? status : HALAY_ERR_FORMAT; /* it speaks of what this rank never submitted */
 }
 
-enum halay_status halay_cache_forget(struct halay_process_set *set, uint32_t id)
+enum halay_status halay_ids_forget(struct halay_process_set *set, uint32_t id)
 {
     struct halay_context *ctx = set->ctx;
-    struct halay_entry *entry = halay_cache_find(set, id);
+    struct halay_entry *entry = halay_ids_find(set, id);
 
     if (!entry)
         return HALAY_ERR_FORMAT;

@@ -8,9 +8,12 @@
  * Such a part is a request of nobody: it belongs to the engine alone and has memory of its own, which goes with it. It
  * is counted as in flight, so that nobody leaves while a peer needs it.
  */
+#include "fusion/rank/join.h"
 #include "base/half.h"
 #include "base/memory.h"
-#include "fusion/engine.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
+#include "fusion/state/context.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,9 +118,9 @@ static enum halay_status fill_one(struct halay_request *r)
 struct halay_request *halay_join_part(struct halay_context *ctx, const struct halay_entry *entry)
 {
     pthread_mutex_lock(&ctx->lock);
-    struct halay_request *r = ctx->is_joined ? halay_request_get_locked(ctx) : NULL;
+    struct halay_request *r = ctx->queue.is_joined ? halay_request_get_locked(ctx) : NULL;
     if (r)
-        atomic_fetch_add_explicit(&ctx->in_flight, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&ctx->queue.in_flight, 1, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
     if (!r)
         return NULL;
@@ -140,7 +143,7 @@ void halay_join_part_end(struct halay_request *r)
     struct halay_context *ctx = r->ctx;
 
     pthread_mutex_lock(&ctx->lock);
-    atomic_fetch_sub_explicit(&ctx->in_flight, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&ctx->queue.in_flight, 1, memory_order_relaxed);
     r->is_part = 0;
     halay_request_put_locked(r);
     pthread_mutex_unlock(&ctx->lock);

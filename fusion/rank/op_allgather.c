@@ -7,8 +7,9 @@
  * How many rows each rank gives was agreed with the name; nothing has to be asked now. A rank's rows may lie where they
  * go: they stay. Elsewhere in out they would be overwritten by others', so they are copied first.
  */
-#include "fusion/rank/bucket.h"
-#include "fusion/values/rows.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/operations.h"
+#include "fusion/rank/result.h"
 #include <string.h>
 
 /* Where this rank's rows are taken from. first: elements of those before them in out. */
@@ -40,12 +41,12 @@ enum halay_status halay_allgather_run(struct halay_context *ctx, struct halay_bu
     if (status != HALAY_OK || !r->result_bytes)
         return status;
     for (int i = 0; i < b->set->size; i++)
-        ctx->counts[i] = r->rows[i] * row;
+        ctx->execution.counts[i] = r->rows[i] * row;
     for (int i = 0; i < b->set->rank; i++)
-        first += ctx->counts[i];
+        first += ctx->execution.counts[i];
     status = take_own(ctx, b, first, out, &in);
     if (status != HALAY_OK)
         return status;
-    return halay_group_allgatherv_start(b->set->group, in, out, ctx->counts, (enum halay_dtype)r->signature.dtype,
-                                        &b->coll);
+    return halay_group_allgatherv_start(b->set->group, in, out, ctx->execution.counts,
+                                        (enum halay_dtype)r->signature.dtype, &b->coll);
 }

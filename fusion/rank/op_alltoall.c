@@ -8,13 +8,15 @@
  * What this rank gets from each was agreed with the name. Another rank may have nothing to exchange while others have,
  * and cannot know it: all take part unless a row is empty.
  */
-#include "fusion/rank/bucket.h"
-#include "fusion/values/rows.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/operations.h"
+#include "fusion/rank/result.h"
 
 enum halay_status halay_alltoall_run(struct halay_context *ctx, struct halay_bucket *b)
 {
     struct halay_request *r = b->requests[0];
-    size_t row = halay_signature_row(&r->signature), *in_counts = ctx->counts, *out_counts = ctx->counts + b->set->size;
+    size_t row = halay_signature_row(&r->signature), *in_counts = ctx->execution.counts,
+           *out_counts = ctx->execution.counts + b->set->size;
     void *out;
 
     enum halay_status status = halay_rows_heard(ctx, r, &out);

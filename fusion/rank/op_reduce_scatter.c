@@ -8,8 +8,9 @@
  * prescale needs a copy of the rows: what is given is only read.
  */
 #include "collectives/reduce/scale.h"
-#include "fusion/rank/bucket.h"
-#include "fusion/values/rows.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/operations.h"
+#include "fusion/rank/result.h"
 
 static size_t rows_of(const struct halay_bucket *b, int rank)
 {
@@ -39,8 +40,8 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
         in = b->scratch;
     }
     for (int i = 0; i < b->set->size; i++)
-        ctx->counts[i] = rows_of(b, i) * row;
-    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->counts, dtype, (enum halay_op)s->op,
+        ctx->execution.counts[i] = rows_of(b, i) * row;
+    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->execution.counts, dtype, (enum halay_op)s->op,
                                              &b->coll);
 }
 

@@ -12,14 +12,22 @@
  *     what has ended     -> callbacks, waiters
  *     nothing of all that happened: who is dead, who is silent, what stalls
  */
+#include "fusion/rank/step.h"
 #include "base/clock.h"
-#include "fusion/engine.h"
+#include "fusion/rank/bucket.h"
+#include "fusion/rank/express.h"
+#include "fusion/rank/fail.h"
+#include "fusion/rank/link.h"
+#include "fusion/rank/negotiate.h"
+#include "fusion/rank/requests.h"
+#include "fusion/rank/run.h"
+#include "fusion/rank/sets.h"
 
 #define CHECK_US 100000 /* peers and stalls are looked at this often while something is pending */
 
 static void fail_link(struct halay_context *ctx, enum halay_status status, int rank)
 {
-    if (ctx->status != HALAY_OK || ctx->is_done)
+    if (ctx->status != HALAY_OK || ctx->negotiation.is_done)
         return; /* after the end everybody may go */
     if (status == HALAY_ERR_PEER)
         halay_engine_peer_is_gone(ctx, rank);
@@ -33,8 +41,8 @@ static void fail_link(struct halay_context *ctx, enum halay_status status, int r
 
 int halay_engine_is_pending(const struct halay_context *ctx)
 {
-    return atomic_load_explicit(&ctx->in_flight, memory_order_relaxed) ||
-           (ctx->coordinator && halay_coordinator_waiting(ctx->coordinator));
+    return atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
+           (ctx->negotiation.coordinator && halay_coordinator_waiting(ctx->negotiation.coordinator));
 }
 
 /* What still completes may lack somebody else. */
@@ -53,34 +61,34 @@ static void look_after(struct halay_context *ctx)
     const struct halay_config *config = &ctx->world->config;
     int rank = -1;
 
-    if (ctx->is_draining)
+    if (ctx->negotiation.is_draining)
         look_after_rest(ctx);
-    if (ctx->status != HALAY_OK || ctx->is_done)
+    if (ctx->status != HALAY_OK || ctx->negotiation.is_done)
         return;
     if (ctx->size > 1 && halay_world_check_peers(ctx->world, &rank) != HALAY_OK) {
         halay_engine_fail_peer(ctx, rank);
         return;
     }
     if (!halay_engine_is_pending(ctx)) {
-        halay_link_check_reset(ctx->link);
+        halay_link_check_reset(ctx->negotiation.link);
         return;
     }
     if (ctx->now_us - ctx->checked_us < CHECK_US)
         return;
     ctx->checked_us = ctx->now_us;
-    if (ctx->running_count)
+    if (ctx->execution.running_count)
         halay_process_sets_check(ctx);
-    if (ctx->running_count && halay_process_sets_status(ctx) != HALAY_OK) {
+    if (ctx->execution.running_count && halay_process_sets_status(ctx) != HALAY_OK) {
         halay_buckets_progress(ctx); /* they meet its end */
         return;
     }
-    if (config->peer_timeout_ms > 0 &&
-        halay_link_check(ctx->link, ctx->now_us, (int64_t)config->peer_timeout_ms * 1000, &rank) != HALAY_OK)
+    if (config->peer_timeout_ms > 0 && halay_link_check(ctx->negotiation.link, ctx->now_us,
+                                                        (int64_t)config->peer_timeout_ms * 1000, &rank) != HALAY_OK)
         halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "rank %d has not answered for %g s", rank,
                           config->peer_timeout_ms / 1e3);
-    if (ctx->status == HALAY_OK && ctx->coordinator)
+    if (ctx->status == HALAY_OK && ctx->negotiation.coordinator)
         halay_negotiate_stalls(ctx);
-    halay_link_flush(ctx->link);
+    halay_link_flush(ctx->negotiation.link);
 }
 
 static int decide(struct halay_context *ctx)
@@ -88,14 +96,15 @@ static int decide(struct halay_context *ctx)
     enum halay_status status = HALAY_OK;
     int emitted = 0, all = 0;
 
-    if (!ctx->coordinator || ctx->status != HALAY_OK || ctx->is_changing)
+    if (!ctx->negotiation.coordinator || ctx->status != HALAY_OK || ctx->execution.is_changing)
         return 0;
     for (struct halay_process_set *set = ctx->all.next; set && status == HALAY_OK; set = set->next) {
         status = halay_coordinator_decide(set->coordinator, !set->running && !set->waiting, &emitted);
         all += emitted;
     }
     if (status == HALAY_OK)
-        status = halay_coordinator_decide(ctx->coordinator, !ctx->all.running && !ctx->all.waiting, &emitted);
+        status =
+            halay_coordinator_decide(ctx->negotiation.coordinator, !ctx->all.running && !ctx->all.waiting, &emitted);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -105,11 +114,11 @@ static int decide(struct halay_context *ctx)
 /* May halay_fini go on? */
 static void look_whether_left(struct halay_context *ctx)
 {
-    if (!ctx->said_bye && ctx->status == HALAY_OK)
+    if (!ctx->negotiation.said_bye && ctx->status == HALAY_OK)
         return;
-    int is_over = (ctx->status != HALAY_OK && !ctx->is_draining) ||
-                  (ctx->is_done && !atomic_load_explicit(&ctx->in_flight, memory_order_relaxed));
-    if (is_over && halay_link_is_quiet(ctx->link))
+    int is_over = (ctx->status != HALAY_OK && !ctx->negotiation.is_draining) ||
+                  (ctx->negotiation.is_done && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed));
+    if (is_over && halay_link_is_quiet(ctx->negotiation.link))
         atomic_store_explicit(&ctx->has_left, 1, memory_order_release);
 }
 
@@ -118,7 +127,7 @@ static size_t say(struct halay_context *ctx)
 {
     ctx->now_us = halay_now_us();
     size_t did = halay_negotiate_submitted(ctx);
-    if (ctx->express.untold)
+    if (ctx->negotiation.express.untold)
         did += halay_express_tell(ctx, 0);
     return did;
 }
@@ -126,7 +135,7 @@ static size_t say(struct halay_context *ctx)
 void halay_engine_say(struct halay_context *ctx)
 {
     say(ctx);
-    halay_link_flush(ctx->link);
+    halay_link_flush(ctx->negotiation.link);
 }
 
 /* What is new here goes out, what is new there comes in. */
@@ -135,15 +144,16 @@ static size_t exchange(struct halay_context *ctx)
     int messages = 0, rank = -1;
     size_t did = say(ctx);
 
-    enum halay_status status = halay_link_receive(ctx->link, halay_negotiate_receive, ctx, &messages, &rank);
+    enum halay_status status =
+        halay_link_receive(ctx->negotiation.link, halay_negotiate_receive, ctx, &messages, &rank);
     if (status != HALAY_OK)
         fail_link(ctx, status, rank);
     did += (size_t)messages;
-    halay_count(&ctx->tally.messages_received, (uint64_t)messages);
-    halay_count(&ctx->tally.steps, 1);
+    halay_count(&ctx->observers.tally.messages_received, (uint64_t)messages);
+    halay_count(&ctx->observers.tally.steps, 1);
     did += (size_t)decide(ctx);
     did += (size_t)halay_negotiate_leave(ctx);
-    halay_link_flush(ctx->link);
+    halay_link_flush(ctx->negotiation.link);
     return did;
 }
 
@@ -151,15 +161,15 @@ static size_t exchange(struct halay_context *ctx)
 static int can_move_data(struct halay_context *ctx)
 {
     if (ctx->status != HALAY_OK)
-        return ctx->is_draining;
-    return !ctx->suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
+        return ctx->negotiation.is_draining;
+    return !ctx->negotiation.suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
 }
 
 int halay_engine_step(struct halay_context *ctx)
 {
     size_t did = exchange(ctx);
 
-    if (ctx->suspected_us)
+    if (ctx->negotiation.suspected_us)
         halay_engine_judge(ctx);
     if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);
@@ -167,7 +177,7 @@ int halay_engine_step(struct halay_context *ctx)
     did += halay_requests_deliver(ctx);
     if (!did) {
         look_after(ctx);
-        did = ctx->ended != NULL; /* to be delivered before anybody sleeps */
+        did = ctx->execution.ended != NULL; /* to be delivered before anybody sleeps */
     }
     if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
         look_whether_left(ctx);

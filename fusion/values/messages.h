@@ -12,7 +12,7 @@
  *     Those about tensors say in which process set: its number, 0 is that of all ranks. Ids are the set's.
  *
  *       READY     2 set u16 | 4 first u32 | 8 count u32             these ids have been submitted
- *       LATE      4 id u32 | 8 round u64                            submitted by express (express.h); others are not
+ *       LATE      4 id u32 | 8 round u64                            submitted by express (enrolment.h); others are not
  *       ANNOUNCE  1 name length | 2 words u16 | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32
  *                 | 16 prescale f64 | 24 postscale f64 | 32 members u16 | 34 set u16 | 36 priority i16 | 38 wire u8 |
  *                 39 0 | 40 shape u64 each | words u64 each (signature.h) | name, padded to 4

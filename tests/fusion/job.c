@@ -14,7 +14,10 @@
  * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/clock.h"
-#include "fusion/engine.h"
+#include "fusion/rank/link.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
+#include "fusion/state/context.h"
 #include "tests/fusion/random.h"
 #include "tests/fusion/schedule.h"
 #include "tests/spawn.h"
@@ -411,11 +414,11 @@ static void die_making(struct halay_context *ctx)
         .struct_size = sizeof info, .name = "block", .dimensions = 1, .shape = { 1 }, .out = &x, .op = HALAY_SUM
     };
     REQUIRE(!pthread_create(&thread, NULL, ask_for_set, &asking));
-    while (rank == 1 && !atomic_load(&ctx->in_flight))
+    while (rank == 1 && !atomic_load(&ctx->queue.in_flight))
         sched_yield();
     CHECK(halay_submit_named(ctx, &info, rank == 1 ? block_until_dead : NULL, &pid, &request) == HALAY_OK);
     while (rank == victim) {
-        if (__atomic_load_n(&ctx->making, __ATOMIC_RELAXED))
+        if (__atomic_load_n(&ctx->execution.making, __ATOMIC_RELAXED))
             raise(SIGKILL);
         sched_yield();
     }

@@ -5,7 +5,11 @@
 #ifndef HALAY_TEST_RANKS_H
 #define HALAY_TEST_RANKS_H
 
-#include "fusion/engine.h"
+#include "fusion/api/open.h"
+#include "fusion/rank/link.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
+#include "fusion/state/context.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <string.h>

@@ -227,7 +227,7 @@ static void ten_thousand(struct rank_run *run)
 
 static struct entry *entry_of(struct rank_run *run, const char *name)
 {
-    return halay_coordinator_entry(run->ctx->coordinator, name, strlen(name));
+    return halay_coordinator_entry(run->ctx->negotiation.coordinator, name, strlen(name));
 }
 
 /* What each rank has announced is only kept for a name that is announced again, as its rows change. */
@@ -301,12 +301,13 @@ static void die_joined(struct rank_run *run)
     } else {
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
     }
-    while (run->rank == 2 && atomic_load(&ctx->in_flight) < 2)
+    while (run->rank == 2 && atomic_load(&ctx->queue.in_flight) < 2)
         sched_yield();
     if (run->rank == 2)
         halay_fake_hub_kill(run->hub, 1);
     CHECK(halay_wait(request, 60000) == HALAY_ERR_PEER);
-    CHECK(atomic_load(&ctx->in_flight) == 0, "rank %d: %zu in flight", run->rank, atomic_load(&ctx->in_flight));
+    CHECK(atomic_load(&ctx->queue.in_flight) == 0, "rank %d: %zu in flight", run->rank,
+          atomic_load(&ctx->queue.in_flight));
     halay_request_free(request);
 }
 

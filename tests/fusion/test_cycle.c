@@ -4,6 +4,7 @@
  * would block in a callback is refused; a submission hears nothing; and what it leaves owed is little, and not old.
  */
 #include "base/clock.h"
+#include "fusion/rank/driver.h"
 #include "halay_elastic.h"
 #include "tests/fusion/ranks.h"
 #include <sched.h>
@@ -12,7 +13,7 @@
 static enum halay_driver driver_of(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    enum halay_driver driver = ctx->driver;
+    enum halay_driver driver = ctx->driver.holder;
     pthread_mutex_unlock(&ctx->lock);
     return driver;
 }
@@ -204,7 +205,7 @@ static void watch(struct rank_run *run, struct halay_config *config)
 static int is_asleep(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    int sleeps = ctx->thread_is_parked || (ctx->thread_dozes && ctx->bell_wanted);
+    int sleeps = ctx->driver.thread_is_parked || (ctx->driver.thread_dozes && ctx->driver.bell_wanted);
     pthread_mutex_unlock(&ctx->lock);
     return sleeps;
 }
@@ -258,10 +259,10 @@ enum { OWED_ROUNDS = 8 };
 static size_t count_owed(struct halay_context *ctx, size_t *bytes)
 {
     pthread_mutex_lock(&ctx->lock);
-    size_t count = ctx->is_owed ? ctx->submitted.count : 0;
+    size_t count = ctx->driver.is_owed ? ctx->queue.submitted.count : 0;
     *bytes = 0;
     for (size_t i = 0; i < count; i++)
-        *bytes += ctx->submitted.events[i].request->bytes;
+        *bytes += ctx->queue.submitted.events[i].request->bytes;
     pthread_mutex_unlock(&ctx->lock);
     return count;
 }

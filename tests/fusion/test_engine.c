@@ -396,8 +396,8 @@ static void body_mismatch(struct rank_run *run)
 
 static void shrink_ids(struct rank_run *run)
 {
-    if (run->ctx->coordinator)
-        halay_coordinator_set_ids_max(run->ctx->coordinator, 10);
+    if (run->ctx->negotiation.coordinator)
+        halay_coordinator_set_ids_max(run->ctx->negotiation.coordinator, 10);
 }
 
 static void body_names(struct rank_run *run)
@@ -668,14 +668,14 @@ static void body_idle(struct rank_run *run)
     halay_request_free(request);
     /* The thread is done a moment after the request; on a busy machine that may be in the first spell, but not in every
      * one. */
-    REQUIRE(!pthread_getcpuclockid(run->ctx->thread, &clock));
+    REQUIRE(!pthread_getcpuclockid(run->ctx->driver.thread, &clock));
     int spells = 0;
     uint64_t sent;
     do {
-        sent = halay_link_sent(run->ctx->link);
+        sent = halay_link_sent(run->ctx->negotiation.link);
         REQUIRE(!clock_gettime(clock, &cpu));
         usleep(2000000);
-    } while (halay_link_sent(run->ctx->link) != sent && ++spells < 10);
+    } while (halay_link_sent(run->ctx->negotiation.link) != sent && ++spells < 10);
     CHECK(spells < 10, "messages were sent while nothing was submitted");
     REQUIRE(!clock_gettime(clock, &later));
     atomic_fetch_add((_Atomic int *)run->arg, 1);
@@ -714,12 +714,12 @@ static void body_many(struct rank_run *run)
         }
         CHECK(is_sum(data, TENSORS * COUNT, run->size));
         if (step == 0) {
-            messages = halay_link_sent(run->ctx->link);
-            buckets = run->ctx->tally.collectives;
+            messages = halay_link_sent(run->ctx->negotiation.link);
+            buckets = run->ctx->observers.tally.collectives;
         }
     }
-    messages = halay_link_sent(run->ctx->link) - messages;
-    buckets = run->ctx->tally.collectives - buckets;
+    messages = halay_link_sent(run->ctx->negotiation.link) - messages;
+    buckets = run->ctx->observers.tally.collectives - buckets;
     if (run->rank == 0)
         printf("%d ranks, %d tensors a step: %.1f messages, %.1f buckets a step\n", run->size, TENSORS,
                (double)messages / (STEPS - 1), (double)buckets / (STEPS - 1));

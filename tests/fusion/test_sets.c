@@ -4,6 +4,9 @@
  * and with which text, making and removing them together, sets that rank 0 only coordinates, joins, stalls. The rows of
  * Horovod's parallel tests that concern process sets are among them. Random schedules have sets too (schedule.c).
  */
+#include "fusion/api/sets.h"
+#include "fusion/rank/negotiate.h"
+#include "fusion/rank/sets.h"
 #include "fusion/values/set_words.h"
 #include "tests/fusion/ranks.h"
 #include <sched.h>
@@ -384,7 +387,7 @@ static void body_numbers(struct rank_run *run)
     CHECK(halay_negotiate_receive(ctx, 0, &late) == HALAY_OK);
     CHECK(halay_negotiate_receive(ctx, 0, &never) == HALAY_ERR_FORMAT);
     pthread_mutex_lock(&ctx->lock);
-    ctx->sets_made = UINT16_MAX - 1;
+    ctx->execution.sets_made = UINT16_MAX - 1;
     pthread_mutex_unlock(&ctx->lock);
     CHECK(halay_process_set_number(create(ctx, &zero, 1)) == UINT16_MAX);
     run->expected_lines = 0;
@@ -513,7 +516,7 @@ static void remove_flights(void)
 /* What it takes part in is recorded as of the set that it is in. */
 static void check_recorded(const struct rank_run *run, int number)
 {
-    const struct halay_ring *ring = run->ctx->recorder.flight;
+    const struct halay_ring *ring = run->ctx->observers.recorder.flight;
     struct halay_record record;
     int starts = 0;
 

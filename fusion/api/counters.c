@@ -6,28 +6,15 @@
  * One table says what there is: where a value lies in the public struct, its name and its help; the text is made from
  * it. Times are nanoseconds in the struct and seconds in the text, as is usual there.
  */
-#include "fusion/observe/counters.h"
+#include "fusion/values/counters.h"
 #include "base/clock.h"
 #include "base/struct_size.h"
-#include "fusion/engine.h"
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/rank/link.h"
+#include "fusion/state/context.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-void halay_tally_busy(struct halay_tally *tally)
-{
-    atomic_store_explicit(&tally->busy_since_ns, halay_now_ns(), memory_order_relaxed);
-}
-
-void halay_tally_idle(struct halay_tally *tally)
-{
-    int64_t since = atomic_load_explicit(&tally->busy_since_ns, memory_order_relaxed);
-
-    if (!since)
-        return;
-    halay_count(&tally->communication_ns, (uint64_t)(halay_now_ns() - since));
-    atomic_store_explicit(&tally->busy_since_ns, 0, memory_order_relaxed);
-}
 
 /* ---- as a struct ---- */
 
@@ -45,22 +32,23 @@ static uint64_t communication_ns(struct halay_tally *tally)
 
 static void collect(struct halay_context *ctx, struct halay_counters *all)
 {
-    struct halay_tally *tally = &ctx->tally;
+    struct halay_tally *tally = &ctx->observers.tally;
 
-    *all = (struct halay_counters){ .submissions = get(&tally->submissions),
-                                    .completions = get(&tally->ended[HALAY_OK]),
-                                    .in_flight = atomic_load_explicit(&ctx->in_flight, memory_order_relaxed),
-                                    .negotiations = get(&tally->negotiations),
-                                    .cache_hits = get(&tally->cache_hits),
-                                    .collectives = get(&tally->collectives),
-                                    .fused_tensors = get(&tally->fused_tensors),
-                                    .bytes = get(&tally->bytes),
-                                    .communication_ns = communication_ns(tally),
-                                    .messages_sent =
-                                        get(&tally->sent_before) + (ctx->link ? halay_link_sent(ctx->link) : 0),
-                                    .messages_received = get(&tally->messages_received),
-                                    .steps = get(&tally->steps),
-                                    .sleeps = get(&tally->sleeps) };
+    *all =
+        (struct halay_counters){ .submissions = get(&tally->submissions),
+                                 .completions = get(&tally->ended[HALAY_OK]),
+                                 .in_flight = atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed),
+                                 .negotiations = get(&tally->negotiations),
+                                 .cache_hits = get(&tally->cache_hits),
+                                 .collectives = get(&tally->collectives),
+                                 .fused_tensors = get(&tally->fused_tensors),
+                                 .bytes = get(&tally->bytes),
+                                 .communication_ns = communication_ns(tally),
+                                 .messages_sent = get(&tally->sent_before) +
+                                                  (ctx->negotiation.link ? halay_link_sent(ctx->negotiation.link) : 0),
+                                 .messages_received = get(&tally->messages_received),
+                                 .steps = get(&tally->steps),
+                                 .sleeps = get(&tally->sleeps) };
     for (int i = HALAY_IN_PROGRESS + 1; i < HALAY_COUNTERS_STATUSES; i++) {
         all->errors_by_status[i] = get(&tally->ended[i]);
         all->errors += all->errors_by_status[i];
@@ -84,9 +72,9 @@ enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, str
 
     if (!ctx || rank < 0 || rank >= ctx->size || !straggler || !halay_struct_has_size(straggler))
         return HALAY_ERR_ARGUMENT;
-    if (!ctx->coordinator)
+    if (!ctx->negotiation.coordinator)
         return HALAY_ERR_UNSUPPORTED;
-    halay_coordinator_straggler(ctx->coordinator, rank, &all);
+    halay_coordinator_straggler(ctx->negotiation.coordinator, rank, &all);
     halay_struct_write(&all, sizeof all, straggler);
     return HALAY_OK;
 }
@@ -103,7 +91,7 @@ static const struct sample {
     { VALUE(completions), "halay_completions_total", "counter", "Submissions that ended well.", 0 },
     { VALUE(in_flight), "halay_in_flight", "gauge", "Submissions that have not ended.", 0 },
     { VALUE(negotiations), "halay_negotiations_total", "counter", "Submissions told to the other ranks by name.", 0 },
-    { VALUE(cache_hits), "halay_cache_hits_total", "counter", "Submissions told by an agreed number.", 0 },
+    { VALUE(cache_hits), "halay_ids_hits_total", "counter", "Submissions told by an agreed number.", 0 },
     { VALUE(collectives), "halay_collectives_total", "counter", "Collectives started, each of one tensor or several.",
       0 },
     { VALUE(fused_tensors), "halay_fused_tensors_total", "counter", "Tensors that shared a collective with others.",
@@ -161,14 +149,14 @@ static void print_stragglers(struct text *text, struct halay_context *ctx)
     };
     struct halay_straggler s;
 
-    halay_coordinator_straggler(ctx->coordinator, 0, &s);
+    halay_coordinator_straggler(ctx->negotiation.coordinator, 0, &s);
     print_head(text, "halay_arrivals_total", "counter", "Tensors that all ranks submitted.");
     print(text, "halay_arrivals_total{rank=\"0\"} %llu\n", (unsigned long long)s.tensors);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         print_head(text, kinds[k].name, kinds[k].type, kinds[k].help);
         for (int r = 0; r < ctx->size; r++) {
             uint64_t value;
-            halay_coordinator_straggler(ctx->coordinator, r, &s);
+            halay_coordinator_straggler(ctx->negotiation.coordinator, r, &s);
             memcpy(&value, (const char *)&s + kinds[k].offset, sizeof value);
             print(text, "%s{rank=\"0\",arrived=\"%d\"} %.15g\n", kinds[k].name, r,
                   k ? (double)value / 1e9 : (double)value);
@@ -194,7 +182,7 @@ enum halay_status halay_counters_write(struct halay_context *ctx, char *out, siz
             print(&text, "%s{rank=\"%d\"} %llu\n", s->name, ctx->rank, (unsigned long long)value);
     }
     print_errors(&text, ctx->rank, &all);
-    if (ctx->coordinator)
+    if (ctx->negotiation.coordinator)
         print_stragglers(&text, ctx);
     if (length)
         *length = text.length;

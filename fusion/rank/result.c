@@ -5,8 +5,9 @@
  * A rank whose out is too small has been agreed with like every other and takes part like every other: its result goes
  * into memory of the request, and only its own request ends with an error.
  */
-#include "fusion/values/rows.h"
+#include "fusion/rank/result.h"
 #include "base/struct_size.h"
+#include "fusion/rank/names.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

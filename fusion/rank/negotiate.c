@@ -8,7 +8,17 @@
  * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and to the link for
  * the others. Nothing in this file calls the coordinator from within its own emit.
  */
-#include "fusion/engine.h"
+#include "fusion/rank/negotiate.h"
+#include "fusion/coordinator/autotune.h"
+#include "fusion/rank/bucket.h"
+#include "fusion/rank/express.h"
+#include "fusion/rank/fail.h"
+#include "fusion/rank/ids.h"
+#include "fusion/rank/link.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
+#include "fusion/rank/sets.h"
+#include "fusion/rank/static_bucket.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +33,7 @@ static void to_coordinator(struct halay_process_set *set, const struct halay_ite
     if (set->coordinator)
         status = halay_coordinator_receive(set->coordinator, 0, item, ctx->now_us);
     else
-        status = halay_link_append(ctx->link, 0, item);
+        status = halay_link_append(ctx->negotiation.link, 0, item);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -45,7 +55,7 @@ static enum halay_status seal(struct halay_context *ctx, struct halay_static_buc
                 b->position[i] = count;
                 names[count++] = b->names[i];
             }
-        status = halay_coordinator_seal(ctx->coordinator, names, count, &b->sealed);
+        status = halay_coordinator_seal(ctx->negotiation.coordinator, names, count, &b->sealed);
     }
     pthread_mutex_unlock(&ctx->lock);
     free(names);
@@ -55,7 +65,7 @@ static enum halay_status seal(struct halay_context *ctx, struct halay_static_buc
 /* Rank 0: its submissions are the program's steps. */
 static void tune(struct halay_context *ctx, const struct halay_request *r)
 {
-    struct halay_autotune *tune = ctx->autotune;
+    struct halay_autotune *tune = ctx->negotiation.autotune;
     enum halay_autotune_phase before = tune->phase;
     uint64_t bytes = tune->bytes;
     int changed = 0;
@@ -65,7 +75,7 @@ static void tune(struct halay_context *ctx, const struct halay_request *r)
     else
         changed = halay_autotune_submitted(tune, &r->entry->tuned_step, r->bytes, ctx->now_us);
     if (changed)
-        halay_coordinator_set_sizes(ctx->coordinator, tune->threshold, tune->chunk_shift);
+        halay_coordinator_set_sizes(ctx->negotiation.coordinator, tune->threshold, tune->chunk_shift);
     if (tune->phase == HALAY_AUTOTUNE_DONE && (tune->phase != before || tune->bytes != bytes))
         halay_info(ctx->log, "autotune: fusion threshold %zu for %d ranks and %llu bytes a step, chunks times 2^%d, %s",
                    tune->threshold, ctx->size, (unsigned long long)tune->bytes, tune->chunk_shift,
@@ -86,9 +96,9 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
                                .word_count = r->words.count,
                                .order = r->order };
 
-    if (ctx->autotune)
+    if (ctx->negotiation.autotune)
         tune(ctx, r);
-    if (ctx->coordinator && r->bucket && !r->bucket->sealed) {
+    if (ctx->negotiation.coordinator && r->bucket && !r->bucket->sealed) {
         enum halay_status status = seal(ctx, r->bucket);
         if (status != HALAY_OK) {
             halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
@@ -100,21 +110,41 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
         item = (struct halay_item){ .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { e->id, 1 } };
     else if (r->signature.operation == HALAY_JOIN)
         halay_express_tell(ctx, 1); /* from now on it counts as what does not come */
-    halay_count(item.kind == HALAY_ITEM_READY ? &ctx->tally.cache_hits : &ctx->tally.negotiations, 1);
+    halay_count(item.kind == HALAY_ITEM_READY ? &ctx->observers.tally.cache_hits : &ctx->observers.tally.negotiations,
+                1);
     if (item.kind != HALAY_ITEM_READY || !halay_express_start(ctx, r))
         to_coordinator(r->set, &item);
 }
 
-void halay_negotiate_late(struct halay_context *ctx, const struct halay_request *r)
+/* Somebody is missing for a tensor that went by express. */
+static void tell_late(struct halay_context *ctx, const struct halay_request *r)
 {
     to_coordinator(
         &ctx->all,
         &(struct halay_item){ .kind = HALAY_ITEM_LATE, .id = r->entry->id, .round = r->entry->enrolment.round + 1 });
 }
 
+size_t halay_express_tell(struct halay_context *ctx, int everything)
+{
+    struct halay_express *x = &ctx->negotiation.express;
+    size_t told = 0;
+
+    for (size_t i = 0; i < x->count && x->untold; i++) {
+        struct halay_request *r = x->requests[i];
+        if (r->is_told || r->is_over || (!everything && ctx->now_us - r->put_us < HALAY_EXPRESS_LATE_US))
+            continue;
+        r->is_told = 1;
+        x->untold--;
+        told++;
+        tell_late(ctx, r);
+    }
+    return told;
+}
+
 static void tell_unregistered(struct halay_context *ctx, struct halay_static_bucket *b, size_t member)
 {
-    enum halay_status status = halay_coordinator_drop_member(ctx->coordinator, b->sealed, b->position[member]);
+    enum halay_status status =
+        halay_coordinator_drop_member(ctx->negotiation.coordinator, b->sealed, b->position[member]);
 
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
@@ -126,14 +156,14 @@ static void tell_unregistered(struct halay_context *ctx, struct halay_static_buc
 
 size_t halay_negotiate_submitted(struct halay_context *ctx)
 {
-    if (!atomic_load_explicit(&ctx->has_events, memory_order_relaxed))
+    if (!atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed))
         return 0;
     pthread_mutex_lock(&ctx->lock);
-    struct halay_events taken = ctx->submitted;
-    ctx->submitted = ctx->taken;
-    ctx->submitted.count = 0;
-    ctx->taken = taken;
-    atomic_store_explicit(&ctx->has_events, 0, memory_order_relaxed);
+    struct halay_events taken = ctx->queue.submitted;
+    ctx->queue.submitted = ctx->negotiation.taken;
+    ctx->queue.submitted.count = 0;
+    ctx->negotiation.taken = taken;
+    atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
 
     for (size_t i = 0; i < taken.count; i++) {
@@ -152,8 +182,8 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
 static void tell_flush(struct halay_context *ctx)
 {
     /* With nothing under way here there is little under way there: what is ready starts anyway. */
-    if (!atomic_load_explicit(&ctx->flush_wanted, memory_order_relaxed) ||
-        !atomic_exchange_explicit(&ctx->flush_wanted, 0, memory_order_relaxed))
+    if (!atomic_load_explicit(&ctx->waiting.flush_wanted, memory_order_relaxed) ||
+        !atomic_exchange_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed))
         return;
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         if (set->running && (!set->ranks || set->ranks[0] == 0)) /* else nothing accumulates */
@@ -168,10 +198,11 @@ static struct halay_item describe_doing(struct halay_context *ctx, char *name)
     struct halay_item item = { .kind = HALAY_ITEM_DOING, .name = name };
 
     pthread_mutex_lock(&ctx->lock);
-    const struct halay_request *request = atomic_load_explicit(&ctx->waited, memory_order_relaxed);
+    const struct halay_request *request = atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed);
     if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
         item.doing = HALAY_DOING_LEAVES;
-    else if (request || ctx->driver == HALAY_DRIVER_WAITER || atomic_load_explicit(&ctx->waiters, memory_order_relaxed))
+    else if (request || ctx->driver.holder == HALAY_DRIVER_WAITER ||
+             atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
         item.doing = HALAY_DOING_WAITS;
     if (item.doing == HALAY_DOING_WAITS && request && request->entry) {
         item.name_length = request->entry->node.length;
@@ -188,9 +219,9 @@ void halay_negotiate_stalls(struct halay_context *ctx)
     char name[HALAY_NAME_MAX];
     struct halay_item own = describe_doing(ctx, name);
 
-    enum halay_status status =
-        halay_coordinator_look_for_stalls(ctx->coordinator, ctx->now_us, (int64_t)config->stall_check_ms * 1000,
-                                          (int64_t)config->stall_shutdown_ms * 1000, &own);
+    enum halay_status status = halay_coordinator_look_for_stalls(ctx->negotiation.coordinator, ctx->now_us,
+                                                                 (int64_t)config->stall_check_ms * 1000,
+                                                                 (int64_t)config->stall_shutdown_ms * 1000, &own);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -201,7 +232,7 @@ static enum halay_status tell_doing(struct halay_context *ctx)
     char name[HALAY_NAME_MAX];
     struct halay_item item = describe_doing(ctx, name);
 
-    return ctx->coordinator ? HALAY_ERR_FORMAT : halay_link_append(ctx->link, 0, &item);
+    return ctx->negotiation.coordinator ? HALAY_ERR_FORMAT : halay_link_append(ctx->negotiation.link, 0, &item);
 }
 
 static void end_mismatched(struct halay_process_set *set, const struct halay_item *item)
@@ -232,16 +263,16 @@ static enum halay_status apply_to(struct halay_process_set *set, const struct ha
         return HALAY_ERR_FORMAT;
     switch (item->kind) {
     case HALAY_ITEM_AGREE:
-        return halay_cache_agree(set, item);
+        return halay_ids_agree(set, item);
     case HALAY_ITEM_BUCKET:
         return halay_bucket_add(set, item);
     case HALAY_ITEM_ERROR:
         end_mismatched(set, item);
         return HALAY_OK;
     default: /* FORGET */
-        status = halay_cache_forget(set, item->id);
-        if (status == HALAY_OK && !ctx->coordinator)
-            status = halay_link_append(ctx->link, 0, item);
+        status = halay_ids_forget(set, item->id);
+        if (status == HALAY_OK && !ctx->negotiation.coordinator)
+            status = halay_link_append(ctx->negotiation.link, 0, item);
         return status;
     }
 }
@@ -258,18 +289,18 @@ static enum halay_status apply(struct halay_context *ctx, const struct halay_ite
         set = halay_process_set_by_number(ctx, item->set);
         return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
     case HALAY_ITEM_FAIL:
-        if (!ctx->coordinator)
-            ctx->said_fail = 1; /* who told this rank tells the others */
+        if (!ctx->negotiation.coordinator)
+            ctx->negotiation.said_fail = 1; /* who told this rank tells the others */
         halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
         return HALAY_OK;
     case HALAY_ITEM_LEFT:
-        ctx->left[item->rank] = 1;
+        ctx->negotiation.left[item->rank] = 1;
         return HALAY_OK;
     case HALAY_ITEM_ASK:
         return tell_doing(ctx);
     case HALAY_ITEM_DONE:
-        ctx->is_done = 1;
-        halay_link_stop_receiving(ctx->link);
+        ctx->negotiation.is_done = 1;
+        halay_link_stop_receiving(ctx->negotiation.link);
         return HALAY_OK;
     default:
         return HALAY_ERR_FORMAT;
@@ -282,7 +313,8 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
     int number = item->kind == HALAY_ITEM_DOING ? 0 : item->set;
     struct halay_process_set *set = halay_process_set_by_number(ctx, number);
 
-    if (!set && (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH) && number <= ctx->sets_made)
+    if (!set && (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH) &&
+        number <= ctx->execution.sets_made)
         return HALAY_OK; /* said before its rank heard of the set's end */
     int member = set ? halay_process_set_rank_of(set, rank) : -1;
     return member < 0 ? HALAY_ERR_FORMAT : halay_coordinator_receive(set->coordinator, member, item, ctx->now_us);
@@ -296,7 +328,7 @@ enum halay_status halay_negotiate_receive(void *arg, int rank, const struct hala
         return HALAY_OK; /* over; only what comes is still taken from the transport */
     if (item->kind != HALAY_ITEM_READY)
         halay_express_progress(ctx); /* who says this may have seen rounds end */
-    if (!ctx->coordinator)
+    if (!ctx->negotiation.coordinator)
         return apply(ctx, item);
     if (item->kind == HALAY_ITEM_FAIL)
         return apply(ctx, item); /* a rank that cannot go on */
@@ -312,9 +344,9 @@ static enum halay_status deliver(struct halay_process_set *set, int rank, const 
 
     for (int r = 0; set->ranks && r < set->size && status == HALAY_OK; r++)
         if ((rank < 0 || rank == r) && set->ranks[r] != 0)
-            status = halay_link_append(ctx->link, set->ranks[r], item);
+            status = halay_link_append(ctx->negotiation.link, set->ranks[r], item);
     if (!set->ranks && rank != 0)
-        status = halay_link_append(ctx->link, rank, item);
+        status = halay_link_append(ctx->negotiation.link, rank, item);
     return status == HALAY_OK && is_mine ? apply(ctx, item) : status;
 }
 
@@ -323,7 +355,7 @@ enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_i
     struct halay_process_set *set = arg;
 
     if (item->kind == HALAY_ITEM_FAIL)
-        set->ctx->said_fail = 1;
+        set->ctx->negotiation.said_fail = 1;
     if (!set->number)
         return deliver(set, rank, item);
     struct halay_item about = *item;
@@ -336,13 +368,13 @@ enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_i
 int halay_negotiate_leave(struct halay_context *ctx)
 {
     tell_flush(ctx);
-    if (ctx->said_bye || ctx->status != HALAY_OK)
+    if (ctx->negotiation.said_bye || ctx->status != HALAY_OK)
         return 0;
     /* Once it is closing nothing is added to the events: what was submitted before has been told. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
-        atomic_load_explicit(&ctx->has_events, memory_order_relaxed))
+        atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed))
         return 0;
-    ctx->said_bye = 1;
+    ctx->negotiation.said_bye = 1;
     halay_express_tell(ctx, 1); /* so that it is known what they wait for who wait for this rank */
     if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
         to_coordinator(&ctx->all,

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Describe: what a program says of a tensor, checked before anything of it is kept.
+ */
+#include "fusion/api/describe.h"
+#include "base/struct_size.h"
+#include "fusion/rank/result.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Well-formed UTF-8 without control characters: names go into log lines. */
+static int is_name(const char *name, size_t *length)
+{
+    const unsigned char *p = (const unsigned char *)name;
+    size_t n = name ? strnlen(name, HALAY_NAME_MAX + 1) : 0;
+
+    if (!n || n > HALAY_NAME_MAX)
+        return 0;
+    for (size_t i = 0; i < n;) {
+        unsigned char c = p[i++];
+        int more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : -1;
+        unsigned char least = c == 0xe0   ? 0xa0
+                              : c == 0xf0 ? 0x90
+                                          : 0x80,
+                      most = c == 0xed   ? 0x9f
+                             : c == 0xf4 ? 0x8f
+                                         : 0xbf;
+        if (more < 0 || c < 0x20 || c == 0x7f)
+            return 0;
+        for (; more; more--, i++, least = 0x80, most = 0xbf)
+            if (i >= n || p[i] < least || p[i] > most)
+                return 0;
+    }
+    *length = n;
+    return 1;
+}
+
+/* This rank's part of a reduce-scatter. */
+static size_t scattered_rows(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t *first)
+{
+    if (!info->splits)
+        return halay_scatter_rows(info->shape[0], set->size, set->rank, first);
+    *first = 0;
+    for (int r = 0; r < set->rank; r++)
+        *first += info->splits[r];
+    return info->splits[set->rank];
+}
+
+/* Bytes at out that this rank's result may take. */
+size_t halay_room_at_out(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
+{
+    size_t first;
+
+    if (info->members)
+        return 0;
+    if (info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL)
+        return info->out_bytes;
+    if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
+        return bytes;
+    return scattered_rows(set, info, &first) * (bytes / info->shape[0]);
+}
+
+/* In place as its operation knows it. */
+static int is_in_place(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
+{
+    const char *in = info->in, *out = info->out;
+    size_t first;
+
+    if (info->operation == HALAY_BROADCAST ||
+        (info->operation == HALAY_ALLREDUCE && (!info->in || info->in == info->out)))
+        return 1;
+    if (info->operation == HALAY_ALLGATHER) /* where its rows go in out is known when all have said theirs */
+        return out && in >= out && (size_t)(in - out) <= info->out_bytes &&
+               bytes <= info->out_bytes - (size_t)(in - out);
+    if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
+        return 0;
+    scattered_rows(set, info, &first);
+    return out == in + first * (bytes / info->shape[0]);
+}
+
+/* What a collective would refuse on this rank alone, after the ranks have agreed to run it. NULL: nothing. */
+static const char *buffer_fault(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t count)
+{
+    size_t element = halay_dtype_size(info->dtype), bytes = count * element, room;
+    uintptr_t in = (uintptr_t)info->in, out = (uintptr_t)info->out;
+
+    if (info->operation >= HALAY_BARRIER || info->members)
+        return NULL; /* members were looked at one by one */
+    room = halay_room_at_out(set, info, bytes);
+    if (room && out % element)
+        return "out is not aligned to its element";
+    if (is_in_place(set, info, bytes))
+        return NULL;
+    if (bytes && in % element)
+        return "in is not aligned to its element";
+    if (!out || !bytes || !room || in >= out + room || out >= in + bytes)
+        return NULL;
+    return info->operation == HALAY_ALLREDUCE ? "in and out overlap and are not the same" : "in and out overlap";
+}
+
+/* A program's description, of whichever version, as this version's. */
+enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                  struct halay_tensor_info *known)
+{
+    enum { FIRST_VERSION = offsetof(struct halay_tensor_info, prescale) };
+
+    if (info)
+        return halay_struct_read(ctx->log, "halay_tensor_info", info, FIRST_VERSION, sizeof *known, known);
+    halay_error(ctx->log, "tensor: no description of it");
+    return HALAY_ERR_ARGUMENT;
+}
+
+/* The process set that the caller means. */
+struct halay_process_set *halay_info_set(struct halay_context *ctx, const struct halay_tensor_info *info)
+{
+    return info->set ? info->set : &ctx->all;
+}
+
+/* What is wrong with doing this in this process set. */
+static const char *set_fault(const struct halay_context *ctx, const struct halay_process_set *set,
+                             const struct halay_tensor_info *info)
+{
+    if (set->ctx != ctx)
+        return "its process set is of another context";
+    if (set->rank < 0)
+        return "this rank is no member of its process set";
+    if (set->number && info->operation >= HALAY_JOIN)
+        return "all ranks do this, no process set by itself";
+    if (info->operation == HALAY_BROADCAST && (info->root < 0 || info->root >= ctx->size))
+        return "root is no rank";
+    if (info->operation == HALAY_BROADCAST && halay_process_set_rank_of(set, info->root) < 0)
+        return "root is no member of its process set";
+    return NULL;
+}
+
+void halay_info_say_fault(struct halay_context *ctx, const struct halay_process_set *set, const char *name,
+                          const char *why)
+{
+    char text[200];
+
+    if (!set->number) {
+        halay_error(ctx->log, "tensor '%s': %s", name, why);
+        return;
+    }
+    halay_process_set_print_ranks(set, text, sizeof text);
+    halay_error(ctx->log, "tensor '%s' of process set %d %s: %s", name, set->number, text, why);
+}
+
+/* Check what the caller describes; says what is wrong. */
+enum halay_status halay_info_check(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                   struct halay_signature *signature, size_t *count, size_t *length)
+{
+    const struct halay_process_set *set = halay_info_set(ctx, info);
+    const char *why = "";
+
+    if (!is_name(info->name, length)) {
+        halay_error(ctx->log, "tensor: the name must be 1 to %d bytes of UTF-8", HALAY_NAME_MAX);
+        return HALAY_ERR_ARGUMENT;
+    }
+    if ((why = set_fault(ctx, set, info))) {
+        halay_info_say_fault(ctx, set, info->name, why);
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = halay_signature_make(info, set->size, signature, count, &why);
+    if (status == HALAY_OK && info->operation == HALAY_ALLREDUCE && info->op == HALAY_ADASUM &&
+        ctx->world->config.deterministic == HALAY_DETERMINISTIC_RANKS) {
+        why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";
+        status = HALAY_ERR_UNSUPPORTED;
+    }
+    if (status == HALAY_OK && (why = buffer_fault(set, info, *count)))
+        status = HALAY_ERR_ARGUMENT;
+    if (status != HALAY_OK)
+        halay_info_say_fault(ctx, set, info->name, why);
+    return status;
+}
+
+/* count: as halay_signature_make gives it; of a group these are bytes. */
+size_t halay_info_bytes(const struct halay_tensor_info *info, size_t count)
+{
+    return info->members || info->operation >= HALAY_BARRIER ? count : count * halay_dtype_size(info->dtype);
+}
+
+const void *halay_info_input(const struct halay_tensor_info *info)
+{
+    int is_out = info->operation == HALAY_BROADCAST || (info->operation == HALAY_ALLREDUCE && !info->in);
+
+    return is_out ? info->out : info->in;
+}
+
+/* Why nothing is taken for this set; NULL: something is. */
+const char *halay_set_refusal_locked(const struct halay_process_set *set)
+{
+    if (set->state == HALAY_SET_REMOVED)
+        return "its process set has been removed";
+    if (set->state == HALAY_SET_CLOSING)
+        return "its process set is being removed";
+    return set->ctx->queue.is_joined ? "this rank has joined, and the others have not yet" : NULL;
+}

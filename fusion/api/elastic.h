@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elastic: what the life of a context asks of it.
+ */
+#ifndef HALAY_API_ELASTIC_H
+#define HALAY_API_ELASTIC_H
+
+#include "collectives/group/world.h"
+#include "halay.h"
+
+/* Is it worth to start again after this? */
+int halay_elastic_may_retry(enum halay_status status);
+/* The context is of an elastic job; takes what heritage owns. how: as it was started. On error the context is gone. */
+enum halay_status halay_elastic_init(struct halay_context *ctx, const struct halay_options *how,
+                                     const struct halay_heritage *heritage);
+void halay_elastic_fini(struct halay_context *ctx); /* the world is closed */
+/* the world is closed */
+enum halay_status halay_elastic_alloc(struct halay_context *ctx, size_t bytes, void **ptr);
+void halay_elastic_free(struct halay_context *ctx, void *ptr);
+
+#endif

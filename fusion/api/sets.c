@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Process sets, the program's side: what it asks for, together with all other ranks, and what it may know of them.
+ */
+#include "fusion/api/sets.h"
+#include "base/memory.h"
+#include "fusion/api/submit.h"
+#include "fusion/api/wait.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
+#include "fusion/rank/sets.h"
+#include "fusion/values/set_words.h"
+#include "fusion/values/signature.h"
+#include <stdlib.h>
+
+struct halay_process_set *halay_process_set_find(struct halay_context *ctx, int number)
+{
+    if (!ctx || halay_is_child(ctx))
+        return NULL;
+    pthread_mutex_lock(&ctx->lock);
+    struct halay_process_set *set = halay_process_set_by_number(ctx, number);
+    pthread_mutex_unlock(&ctx->lock);
+    return set;
+}
+
+size_t halay_process_set_numbers(struct halay_context *ctx, int *numbers, size_t room)
+{
+    size_t count = 0;
+
+    if (!ctx || halay_is_child(ctx))
+        return 0;
+    pthread_mutex_lock(&ctx->lock);
+    for (const struct halay_process_set *set = &ctx->all; set; set = set->next, count++)
+        if (count < room)
+            numbers[count] = set->number;
+    pthread_mutex_unlock(&ctx->lock);
+    return count;
+}
+
+int halay_process_set_number(const struct halay_process_set *set)
+{
+    return set->number;
+}
+
+int halay_process_set_size(const struct halay_process_set *set)
+{
+    return set->size;
+}
+
+int halay_process_set_rank(const struct halay_process_set *set)
+{
+    return set->rank;
+}
+
+int halay_process_set_is_included(const struct halay_process_set *set)
+{
+    return set->rank >= 0;
+}
+
+void halay_process_set_ranks(const struct halay_process_set *set, int *ranks)
+{
+    for (int r = 0; r < set->size; r++)
+        ranks[r] = set->ranks ? set->ranks[r] : r;
+}
+
+/* Ask for it together with all other ranks; blocks. Says what went wrong. *number (NULL: not wanted): of the first one
+ * made. */
+static enum halay_status ask(struct halay_context *ctx, const size_t *words, size_t count, int timeout_ms, int *number)
+{
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = HALAY_CHANGE_SETS_NAME,
+                                      .operation = HALAY_CHANGE_SETS,
+                                      .shape = { count },
+                                      .splits = words };
+    struct halay_request *request;
+
+    enum halay_status status = halay_may_block(ctx, "a change of process sets");
+    if (status == HALAY_OK)
+        status = halay_submit_info(ctx, &info, NULL, NULL, 0, &request);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_wait(request, timeout_ms);
+    if (status == HALAY_ERR_TIMEOUT)
+        halay_error(ctx->log, "process sets: not all ranks have asked for them within %g s", timeout_ms / 1e3);
+    else if (*halay_request_text(request))
+        halay_error(ctx->log, "%s", halay_request_text(request));
+    if (status == HALAY_OK && number)
+        *number = request->set_number;
+    halay_request_free(request);
+    return status;
+}
+
+static int compare_words(const void *a, const void *b)
+{
+    const size_t *x = a, *y = b;
+
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* Ascending, in each set. */
+static void sort_ranks(size_t *words, size_t count)
+{
+    for (size_t at = 1; at < count; at += 1 + words[at])
+        qsort(words + at + 1, words[at], sizeof *words, compare_words);
+}
+
+static size_t say_list(const struct halay_rank_list *list, size_t *words)
+{
+    words[0] = list->count;
+    for (size_t i = 0; i < list->count; i++)
+        words[1 + i] = (size_t)(unsigned)list->ranks[i];
+    return 1 + list->count;
+}
+
+/* What nobody can ask for, whatever the others do. NULL: nothing. room: words that there may be. */
+static const char *lists_fault(const struct halay_rank_list *lists, size_t count, size_t room)
+{
+    if (count && !lists)
+        return "there is a number of lists, and no lists";
+    for (size_t i = 0; i < count; i++) {
+        if (lists[i].count && !lists[i].ranks)
+            return "there is a number of ranks, and no ranks";
+        if (lists[i].count >= room)
+            return "more than 8000 ranks";
+        room -= 1 + lists[i].count;
+    }
+    return NULL;
+}
+
+static enum halay_status fault_of(struct halay_context *ctx, const struct halay_rank_list *lists, size_t count,
+                                  size_t more)
+{
+    const char *why =
+        more < HALAY_WORDS_MAX ? lists_fault(lists, count, HALAY_WORDS_MAX - 1 - more) : "more than 8000 ranks";
+
+    if (why)
+        halay_error(ctx->log, "process sets: %s", why);
+    return why ? HALAY_ERR_ARGUMENT : HALAY_OK;
+}
+
+/* One call for several sets: those of the lists, then those of the text, which parses. *number: of the first one. */
+static enum halay_status create_all(struct halay_context *ctx, const struct halay_rank_list *lists, size_t count,
+                                    const char *text, int timeout_ms, int *number)
+{
+    size_t most = 1, at = 0, more = 0;
+
+    if (text)
+        halay_set_words_parse(text, NULL, &more);
+    enum halay_status status = fault_of(ctx, lists, count, more);
+    if (status != HALAY_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        most += 1 + lists[i].count;
+    size_t *words = malloc((most + more) * sizeof *words);
+    if (!words)
+        return HALAY_ERR_NO_MEMORY;
+    words[at++] = HALAY_SET_MAKE;
+    for (size_t i = 0; i < count; i++)
+        at += say_list(&lists[i], words + at);
+    if (text)
+        halay_set_words_parse(text, words + at, &more);
+    sort_ranks(words, at + more);
+    status = ask(ctx, words, at + more, timeout_ms, number);
+    free(words);
+    return status;
+}
+
+enum halay_status halay_process_sets_read_static(struct halay_context *ctx, const struct halay_rank_list *lists,
+                                                 size_t count, int *wanted)
+{
+    const char *text = ctx->world->config.process_sets;
+    size_t words = 0;
+
+    *wanted = count || text;
+    if (!text || !halay_set_words_parse(text, NULL, &words))
+        return fault_of(ctx, lists, count, words);
+    halay_error(ctx->log, "HALAY_PROCESS_SETS: '%.100s' is no list of ranks; write for example 0,1;2-5", text);
+    return HALAY_ERR_CONFIG;
+}
+
+enum halay_status halay_process_sets_create_static(struct halay_context *ctx, const struct halay_rank_list *lists,
+                                                   size_t count)
+{
+    const struct halay_config *config = &ctx->world->config;
+
+    return create_all(ctx, lists, count, config->process_sets, config->start_timeout_ms, NULL);
+}
+
+enum halay_status halay_process_set_create(struct halay_context *ctx, const int *ranks, size_t count,
+                                           struct halay_process_set **set)
+{
+    struct halay_rank_list list = { ranks, count };
+    int number;
+
+    if (!ctx || !set)
+        return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    enum halay_status status = create_all(ctx, &list, 1, NULL, -1, &number);
+    if (status == HALAY_OK)
+        *set = halay_process_set_find(ctx, number);
+    return status;
+}
+
+static int has_requests_locked(const struct halay_process_set *set)
+{
+    for (size_t i = 0; i < set->names.size; i++)
+        for (const struct halay_table_node *node = set->names.chains[i]; node; node = node->next)
+            if (((const struct halay_entry *)node)->request)
+                return 1;
+    return 0;
+}
+
+enum halay_status halay_process_set_remove(struct halay_process_set *set)
+{
+    if (!set)
+        return HALAY_ERR_ARGUMENT;
+    struct halay_context *ctx = set->ctx;
+    size_t words[] = { HALAY_SET_REMOVE, (size_t)set->number };
+
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    pthread_mutex_lock(&ctx->lock);
+    int can = set->number && set->state == HALAY_SET_OPEN;
+    if (can && has_requests_locked(set))
+        words[0] = HALAY_SET_BUSY;
+    else if (can)
+        set->state = HALAY_SET_CLOSING;
+    pthread_mutex_unlock(&ctx->lock);
+    if (!can) {
+        halay_error(ctx->log, "process sets: %d is not removed, %s", set->number,
+                    set->number ? "it has been, or is about to be" : "it is that of all ranks");
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = ask(ctx, words, 2, -1, NULL);
+    pthread_mutex_lock(&ctx->lock);
+    if (status != HALAY_OK && set->state == HALAY_SET_CLOSING)
+        set->state = HALAY_SET_OPEN;
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Submission, on the program's threads. It takes the lock once: it finds or makes the name's entry, marks it as in flight
+ * and queues an event for the driver, in order. Nothing is sent here.
+ */
+#include "fusion/api/submit.h"
+#include "fusion/api/describe.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/rank/driver.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
+#include "fusion/rank/static_bucket.h"
+#include "fusion/rank/tensor.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* What a submission is, from the handle or from the caller's description. */
+struct submission {
+    const struct halay_signature *signature;
+    const struct halay_tensor_info *info; /* NULL: as the registered tensor says */
+    size_t count, bytes;
+    const void *in;
+    void *out;
+    size_t out_bytes;
+    halay_callback callback;
+    void *arg;
+};
+
+/* HALAY_OK if submissions are taken. */
+static enum halay_status check_open_locked(const struct halay_context *ctx)
+{
+    if (ctx->status != HALAY_OK)
+        return ctx->status;
+    return ctx->is_closing ? HALAY_ERR_CLOSED : HALAY_OK;
+}
+
+/* What goes with the signature. */
+static enum halay_status say(const struct halay_process_set *set, const struct halay_tensor *tensor,
+                             const struct submission *s, struct halay_words *words)
+{
+    size_t says = halay_signature_says(s->signature, set->size);
+
+    if (!s->info)
+        return halay_words_set(words, tensor->words.at, says);
+    if (halay_words_resize(words, says) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    halay_signature_say(s->info, set->size, words->at);
+    return HALAY_OK;
+}
+
+/* A group's tensors. */
+static enum halay_status take_parts(const struct halay_tensor *tensor, const struct submission *s,
+                                    struct halay_request *request)
+{
+    size_t members = s->signature->members;
+
+    if (members > request->part_capacity) {
+        struct halay_part *grown = realloc(request->parts, members * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        request->parts = grown;
+        request->part_capacity = members;
+    }
+    if (members && s->info)
+        halay_members_parts(s->info, request->parts);
+    else if (members)
+        memcpy(request->parts, tensor->parts, members * sizeof *tensor->parts);
+    return HALAY_OK;
+}
+
+/* *why: the error, if there is a text for it. */
+static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
+                                       struct halay_request **out, const char **why)
+{
+    int is_change = s->signature->operation == HALAY_CHANGE_SETS;
+
+    *why = is_change ? "another call that makes or removes some is under way"
+                     : "a tensor of that name is in flight already";
+    if (entry->request)
+        return HALAY_ERR_DUPLICATE;
+    *why = entry->tensor && entry->tensor->is_stale
+               ? "it was registered for other ranks: unregister it, and register it again"
+               : NULL;
+    if (*why)
+        return HALAY_ERR_ARGUMENT;
+    *why = halay_set_refusal_locked(entry->set);
+    if (*why)
+        return is_change ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT; /* as the others get */
+    struct halay_request *request = halay_request_get_locked(ctx);
+    if (!request)
+        return HALAY_ERR_NO_MEMORY;
+    struct halay_tensor *tensor = entry->tensor;
+    if (say(entry->set, tensor, s, &request->words) != HALAY_OK || take_parts(tensor, s, request) != HALAY_OK)
+        goto err_put;
+    request->set = entry->set;
+    request->entry = entry;
+    request->signature = *s->signature;
+    request->count = s->count;
+    request->bytes = s->bytes;
+    request->in = s->in;
+    request->out = s->out;
+    request->out_bytes = s->out_bytes;
+    request->callback = s->callback;
+    request->arg = s->arg;
+    request->order = tensor ? tensor->order : 0;
+    request->bucket = tensor ? tensor->bucket : NULL;
+    if (halay_queue_push_locked(&ctx->queue,
+                                &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = request }) != HALAY_OK)
+        goto err_put;
+    if (request->bucket)
+        request->bucket->is_sealed = 1;
+    atomic_store_explicit(&ctx->waiting.is_unwaited, 1, memory_order_relaxed);
+    entry->request = request;
+    ctx->queue.is_joined = request->signature.operation == HALAY_JOIN;
+    request->ordinal = ++entry->submissions;
+    request->hash = entry->node.hash;
+    if (halay_recording(&ctx->observers.recorder))
+        halay_record_submitted(ctx, request);
+    atomic_fetch_add_explicit(&ctx->queue.in_flight, 1, memory_order_relaxed);
+    halay_count(&ctx->observers.tally.submissions, 1);
+    if (out)
+        *out = request;
+    else
+        atomic_store_explicit(&request->references, 1, memory_order_relaxed);
+    return HALAY_OK;
+
+err_put:
+    atomic_store_explicit(&request->references, 1, memory_order_relaxed);
+    halay_request_put_locked(request);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
+                               struct halay_request **request)
+{
+    if (!tensor || (!callback && !request))
+        return HALAY_ERR_ARGUMENT;
+    struct halay_context *ctx = tensor->ctx;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    struct submission s = { &tensor->signature, NULL,       tensor->count,
+                            tensor->bytes,      tensor->in, tensor->out,
+                            tensor->out_bytes,  callback,   arg };
+    const char *why = NULL;
+    pthread_mutex_lock(&ctx->lock);
+    enum halay_status status = check_open_locked(ctx);
+    if (status == HALAY_OK)
+        status = submit_locked(ctx, tensor->entry, &s, request, &why);
+    if (status == HALAY_OK)
+        halay_driver_submitted_unlock(ctx, tensor->entry, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+    else
+        pthread_mutex_unlock(&ctx->lock);
+    if (why)
+        halay_info_say_fault(ctx, tensor->entry->set, tensor->entry->node.name, why);
+    return status;
+}
+
+enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                    halay_callback callback, void *arg, int wakes, struct halay_request **request)
+{
+    struct halay_signature signature;
+    size_t count, length;
+    const char *why = NULL;
+
+    if (!ctx || (!callback && !request))
+        return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    enum halay_status status = halay_info_check(ctx, info, &signature, &count, &length);
+    if (status != HALAY_OK)
+        return status;
+    uint64_t hash = halay_table_hash(info->name, length);
+    size_t bytes = halay_info_bytes(info, count), out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, bytes);
+    struct submission s = {
+        &signature, info, count, bytes, halay_info_input(info), info->out, out_bytes, callback, arg
+    };
+
+    pthread_mutex_lock(&ctx->lock);
+    struct halay_entry *entry = NULL;
+    status = check_open_locked(ctx);
+    if (status == HALAY_OK && !(entry = halay_entry_get_locked(halay_info_set(ctx, info), info->name, length, hash)))
+        status = HALAY_ERR_NO_MEMORY;
+    if (status == HALAY_OK && entry->tensor && !halay_signature_equal(&entry->tensor->signature, &signature)) {
+        why = "it is registered with another operation, type, shape, reduction or root";
+        status = HALAY_ERR_ARGUMENT;
+    }
+    if (status == HALAY_OK) {
+        status = submit_locked(ctx, entry, &s, request, &why);
+        if (status != HALAY_OK)
+            halay_entry_release_locked(entry);
+    }
+    if (status == HALAY_OK)
+        halay_driver_submitted_unlock(ctx, entry,
+                                      callback ? HALAY_CALLS_BACK
+                                      : wakes  ? HALAY_MAY_WAIT
+                                               : HALAY_WILL_WAIT);
+    else
+        pthread_mutex_unlock(&ctx->lock);
+    if (why && info->operation == HALAY_CHANGE_SETS)
+        halay_error(ctx->log, "process sets: %s", why);
+    else if (why)
+        halay_info_say_fault(ctx, halay_info_set(ctx, info), info->name, why);
+    return status;
+}
+
+enum halay_status halay_submit_named(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                     halay_callback callback, void *arg, struct halay_request **request)
+{
+    struct halay_tensor_info known;
+
+    if (!ctx)
+        return HALAY_ERR_ARGUMENT;
+    enum halay_status status = halay_info_read(ctx, info, &known);
+    return status == HALAY_OK ? halay_submit_info(ctx, &known, callback, arg, 1, request) : status;
+}

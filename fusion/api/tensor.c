@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensors: registered once, submitted by handle; and what becomes of them when the ranks change. On the program's
+ * threads.
+ */
+#include "fusion/api/tensor.h"
+#include "fusion/api/describe.h"
+#include "fusion/rank/names.h"
+#include "fusion/rank/static_bucket.h"
+#include "fusion/rank/tensor.h"
+#include <stdlib.h>
+
+static enum halay_status tensor_describe(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                         const struct halay_signature *signature, size_t count,
+                                         struct halay_tensor *tensor)
+{
+    const struct halay_process_set *set = halay_info_set(ctx, info);
+    size_t bytes = halay_info_bytes(info, count);
+
+    *tensor = (struct halay_tensor){ .ctx = ctx,
+                                     .signature = *signature,
+                                     .count = count,
+                                     .bytes = bytes,
+                                     .in = halay_info_input(info),
+                                     .out = info->out,
+                                     .out_bytes = halay_room_at_out(set, info, bytes) };
+    if (halay_words_resize(&tensor->words, halay_signature_says(signature, set->size)) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    halay_signature_say(info, set->size, tensor->words.at);
+    if (!info->members)
+        return HALAY_OK;
+    tensor->parts = calloc(info->member_count, sizeof *tensor->parts);
+    if (!tensor->parts)
+        return HALAY_ERR_NO_MEMORY;
+    halay_members_parts(info, tensor->parts);
+    return HALAY_OK;
+}
+
+static void tensor_free(struct halay_tensor *tensor)
+{
+    if (tensor) {
+        halay_words_fini(&tensor->words);
+        free(tensor->parts);
+    }
+    free(tensor);
+}
+
+enum halay_status halay_register(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                 struct halay_tensor **out)
+{
+    struct halay_signature signature;
+    struct halay_tensor_info known;
+    size_t count, length;
+
+    if (!ctx || !out)
+        return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    enum halay_status status = halay_info_read(ctx, info, &known);
+    if (status != HALAY_OK)
+        return status;
+    info = &known;
+    status = halay_info_check(ctx, info, &signature, &count, &length);
+    if (status != HALAY_OK)
+        return status;
+    struct halay_tensor *tensor = calloc(1, sizeof *tensor);
+    if (!tensor || tensor_describe(ctx, info, &signature, count, tensor) != HALAY_OK) {
+        tensor_free(tensor);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    const char *why = NULL;
+    pthread_mutex_lock(&ctx->lock);
+    status = HALAY_ERR_NO_MEMORY;
+    struct halay_entry *entry =
+        halay_entry_get_locked(halay_info_set(ctx, info), info->name, length, halay_table_hash(info->name, length));
+    if (!entry)
+        goto err_unlock;
+    status = HALAY_ERR_DUPLICATE;
+    why = "a tensor of that name is registered";
+    if (entry->tensor)
+        goto err_unlock;
+    status = HALAY_ERR_ARGUMENT;
+    why = entry->set->state == HALAY_SET_OPEN ? NULL : halay_set_refusal_locked(entry->set);
+    if (why)
+        goto err_release;
+    tensor->entry = entry;
+    tensor->order = ctx->registered + 1;
+    if (ctx->rank == 0 && !entry->set->number && ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF) {
+        status = halay_static_bucket_join_locked(ctx, tensor);
+        if (status != HALAY_OK)
+            goto err_release;
+    }
+    entry->tensor = tensor;
+    ctx->registered++;
+    pthread_mutex_unlock(&ctx->lock);
+    *out = tensor;
+    return HALAY_OK;
+
+err_release:
+    halay_entry_release_locked(entry);
+err_unlock:
+    pthread_mutex_unlock(&ctx->lock);
+    tensor_free(tensor);
+    if (why)
+        halay_info_say_fault(ctx, halay_info_set(ctx, info), info->name, why);
+    return status;
+}
+
+enum halay_status halay_unregister(struct halay_tensor *tensor)
+{
+    enum halay_status status = HALAY_ERR_ARGUMENT;
+
+    if (!tensor)
+        return HALAY_OK;
+    struct halay_context *ctx = tensor->ctx;
+    if (halay_is_child(ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    pthread_mutex_lock(&ctx->lock);
+    if (!tensor->entry->request)
+        status = halay_static_bucket_leave_locked(ctx, tensor);
+    if (status == HALAY_OK) {
+        tensor->entry->tensor = NULL;
+        halay_entry_release_locked(tensor->entry);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    if (status == HALAY_OK)
+        tensor_free(tensor);
+    return status;
+}
+
+/* Does what the caller said of it hold for other ranks? */
+static int depends_on_ranks(const struct halay_context *ctx, const struct halay_tensor *tensor)
+{
+    const struct halay_signature *s = &tensor->signature;
+
+    return s->operation == HALAY_REDUCE_SCATTER || s->operation == HALAY_ALLTOALL ||
+           (s->operation == HALAY_BROADCAST && s->root >= ctx->size);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    uint64_t left = (*(struct halay_tensor *const *)a)->order, right = (*(struct halay_tensor *const *)b)->order;
+
+    return (left > right) - (left < right);
+}
+
+static void entry_renew(struct halay_context *ctx, struct halay_entry *entry)
+{
+    struct halay_tensor *tensor = entry->tensor;
+
+    entry->id = (uint32_t)HALAY_NO_ID;
+    entry->submissions = entry->tuned_step = 0;
+    entry->agreed = (struct halay_signature){ 0 };
+    entry->enrolment = (struct halay_enrolment){ 0 };
+    halay_words_fini(&entry->said);
+    halay_words_fini(&entry->heard);
+    entry->followed = 0;
+    tensor->bucket = NULL;
+    tensor->is_stale |= depends_on_ranks(ctx, tensor);
+}
+
+/* Takes all names; puts those that are registered into tensors, in order of registration. Returns how many. */
+static size_t take_registered(struct halay_context *ctx, struct halay_tensor **tensors)
+{
+    struct halay_table_node *node;
+    size_t count = 0;
+
+    while ((node = halay_table_take(&ctx->all.names))) {
+        struct halay_entry *entry = (struct halay_entry *)node;
+        if (entry->tensor)
+            tensors[count++] = entry->tensor;
+        else
+            halay_entry_free(entry);
+    }
+    qsort(tensors, count, sizeof *tensors, by_order);
+    return count;
+}
+
+void halay_registry_free_all(struct halay_context *ctx)
+{
+    struct halay_events *taken = &ctx->negotiation.taken, *submitted = &ctx->queue.submitted;
+
+    halay_static_buckets_free_all(ctx);
+    free(submitted->events);
+    free(taken->events);
+    *submitted = *taken = (struct halay_events){ 0 };
+}
+
+enum halay_status halay_registry_renew(struct halay_context *ctx)
+{
+    struct halay_tensor **tensors = calloc(ctx->registered + 1, sizeof *tensors);
+    enum halay_status status = HALAY_OK;
+    int has_buckets = ctx->rank == 0 && ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF;
+
+    if (!tensors)
+        return HALAY_ERR_NO_MEMORY;
+    size_t count = take_registered(ctx, tensors);
+    halay_registry_free_all(ctx);
+    for (size_t i = 0; i < count; i++) {
+        entry_renew(ctx, tensors[i]->entry);
+        if (halay_table_add(&ctx->all.names, &tensors[i]->entry->node) != HALAY_OK ||
+            (has_buckets && !tensors[i]->is_stale && halay_static_bucket_join_locked(ctx, tensors[i]) != HALAY_OK))
+            status = HALAY_ERR_NO_MEMORY;
+    }
+    free(tensors);
+    return status;
+}
+
+void halay_names_free_all(struct halay_process_set *set)
+{
+    struct halay_table_node *node;
+
+    while ((node = halay_table_take(&set->names))) {
+        struct halay_entry *entry = (struct halay_entry *)node;
+        tensor_free(entry->tensor);
+        halay_entry_free(entry);
+    }
+    halay_table_fini(&set->names);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Wait: what a program asks of its requests.
+ */
+#include "fusion/api/wait.h"
+#include "base/clock.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/rank/driver.h"
+#include "fusion/rank/requests.h"
+
+enum halay_status halay_may_block(struct halay_context *ctx, const char *what)
+{
+    if (!ctx || atomic_load_explicit(&ctx->calling_back, memory_order_relaxed) != pthread_self())
+        return HALAY_OK;
+    halay_error(ctx->log, "%s in a callback: the engine waits for its return, so it would wait for ever", what);
+    return HALAY_ERR_UNSUPPORTED;
+}
+
+static enum halay_status status_of(struct halay_request *request)
+{
+    return (enum halay_status)atomic_load_explicit(&request->status, memory_order_acquire);
+}
+
+/*
+ * Somebody waits: don't let it lie and accumulate. In the deterministic modes what runs alone depends on it
+ * (streams.h), so it counts at its place among this rank's submissions, whether what is waited for has already ended or
+ * not; a second wait without a submission in between says nothing new.
+ */
+static void note_waiter(struct halay_context *ctx, int is_test)
+{
+    if (ctx->world->config.deterministic == HALAY_DETERMINISTIC_OFF) {
+        if (!is_test)
+            atomic_store_explicit(&ctx->waiting.flush_wanted, 1, memory_order_relaxed);
+        return;
+    }
+    if (!atomic_load_explicit(&ctx->waiting.is_unwaited, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&ctx->lock);
+    if (atomic_load_explicit(&ctx->waiting.is_unwaited, memory_order_relaxed) &&
+        halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_WAITED }) == HALAY_OK)
+        atomic_store_explicit(&ctx->waiting.is_unwaited, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+    if (is_test)
+        halay_driver_wake(ctx);
+}
+
+enum halay_status halay_test(struct halay_request *request)
+{
+    if (!request)
+        return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(request->ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    note_waiter(request->ctx, 1);
+    enum halay_status status = status_of(request);
+    if (status == HALAY_IN_PROGRESS)
+        halay_driver_pay(request->ctx);
+    return status;
+}
+
+static int has_ended(void *request)
+{
+    return status_of(request) != HALAY_IN_PROGRESS;
+}
+
+enum halay_status halay_wait(struct halay_request *request, int timeout_ms)
+{
+    if (!request)
+        return HALAY_ERR_ARGUMENT;
+    if (halay_is_child(request->ctx))
+        return HALAY_ERR_UNSUPPORTED;
+    note_waiter(request->ctx, 0);
+    if (has_ended(request))
+        return status_of(request);
+    struct halay_context *ctx = request->ctx;
+    struct halay_record record = { .kind = 0 };
+    if (halay_may_block(ctx, "halay_wait") != HALAY_OK)
+        return HALAY_ERR_UNSUPPORTED;
+    atomic_store_explicit(&ctx->waiting.waited, request, memory_order_relaxed);
+    if (halay_recording(&ctx->observers.recorder))
+        halay_record_waits(ctx, request, &record);
+    int is_over = halay_driver_wait(ctx, has_ended, request, halay_deadline_us(timeout_ms));
+    if (record.kind)
+        halay_record_waited(ctx, &record);
+    if (atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed) == request)
+        atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);
+    return is_over ? status_of(request) : HALAY_ERR_TIMEOUT;
+}
+
+const char *halay_request_text(const struct halay_request *request)
+{
+    struct halay_request *r = (struct halay_request *)request; /* atomic loads take no const */
+
+    return r && status_of(r) != HALAY_IN_PROGRESS && r->text ? r->text : "";
+}
+
+void halay_request_free(struct halay_request *request)
+{
+    if (!request || halay_is_child(request->ctx))
+        return;
+    struct halay_context *ctx = request->ctx;
+    int is_left_alone = status_of(request) == HALAY_IN_PROGRESS;
+    halay_request_put(request);
+    if (is_left_alone)
+        halay_driver_pay(ctx);
+}

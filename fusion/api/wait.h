@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Wait: who may.
+ */
+#ifndef HALAY_WAIT_H
+#define HALAY_WAIT_H
+
+#include "halay.h"
+
+/* HALAY_OK: this thread may wait for the engine (ctx may be NULL). HALAY_ERR_UNSUPPORTED: it is in a callback, for
+ * whose return the engine waits; what (a call, for people) is logged. */
+enum halay_status halay_may_block(struct halay_context *ctx, const char *what);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Driver: who drives the engine, when, and where it sleeps.
+ */
+#ifndef HALAY_DRIVER_H
+#define HALAY_DRIVER_H
+
+#include "fusion/state/context.h"
+
+/* What more than one submission may at most leave owed: so long after the first, and so much. */
+enum { HALAY_OWED_US = 100, HALAY_OWED_BYTES = 4 << 20 };
+
+void halay_driver_init(struct halay_context *ctx); /* its locks */
+void halay_driver_fini(struct halay_context *ctx);
+/* What a driver finds at the beginning; the thread is started. */
+enum halay_status halay_driver_start(struct halay_context *ctx);
+void halay_driver_stop(struct halay_context *ctx);
+/* There is something new for the driver. lock not held. */
+void halay_driver_wake(struct halay_context *ctx);
+/* Something of this entry was submitted, and who sees to its end: a callback; perhaps a wait; a wait that follows at
+ * once. lock held; unlocks. */
+enum halay_attendance { HALAY_CALLS_BACK, HALAY_MAY_WAIT, HALAY_WILL_WAIT };
+void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry,
+                                   enum halay_attendance attendance);
+/* The program does something else than to wait: if a wake is owed because a wait was expected, it is done now. lock not
+ * held. Cheap if none is. */
+void halay_driver_pay(struct halay_context *ctx);
+/* Drive or sleep until done(arg) or the deadline. lock not held. Returns what done said last. */
+int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int64_t deadline_us);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Join: what a rank that has joined gives to the others. Driver only.
+ */
+#ifndef HALAY_JOIN_H
+#define HALAY_JOIN_H
+
+#include "fusion/state/context.h"
+
+struct halay_entry;
+struct halay_request;
+
+/* This rank's part of what it did not submit, as it has joined. NULL: it has not, or no memory. */
+struct halay_request *halay_join_part(struct halay_context *ctx, const struct halay_entry *entry);
+void halay_join_part_end(struct halay_request *part);
+
+#endif

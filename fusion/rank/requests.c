@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests: one submission each, from a pool, with a reference count.
+ *
+ *     submit    references: engine, caller (if he wants a handle)
+ *     end       the driver knows the outcome: final and text are set, the request is on the list of the ended
+ *     deliver   no longer in flight (its name may be submitted again) -> callback -> status is final -> waiters wake
+ *
+ * So a callback may submit the same tensor again, and who sees a final status knows that the callback has returned.
+ * Nothing is allocated for a submission once as many requests exist as were ever in flight, except the text of an
+ * error.
+ */
+#include "fusion/rank/requests.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/rank/names.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLAB_REQUESTS = 64 };
+
+struct request_slab {
+    struct request_slab *next;
+    struct halay_request requests[SLAB_REQUESTS];
+};
+
+struct halay_request *halay_request_get_locked(struct halay_context *ctx)
+{
+    if (!ctx->queue.free_requests) {
+        struct request_slab *slab = calloc(1, sizeof *slab);
+        if (!slab)
+            return NULL;
+        slab->next = ctx->queue.slabs;
+        ctx->queue.slabs = slab;
+        for (int i = 0; i < SLAB_REQUESTS; i++) {
+            slab->requests[i].next = ctx->queue.free_requests;
+            ctx->queue.free_requests = &slab->requests[i];
+        }
+    }
+    struct halay_request *request = ctx->queue.free_requests;
+    ctx->queue.free_requests = request->next;
+    request->ctx = ctx;
+    request->next = NULL;
+    request->set = NULL;
+    request->entry = NULL;
+    request->ordinal = 0;
+    request->text = NULL;
+    request->held = NULL;
+    request->has_rows = 0;
+    request->result_rows = request->result_bytes = 0;
+    request->is_running = request->is_over = request->is_part = 0;
+    request->submitted_ns = request->started_ns = 0;
+    request->collective = 0;
+    atomic_store_explicit(&request->references, 2, memory_order_relaxed);
+    atomic_store_explicit(&request->status, HALAY_IN_PROGRESS, memory_order_relaxed);
+    return request;
+}
+
+void halay_request_put_locked(struct halay_request *request)
+{
+    struct halay_context *ctx = request->ctx;
+
+    /* acq_rel: what the other holders did with the request comes before its reuse. */
+    if (atomic_fetch_sub_explicit(&request->references, 1, memory_order_acq_rel) != 1)
+        return;
+    free(request->text);
+    free(request->held);
+    request->text = request->held = NULL;
+    request->next = ctx->queue.free_requests;
+    ctx->queue.free_requests = request;
+}
+
+void halay_request_put(struct halay_request *request)
+{
+    struct halay_context *ctx = request->ctx;
+
+    pthread_mutex_lock(&ctx->lock);
+    halay_request_put_locked(request);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void halay_request_end(struct halay_request *request, enum halay_status status, const char *text)
+{
+    struct halay_context *ctx = request->ctx;
+
+    if (request->is_over)
+        return;
+    if (halay_recording(&ctx->observers.recorder))
+        halay_record_ended(ctx, request, status);
+    request->is_over = 1;
+    request->final = status;
+    request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */
+    request->next = NULL;
+    *ctx->execution.ended_last = request;
+    ctx->execution.ended_last = &request->next;
+}
+
+static void call_back(struct halay_context *ctx, const struct halay_request *r)
+{
+    atomic_store_explicit(&ctx->calling_back, pthread_self(), memory_order_relaxed);
+    r->callback(r->arg, r->final, r->text ? r->text : "");
+    atomic_store_explicit(&ctx->calling_back, 0, memory_order_relaxed);
+}
+
+size_t halay_requests_deliver(struct halay_context *ctx)
+{
+    struct halay_request *first = ctx->execution.ended, *next;
+    size_t count = 0;
+
+    if (!first)
+        return 0;
+    ctx->execution.ended = NULL;
+    ctx->execution.ended_last = &ctx->execution.ended;
+    pthread_mutex_lock(&ctx->lock);
+    for (struct halay_request *r = first; r; r = r->next, count++) {
+        if (r->signature.operation == HALAY_JOIN)
+            ctx->queue.is_joined = 0;
+        r->entry->request = NULL;
+        halay_entry_release_locked(r->entry);
+        r->entry = NULL;
+    }
+    atomic_fetch_sub_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+
+    for (struct halay_request *r = first; r; r = r->next) {
+        halay_count(&ctx->observers.tally.ended[r->final], 1);
+        if (r->callback)
+            call_back(ctx, r);
+        atomic_store_explicit(&r->status, (int)r->final, memory_order_release); /* see halay_request.status */
+    }
+
+    pthread_mutex_lock(&ctx->lock);
+    if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+        pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+    for (struct halay_request *r = first; r; r = next) {
+        next = r->next;
+        halay_request_put_locked(r);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return count;
+}
+
+static void request_free(struct halay_request *request)
+{
+    free(request->text);
+    free(request->held);
+    halay_words_fini(&request->words);
+    free(request->rows);
+    free(request->parts);
+}
+
+void halay_requests_free_all(struct halay_context *ctx)
+{
+    for (struct request_slab *slab = ctx->queue.slabs, *next; slab; slab = next) {
+        next = slab->next;
+        for (int i = 0; i < SLAB_REQUESTS; i++)
+            request_free(&slab->requests[i]);
+        free(slab);
+    }
+    ctx->queue.slabs = NULL;
+    ctx->queue.free_requests = NULL;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests: from a pool, ended by the driver, delivered.
+ */
+#ifndef HALAY_REQUESTS_H
+#define HALAY_REQUESTS_H
+
+#include "fusion/state/context.h"
+#include "fusion/state/request.h"
+
+/* A request with one reference for the engine and one for the caller; NULL: no memory. */
+struct halay_request *halay_request_get_locked(struct halay_context *ctx);
+void halay_request_put(struct halay_request *request);
+void halay_request_put_locked(struct halay_request *request);
+/* Driver: the request ends; delivered later in this step. text may be NULL; copied. */
+void halay_request_end(struct halay_request *request, enum halay_status status, const char *text);
+/* Driver, no lock held: callbacks, then waiters. Returns how many. */
+size_t halay_requests_deliver(struct halay_context *ctx);
+void halay_requests_free_all(struct halay_context *ctx);
+
+#endif

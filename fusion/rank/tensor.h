@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensor: what was registered under a name.
+ */
+#ifndef HALAY_TENSOR_H
+#define HALAY_TENSOR_H
+
+#include "fusion/values/members.h"
+#include "fusion/values/row_words.h"
+#include "fusion/values/signature.h"
+#include "halay.h"
+
+struct halay_entry;
+struct halay_static_bucket;
+
+struct halay_tensor {
+    struct halay_context *ctx; /* borrowed: outlives it */
+    struct halay_entry *entry; /* borrowed: outlives it */
+    struct halay_signature signature;
+    size_t count, bytes;
+    struct halay_words words; /* owned: what this rank says with the signature */
+    struct halay_part *parts; /* owned: of a group */
+    const void *in;           /* borrowed while in flight */
+    void *out;
+    size_t out_bytes;
+    uint64_t order;                     /* of registration, from 1 */
+    struct halay_static_bucket *bucket; /* shared, or NULL */
+    size_t member;
+    int is_stale; /* it depends on the ranks that there were when it was registered; guarded by lock */
+};
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Context: a rank's engine, in its parts. docs/reference/threading.md has the whole picture of who runs where.
+ *
+ * Two worlds meet here. User threads submit, wait and register under `lock`, for moments. One thread at a time is the
+ * *driver* (the background thread, or one in halay_wait) and does everything else; what only it uses has no lock.
+ */
+#ifndef HALAY_CONTEXT_H
+#define HALAY_CONTEXT_H
+
+#include "base/fork.h"
+#include "collectives/api/group.h"
+#include "collectives/group/world.h"
+#include "fusion/state/driver_role.h"
+#include "fusion/state/execution.h"
+#include "fusion/state/negotiation.h"
+#include "fusion/state/observers.h"
+#include "fusion/state/queue.h"
+#include "fusion/state/set.h"
+#include "halay.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct halay_elastic;
+struct halay_static_bucket;
+
+enum { HALAY_CONTEXT_ALIGNMENT = 64 }; /* a cache line */
+
+struct halay_context {
+    struct halay_world *world;         /* owned; has been left while there is no link */
+    struct halay_elastic *elastic;     /* owned; NULL: no elastic job, and no state either */
+    struct halay_process_set all;      /* of all ranks; the first of the list of all sets that live */
+    struct halay_process_set *removed; /* owned: those that don't; guarded by lock */
+    struct halay_transport *control;   /* borrowed from world; NULL in a job of one rank without one */
+    struct halay_log *log;             /* borrowed from world */
+    int rank, size;
+    unsigned char *is_parent; /* owned: base/fork.h; set once before start */
+
+    pthread_mutex_t lock;
+    struct halay_queue queue;
+    size_t registered;                                      /* count of registrations ever; guarded by lock */
+    struct halay_static_bucket *static_first, *static_last; /* owned; guarded by lock */
+    _Atomic int
+        is_closing; /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver */
+    enum halay_status status;       /* first cause; guarded by lock, written by the driver */
+    int lost;                       /* the rank that it names, -1: none; written by the driver */
+    char text[HALAY_TEXT_MAX];      /* likewise */
+    _Atomic int has_left;           /* halay_fini need not wait longer; stored by the driver (release) */
+    _Atomic int autotune_stops;     /* the program wants no more of it; relaxed: any time soon will do */
+    _Atomic pthread_t calling_back; /* who is in a program's callback, or 0; relaxed: a thread looks for itself only */
+    struct halay_driver_role driver;
+
+    _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_waiting waiting;
+
+    /* Driver only, on cache lines of its own. */
+    struct {
+        _Alignas(HALAY_CONTEXT_ALIGNMENT) int64_t now_us; /* the clock at the beginning of this step */
+        int64_t checked_us;                               /* when peers and stalls were looked at last */
+        struct halay_negotiation negotiation;
+        struct halay_execution execution;
+    };
+
+    _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_observers observers;
+};
+
+/* Is this a child of fork? It has neither the engine's thread nor a place among the ranks. */
+static inline int halay_is_child(const struct halay_context *ctx)
+{
+    return halay_is_forked(ctx->is_parent);
+}
+
+#endif

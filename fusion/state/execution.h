@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Execution: what has been given out and has not been delivered. Driver only.
+ */
+#ifndef HALAY_EXECUTION_H
+#define HALAY_EXECUTION_H
+
+#include <stddef.h>
+
+struct halay_bucket;
+struct halay_group_making;
+struct halay_request;
+
+struct halay_execution {
+    struct halay_bucket *free_buckets;
+    size_t running_count;                      /* buckets under way, in all sets */
+    size_t *counts;                            /* owned: [2 size], scratch: elements to and from each rank */
+    struct halay_request *ended, **ended_last; /* ended, to be delivered */
+    int sets_made;                             /* process sets so far; the same on all ranks */
+    int is_changing; /* process sets are about to be made or removed: nothing new is given out until then */
+    struct halay_group_making *making; /* owned: the group of set number `making_number`; NULL: none is being made */
+    int making_number;
+};
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Negotiation: this rank's side of the agreement on what runs next, and what it knows of the others. Driver only.
+ */
+#ifndef HALAY_NEGOTIATION_H
+#define HALAY_NEGOTIATION_H
+
+#include "collectives/shared/express_slots.h"
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/state/queue.h"
+
+struct halay_autotune;
+struct halay_link;
+
+/* Small all-reduces that are exchanged beside the negotiation (values/enrolment.h). */
+struct halay_express {
+    size_t places, enrolled;
+    struct halay_request *requests[HALAY_EXPRESS_PLACES]; /* borrowed: put, and not seen to be over */
+    size_t count;
+    size_t untold; /* of these, the coordinator does not know of */
+};
+
+/* The longest sleep while there are untold ones. */
+enum { HALAY_EXPRESS_LATE_US = 5000 };
+
+struct halay_negotiation {
+    struct halay_events taken; /* from the queue */
+    struct halay_link *link;   /* owned; NULL: the world has been left */
+    struct halay_express express;
+    struct halay_coordinator *coordinator;                /* borrowed: that of all ranks; rank 0 only */
+    struct halay_coordinator_options coordinator_options; /* of its process sets but for what differs; rank 0 only */
+    struct halay_autotune *autotune;  /* owned; NULL: off, or not rank 0. Set once before start, then driver only */
+    unsigned char *left;              /* owned: [rank], who said BYE */
+    int suspect;                      /* gone, nobody knows why; since suspected_us */
+    int64_t suspected_us;             /* 0: nobody is */
+    int is_draining;                  /* failed because somebody left: what is under way still completes */
+    int said_bye, is_done, said_fail; /* BYE, FAIL was sent; DONE has come */
+};
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Queue: events grow at the end; the driver takes them all at once.
+ */
+#include "fusion/state/queue.h"
+#include <stdlib.h>
+
+enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event)
+{
+    struct halay_events *q = &queue->submitted;
+
+    if (q->count == q->capacity) {
+        size_t capacity = q->capacity ? q->capacity * 2 : 256;
+        struct halay_event *grown = realloc(q->events, capacity * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        q->events = grown;
+        q->capacity = capacity;
+    }
+    q->events[q->count++] = *event;
+    /* Relaxed: the driver takes the lock to read the events; this only says that it is worth it. */
+    atomic_store_explicit(&queue->has_events, 1, memory_order_relaxed);
+    return HALAY_OK;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Queue: what user threads tell the driver, in order, and the requests that they take from a pool. Guarded by the
+ * context's lock where not said otherwise.
+ */
+#ifndef HALAY_QUEUE_H
+#define HALAY_QUEUE_H
+
+#include "halay.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct halay_request;
+struct halay_static_bucket;
+
+enum halay_event_kind { HALAY_EVENT_SUBMITTED, HALAY_EVENT_WAITED, HALAY_EVENT_UNREGISTERED };
+
+struct halay_event {
+    enum halay_event_kind kind;
+    struct halay_request *request;      /* SUBMITTED: borrowed, in flight */
+    struct halay_static_bucket *bucket; /* UNREGISTERED */
+    size_t member;
+};
+
+struct halay_events {
+    struct halay_event *events; /* owned */
+    size_t count, capacity;
+};
+
+struct halay_queue {
+    struct halay_events submitted;
+    _Atomic int has_events; /* submitted.count > 0; stored under lock, read by the driver before it takes it */
+    struct halay_request *free_requests; /* the pool: rank/request.c */
+    struct request_slab *slabs;          /* owned */
+    _Atomic size_t in_flight; /* submitted and not ended; written under lock, read anywhere (relaxed: a hint) */
+    int is_joined;            /* a join is in flight: nothing else is taken */
+};
+
+/* Tell the driver; the lock is held. */
+enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event);
+
+#endif

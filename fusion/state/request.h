@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Request: one submission.
+ */
+#ifndef HALAY_REQUEST_H
+#define HALAY_REQUEST_H
+
+#include "fusion/values/members.h"
+#include "fusion/values/row_words.h"
+#include "fusion/values/signature.h"
+#include "halay.h"
+#include <stdatomic.h>
+
+struct halay_entry;
+struct halay_static_bucket;
+
+struct halay_request {
+    struct halay_context *ctx;     /* borrowed */
+    struct halay_process_set *set; /* borrowed: outlives it */
+    struct halay_entry *entry;     /* borrowed while in flight */
+    struct halay_request *next;    /* free list, or list of those that have ended */
+    struct halay_signature signature;
+    size_t count, bytes;
+    struct halay_words words; /* owned, kept: what this rank says with the signature */
+    struct halay_part *parts; /* owned, kept: of a group; as many as its signature has members */
+    size_t part_capacity;
+    size_t buckets_left; /* of a group: one a type; driver only */
+    const void *in;      /* borrowed while in flight; in == out: in place */
+    void *out;
+    size_t out_bytes; /* room at out, of operations whose result has a size of its own; of their results: */
+    void *held;       /* owned until the request is released: the result, where out is NULL or too small for it */
+    size_t result_rows, result_bytes;
+    int last_joined; /* of a join */
+    int set_number;  /* of a change of process sets: of the first one made */
+    size_t *rows;    /* owned, kept, [row_capacity]: of each rank in the result */
+    size_t row_capacity;
+    int has_rows;
+    halay_callback callback;
+    void *arg;
+    uint64_t order;                     /* of the registered tensor's registration, 0: by name */
+    struct halay_static_bucket *bucket; /* of the registered tensor; NULL: none */
+    _Atomic int references;             /* the engine's until it has ended, the caller's */
+    _Atomic int status; /* HALAY_IN_PROGRESS until it has ended: stored (release) by the driver after text and data are
+                             final, loaded (acquire) by halay_test and halay_wait */
+    int is_running;     /* given out by the coordinator; driver only */
+    int is_over;        /* on the list of the ended; driver only */
+    int is_part;        /* of nobody: join.c; driver only */
+    int is_told;        /* of express: the coordinator knows of it; driver only, as is the next */
+    int64_t put_us;
+    enum halay_status final; /* what status will be; driver only */
+    char *text;              /* owned, or NULL; written before status */
+    uint64_t ordinal;        /* which submission of its name, from 1 */
+    uint64_t hash;           /* of its name */
+    /* For the recorder; 0: not recorded. Set under lock before the driver has it, then driver only. */
+    int64_t submitted_ns, started_ns;
+    uint64_t collective;
+};
+
+#endif
