@@ -3,20 +3,15 @@
 #
 # An elastic job on two hosts of a lab: one of them is gone at once, with its half of the ranks, and the other goes on.
 # Needs root and an ssh server; not under TEST_BRIEF=1, as it waits for seconds of silence.
-. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+. "$top_srcdir/tests/lab/lib.sh"
 
-test -z "${TEST_BRIEF-}" || { echo "skipped: TEST_BRIEF"; trap - EXIT; rm -rf "$dir"; exit 77; }
-lab_script=$(realpath "$top_srcdir")/tests/lab/lab
-build=$(realpath "$top_builddir")
-test -e "$build/.libs/libhalay-ucx.so" || { echo "skipped: no UCX, which carries data between hosts"; trap - EXIT; rm \
-    -rf "$dir"; exit 77; }
-export HALAY_MODULE_PATH=$build/.libs HALAY_LOG=error
-lab=$(sh "$lab_script" make --ssh 2) || { code=$?; trap - EXIT; rm -rf "$dir"; exit $code; }
-trap 'sh "$lab_script" remove $lab; finish' EXIT
-name=hl$lab
+test -z "${TEST_BRIEF-}" || skip TEST_BRIEF
+test -e "$build/.libs/libhalay-ucx.so" || skip "no UCX, which carries data between hosts"
+export HALAY_LOG=error
+make_lab 2
 begun() { test "$(grep -c 'begins at step' "$dir/out")" = 4; }
 
-timeout 120 sh "$lab_script" enter "$lab" 1 "$build/launcher/halayrun" -H "$name-1:2,$name-2:2" --min-np 2 \
+timeout 120 sh "$lab_script" enter "$lab" 1 "$halayrun" -H "$name-1:2,$name-2:2" --min-np 2 \
     --cooldown 60:60 "$build/examples/elastic" 1000 10 >"$dir/out" 2>"$dir/err" </dev/null &
 job=$!
 check "four ranks" wait_for begun

@@ -4,26 +4,8 @@
 # halayrun on four hosts of a lab, over real ssh: a collective, a training that equals that of one host, and everything
 # that can die or not answer: a bounded time, a reason with the host's name, no process left on any host. Needs root and
 # an ssh server. TEST_BRIEF=1: without the training and the cable, for runs beside one that does all.
-. "$top_srcdir/tests/launcher/lib.sh" || exit 99
-
-lab_script=$(realpath "$top_srcdir")/tests/lab/lab
-build=$(realpath "$top_builddir")
-halayrun=$build/launcher/halayrun
-export HALAY_MODULE_PATH=$build/.libs ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-scratch=$(mktemp -d "$build/lab-halayrun.XXXXXX") || exit 99 # seen by all hosts, unlike /tmp
-lab=$(sh "$lab_script" make --ssh 4) || { code=$?; rm -rf "$scratch"; trap - EXIT; rm -rf "$dir"; exit $code; }
-trap 'sh "$lab_script" remove $lab; rm -rf "$scratch"; finish' EXIT
-name=hl$lab
-
-on() { sh "$lab_script" enter $lab "$@"; }
-# run_on_1 CODE ARGS...: halayrun on host 1, to its end
-run_on_1() {
-    local want=$1 code
-    shift
-    timeout 120 sh "$lab_script" enter $lab 1 "$halayrun" "$@" >"$dir/out" 2>"$dir/err" </dev/null
-    code=$?
-    check "exit code of halayrun $* is $code, not $want" test $code = "$want"
-}
+. "$top_srcdir/tests/lab/lib.sh"
+make_lab 4
 
 # --- what works ------------------------------------------------------------------------------------------------------
 run_on_1 0 -np 5 -H "$name-[1-2]:2,fd77:$lab::3" sh \

@@ -4,32 +4,11 @@
 # halayrun on three hosts of a lab whose firewalls let through ssh and twenty ports of one network: with
 # --network-interface and --ports a job of several hosts starts and computes; nothing of it listens anywhere else. Needs
 # root, an ssh server and nftables.
-. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+. "$top_srcdir/tests/lab/lib.sh"
 
-skip() {
-    echo "skipped: $*"
-    trap - EXIT
-    rm -rf "$dir"
-    exit 77
-}
-lab_script=$(realpath "$top_srcdir")/tests/lab/lab
-build=$(realpath "$top_builddir")
-export HALAY_MODULE_PATH=$build/.libs ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" \
-    PATH=$PATH:/usr/sbin:/sbin
-halayrun=$build/launcher/halayrun
+PATH=$PATH:/usr/sbin:/sbin
 command -v nft >/dev/null || skip "no nft (nftables), which makes firewalls"
-lab=$(sh "$lab_script" make --ssh 3) || { code=$?; trap - EXIT; rm -rf "$dir"; exit $code; }
-trap 'sh "$lab_script" remove $lab; finish' EXIT
-name=hl$lab
-on() { sh "$lab_script" enter $lab "$@"; }
-# run_on_1 CODE ARGS...: halayrun on host 1, to its end
-run_on_1() {
-    local want=$1 code
-    shift
-    timeout 120 sh "$lab_script" enter $lab 1 "$halayrun" "$@" >"$dir/out" 2>"$dir/err" </dev/null
-    code=$?
-    check "exit code of halayrun $* is $code, not $want" test $code = "$want"
-}
+make_lab 3
 
 # No state is kept: what begins a connection elsewhere is dropped, what belongs to one passes.
 cat >"$dir/rules" <<'END'
@@ -46,8 +25,8 @@ table inet firewall {
 END
 for h in 1 2 3; do
     on $h sh -c "ip link add other type bridge && ip address add 10.78.$lab.$h/24 dev other && ip link set other up"
-    on $h nft -f /dev/stdin <"$dir/rules" || { sh "$lab_script" remove $lab; skip \
-        "firewalls cannot be made in namespaces here"; }
+    on $h nft -f /dev/stdin <"$dir/rules" ||
+        skip "firewalls cannot be made in namespaces here"
 done
 
 hosts="-H $name-1:2,$name-2:2,$name-3"

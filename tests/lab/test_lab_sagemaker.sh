@@ -7,26 +7,18 @@
 # missing. Needs root and an ssh server. TEST_BRIEF=1: only without the toolkit's mpirun. SAGEMAKER_TOOLKIT=FOLDER: also
 # through the toolkit itself, some two minutes, most of which it waits. FOLDER is the Python environment that it is in;
 # if there is none yet tests/lab/toolkit makes it. The hosts have to see it: not below /tmp.
-. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+. "$top_srcdir/tests/lab/lib.sh"
 
-lab_script=$(realpath "$top_srcdir")/tests/lab/lab
 node=$(realpath "$top_srcdir")/tests/lab/sagemaker_node
-build=$(realpath "$top_builddir")
 entry=$build/launcher/sm-entry tft=$build/halay-tft
 preload=$build/tests/lab/.libs/gethostname.so
 if ! test -x "$tft" || ! test -e "$build/.libs/libhalay-ucx.so"; then
-    echo "skipped: no halay-tft, or nothing that moves data between hosts"
-    trap - EXIT
-    rm -rf "$dir"
-    exit 77
+    skip "no halay-tft, or nothing that moves data between hosts"
 fi
-export HALAY_MODULE_PATH=$build/.libs PATH=$build/launcher:$build:$PATH
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:verify_asan_link_order=0"
+export PATH=$build/launcher:$build:$PATH
+export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
 export TRAINING_JOB_NAME=lab-$$ OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-scratch=$(mktemp -d "$build/lab-sagemaker.XXXXXX") || exit 99 # seen by both hosts, unlike /tmp
-lab=$(sh "$lab_script" make --ssh 2) || { code=$?; rm -rf "$scratch"; trap - EXIT; rm -rf "$dir"; exit $code; }
-trap 'sh "$lab_script" remove $lab; rm -rf "$scratch"; finish' EXIT
-on() { sh "$lab_script" enter $lab "$@"; }
+make_lab 2
 export HALAY_OPT_ML=$scratch/ml # one name, a file system of its own on each host
 mkdir "$HALAY_OPT_ML"
 custom="-x HALAY_MODULE_PATH -x HALAY_OPT_ML -x ASAN_OPTIONS"

@@ -4,19 +4,13 @@
 # A SLURM of four nodes in a lab, with its own munge: examples/slurm/train.sbatch as it stands, the agents' steps for
 # longer than the silence that a host is given up after, scancel with all processes told at once, srun as the MPI's
 # launcher. Skipped where there is no SLURM (Debian: slurm-wlm munge, from 20.11 on); needs root.
-. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+. "$top_srcdir/tests/lab/lib.sh"
 
-skip() { echo "skipped: no $1; Debian's packages slurm-wlm and munge have it"; trap - EXIT; rm -rf "$dir"; exit 77; }
 PATH=$PATH:/usr/sbin:/sbin
 for tool in slurmctld slurmd sbatch munged; do
-    command -v $tool >/dev/null || skip $tool
+    command -v $tool >/dev/null || skip "no $tool; Debian's packages slurm-wlm and munge have it"
 done
-lab_script=$(realpath "$top_srcdir")/tests/lab/lab
-build=$(realpath "$top_builddir")
-scratch=$(mktemp -d "$build/lab-slurm.XXXXXX") || exit 99 # seen by all hosts, unlike /tmp
-lab=$(sh "$lab_script" make --ssh 4) || { code=$?; rm -rf "$scratch" "$dir"; trap - EXIT; exit $code; }
-trap 'sh "$lab_script" remove $lab; rm -rf "$scratch"; finish' EXIT
-name=hl$lab
+make_lab 4
 
 # --- the cluster -----------------------------------------------------------------------------------------------------
 chmod 755 "$scratch"
@@ -48,7 +42,7 @@ mkdir -p -m 755 /run/munge /run/slurm/state /run/slurm/spool && chmod 755 /run &
 [ "$(hostname)" != "$2" ] || slurmctld || exit
 slurmd -N "$(hostname)"
 END
-export SLURM_CONF=$scratch/slurm.conf HALAY_MODULE_PATH=$build/.libs
+export SLURM_CONF=$scratch/slurm.conf
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 for host in 1 2 3 4; do
     sh "$lab_script" enter $lab $host sh "$scratch/node" "$scratch" $name-1 >"$dir/err" 2>&1
