@@ -8,7 +8,6 @@
  */
 #include "tft/data/data.h"
 #include "base/memory.h"
-#include "tft/data/htd.h"
 #include "tft/data/view.h"
 #include <assert.h>
 #include <math.h>
@@ -161,7 +160,7 @@ enum halay_status tft_data_check(const struct tft_data *d, size_t first, size_t 
     for (int k = 0; d->file && k < TFT_ARRAY_COUNT && !status; k++) {
         size_t row = tft_data_row_bytes(d, (enum tft_array)k);
         if (row)
-            status = tft_htd_check(d->file, (enum tft_array)k, first * row, count * row);
+            status = tft_htd_check(d->file, HTD_ARRAYS + k, first * row, count * row);
     }
     return status;
 }

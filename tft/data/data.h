@@ -13,6 +13,7 @@
 #define HALAY_TFT_DATA_H
 
 #include "tft/data/encoding.h"
+#include "tft/data/htd_sections.h"
 #include "tft/data/schema.h"
 #include "tft/data/table.h"
 #include <stdint.h>
@@ -23,8 +24,6 @@ struct tft_entity {
     size_t first;   /* its first row's number in the block */
     size_t rows;
 };
-
-struct tft_htd;
 
 /* Rows of the block that no window may hold. */
 struct tft_gap {
@@ -60,20 +59,6 @@ struct tft_data {
     const uint8_t *present;           /* (rows, targets) 1 where the target was measured */
     void *block;                      /* owned: what they lie in, if it was made here */
     struct tft_htd *file;             /* owned: or the file that they lie in; NULL: none */
-};
-
-/* The arrays of a data set, in the order in which they lie one behind the other. */
-enum tft_array {
-    TFT_ARRAY_TARGET,
-    TFT_ARRAY_GAPS,
-    TFT_ARRAY_BRIDGES,
-    TFT_ARRAY_VALUES,
-    TFT_ARRAY_CATEGORIES,
-    TFT_ARRAY_STATIC_VALUES,
-    TFT_ARRAY_STATIC_CODES,
-    TFT_ARRAY_WEIGHTS,
-    TFT_ARRAY_PRESENT,
-    TFT_ARRAY_COUNT
 };
 
 /*

@@ -32,11 +32,5 @@ enum halay_status tft_htd_write(struct halay_log *log, const char *path, const s
 
 /* Map a file, and check all of it that has no rows. log is borrowed until it is closed. On error nothing is held. */
 enum halay_status tft_htd_open(struct halay_log *log, const char *path, struct tft_data *data);
-/* Of tft_data_fini. file may be NULL. */
-void tft_htd_close(struct tft_htd *file);
-
-/* Are bytes [first, first + bytes) of an array what was written? HALAY_ERR_FORMAT (logged once): a part of them is
- * damaged. Any thread. */
-enum halay_status tft_htd_check(struct tft_htd *file, enum tft_array array, size_t first, size_t bytes);
 
 #endif
