@@ -20,7 +20,7 @@ enum type {
     LONG,    /* long, from least to most */
     INT,     /* int, from least to most */
     SECONDS, /* int, milliseconds; written as seconds, with a fraction if wanted, from least to most */
-    WORD,    /* int: the place of the word in words */
+    WORD,    /* int: the index of the word in words */
     NAME,    /* char *: one of words, any text if words is NULL */
     PORTS,   /* int[2]: the first and the last */
 };
@@ -218,11 +218,11 @@ static enum halay_status store_seconds(const struct row *row, const char *text, 
 
 static enum halay_status store_word(const struct row *row, const char *text, int *field)
 {
-    int place = find_word(text, row->words);
+    int index = find_word(text, row->words);
 
-    if (place < 0)
+    if (index < 0)
         return HALAY_ERR_CONFIG;
-    *field = place;
+    *field = index;
     return HALAY_OK;
 }
 
@@ -230,10 +230,10 @@ static enum halay_status store_word(const struct row *row, const char *text, int
 static enum halay_status store_name(const struct row *row, const char *text, char **field)
 {
     if (row->words) {
-        int place = find_word(text, row->words);
-        if (place < 0)
+        int index = find_word(text, row->words);
+        if (index < 0)
             return HALAY_ERR_CONFIG;
-        text = row->words[place];
+        text = row->words[index];
     }
     char *copy = NULL;
     if (*text && !(copy = strdup(text)))

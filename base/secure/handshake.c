@@ -39,9 +39,9 @@ static void derive_key(const unsigned char *secret, unsigned char key[HALAY_SECR
 static void derive_session(const struct store_handshake *h, const unsigned char *key, unsigned char *to_listener,
                            unsigned char *to_caller, unsigned char welcome[STORE_MAC_BYTES])
 {
-    struct store_channel in, out;
+    struct store_direction in, out;
 
-    store_open_channels(h, key, &in, &out);
+    store_open_directions(h, key, &in, &out);
     if (welcome)
         store_derive(out.key, "welcome-", NULL, 0, welcome);
     if (to_listener)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Handshake: the two ends of a connection prove to each other that they hold the same secret, before either believes a
- * word of the other, and agree on keys for what follows (channel.h).
+ * word of the other, and agree on keys for what follows (cipher.h).
  *
  * The messages are those of the store (base/store/store_protocol.h): hello, with the purpose in the rank's place,
  * challenge, proof; then a welcome, 32 bytes that only who holds the secret can have made. Their key is derived from

@@ -28,7 +28,7 @@ struct halay_store_client {
     int rank;
     int timeout_ms; /* of a set, and of sending a get */
     enum halay_status broken;
-    struct store_channel in, out;
+    struct store_direction in, out;
     uint32_t number;       /* of the newest request */
     unsigned char *buffer; /* owned: the answer that is arriving, STORE_MESSAGE_MAX bytes at most */
     size_t room, have;
@@ -248,7 +248,7 @@ static enum halay_status shake_hands(struct halay_store_client *client, struct s
     store_make_proof(h, secret);
     status = halay_socket_send(client->fd, h->proof, STORE_MAC_BYTES, deadline_us);
     if (status == HALAY_OK)
-        store_open_channels(h, secret, &client->out, &client->in);
+        store_open_directions(h, secret, &client->out, &client->in);
     return status;
 }
 

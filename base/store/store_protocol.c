@@ -125,22 +125,22 @@ uint32_t store_rank(const unsigned char *hello)
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-void store_open_channels(const struct store_handshake *h, const unsigned char *secret, struct store_channel *to_server,
-                         struct store_channel *to_client)
+void store_open_directions(const struct store_handshake *h, const unsigned char *secret,
+                           struct store_direction *to_server, struct store_direction *to_client)
 {
     to_server->count = to_client->count = 0;
     keyed_hash(secret, "toserver", h->hello, STORE_HELLO_BYTES, h->challenge, STORE_HELLO_BYTES, to_server->key);
     keyed_hash(secret, "toclient", h->hello, STORE_HELLO_BYTES, h->challenge, STORE_HELLO_BYTES, to_client->key);
 }
 
-static void message_mac(struct store_channel *channel, const unsigned char *wire, size_t bytes, unsigned char *mac)
+static void message_mac(struct store_direction *direction, const unsigned char *wire, size_t bytes, unsigned char *mac)
 {
     unsigned char count[8];
 
-    store_write_u32(count, (uint32_t)channel->count);
-    store_write_u32(count + 4, (uint32_t)(channel->count >> 32));
-    channel->count++;
-    keyed_hash(channel->key, "message-", count, sizeof count, wire, bytes, mac);
+    store_write_u32(count, (uint32_t)direction->count);
+    store_write_u32(count + 4, (uint32_t)(direction->count >> 32));
+    direction->count++;
+    keyed_hash(direction->key, "message-", count, sizeof count, wire, bytes, mac);
 }
 
 static size_t body_bytes(const struct store_message *message)
@@ -153,7 +153,7 @@ size_t store_message_bytes(const struct store_message *message)
     return STORE_HEAD_BYTES + body_bytes(message) + STORE_MAC_BYTES;
 }
 
-void store_seal(struct store_channel *channel, const struct store_message *message, unsigned char *wire)
+void store_seal(struct store_direction *direction, const struct store_message *message, unsigned char *wire)
 {
     size_t body = body_bytes(message);
 
@@ -167,7 +167,7 @@ void store_seal(struct store_channel *channel, const struct store_message *messa
         memcpy(wire + KEY_AT, message->key, message->key_bytes);
     if (message->value_bytes)
         memcpy(wire + KEY_AT + message->key_bytes, message->value, message->value_bytes);
-    message_mac(channel, wire, STORE_HEAD_BYTES + body, wire + STORE_HEAD_BYTES + body);
+    message_mac(direction, wire, STORE_HEAD_BYTES + body, wire + STORE_HEAD_BYTES + body);
 }
 
 enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes)
@@ -180,14 +180,15 @@ enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes)
     return HALAY_OK;
 }
 
-enum halay_status store_unseal(struct store_channel *channel, const unsigned char *wire, struct store_message *message)
+enum halay_status store_unseal(struct store_direction *direction, const unsigned char *wire,
+                               struct store_message *message)
 {
     unsigned char mac[STORE_MAC_BYTES];
     size_t body;
 
     if (store_body_bytes(wire, &body) != HALAY_OK)
         return HALAY_ERR_FORMAT;
-    message_mac(channel, wire, STORE_HEAD_BYTES + body, mac);
+    message_mac(direction, wire, STORE_HEAD_BYTES + body, mac);
     if (sodium_memcmp(mac, wire + STORE_HEAD_BYTES + body, sizeof mac))
         return HALAY_ERR_AUTH;
 
@@ -228,16 +229,17 @@ void store_derive(const unsigned char *secret, const char label[8], const unsign
     keyed_hash(secret, label, salt, salt_bytes, NULL, 0, key);
 }
 
-void store_sign(struct store_channel *channel, const unsigned char *wire, size_t bytes,
+void store_sign(struct store_direction *direction, const unsigned char *wire, size_t bytes,
                 unsigned char mac[STORE_MAC_BYTES])
 {
-    message_mac(channel, wire, bytes, mac);
+    message_mac(direction, wire, bytes, mac);
 }
 
-int store_is_signed(struct store_channel *channel, const unsigned char *wire, size_t bytes, const unsigned char *mac)
+int store_is_signed(struct store_direction *direction, const unsigned char *wire, size_t bytes,
+                    const unsigned char *mac)
 {
     unsigned char right[STORE_MAC_BYTES];
 
-    message_mac(channel, wire, bytes, right);
+    message_mac(direction, wire, bytes, right);
     return sodium_memcmp(right, mac, sizeof right) == 0;
 }

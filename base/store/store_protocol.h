@@ -83,13 +83,13 @@ uint32_t store_version(const unsigned char *hello_or_challenge);
 uint32_t store_rank(const unsigned char *hello);
 
 /* What protects messages after the handshake, one direction each. */
-struct store_channel {
+struct store_direction {
     unsigned char key[STORE_MAC_BYTES];
     uint64_t count; /* messages so far */
 };
 
-void store_open_channels(const struct store_handshake *h, const unsigned char *secret, struct store_channel *to_server,
-                         struct store_channel *to_client);
+void store_open_directions(const struct store_handshake *h, const unsigned char *secret,
+                           struct store_direction *to_server, struct store_direction *to_client);
 
 /* A message, taken apart; key and value point into the buffer that it was read from. */
 struct store_message {
@@ -104,12 +104,13 @@ struct store_message {
 /* Bytes that the message takes on the wire. */
 size_t store_message_bytes(const struct store_message *message);
 /* Write it there, and count it. */
-void store_seal(struct store_channel *channel, const struct store_message *message, unsigned char *wire);
+void store_seal(struct store_direction *direction, const struct store_message *message, unsigned char *wire);
 /* The length of the body that a head announces; HALAY_ERR_FORMAT if none can be so long or so short. */
 enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes);
 /* Check (HALAY_ERR_AUTH) and take apart (HALAY_ERR_FORMAT) a whole message whose head has been checked. Writes nothing
  * but the count unless it is good. */
-enum halay_status store_unseal(struct store_channel *channel, const unsigned char *wire, struct store_message *message);
+enum halay_status store_unseal(struct store_direction *direction, const unsigned char *wire,
+                               struct store_message *message);
 
 /* ---- the same protection for connections between ranks (collectives/transport/tcp/tcp.h) ---- */
 
@@ -122,9 +123,10 @@ void store_derive(const unsigned char *secret, const char label[8], const unsign
                   unsigned char key[HALAY_SECRET_BYTES]);
 /* The mac that follows a message of `bytes` bytes on the wire; both count it. The second is nonzero if it is that
  * one. */
-void store_sign(struct store_channel *channel, const unsigned char *wire, size_t bytes,
+void store_sign(struct store_direction *direction, const unsigned char *wire, size_t bytes,
                 unsigned char mac[STORE_MAC_BYTES]);
-int store_is_signed(struct store_channel *channel, const unsigned char *wire, size_t bytes, const unsigned char *mac);
+int store_is_signed(struct store_direction *direction, const unsigned char *wire, size_t bytes,
+                    const unsigned char *mac);
 
 uint32_t store_read_u32(const unsigned char *from);
 void store_write_u32(unsigned char *to, uint32_t value);

@@ -46,7 +46,7 @@ struct connection {
     int64_t deadline_us; /* of the proof */
     struct store_handshake handshake;
     int rank;
-    struct store_channel in, out;
+    struct store_direction in, out;
     unsigned char head[STORE_HEAD_BYTES];
     unsigned char *body; /* owned: the request under way, head and mac included; NULL before the first */
     size_t body_room;    /* allocated */
@@ -371,7 +371,7 @@ static void take_proof(struct halay_store_server *server, struct connection *c)
         return;
     }
     c->rank = (int)rank;
-    store_open_channels(&c->handshake, server->secret, &c->in, &c->out);
+    store_open_directions(&c->handshake, server->secret, &c->in, &c->out);
     list_remove(&server->strangers, c);
     list_add(&server->members, c);
     c->phase = HEAD;

@@ -181,7 +181,7 @@ static enum halay_status read_cost(struct reader *r)
     struct halay_tuning_cost *cost = &t->costs[t->cost_count];
     const struct {
         const char *name;
-        double *place;
+        double *seconds;
     } terms[] = { { "latency", &cost->a }, { "message", &cost->o },  { "byte", &cost->b },
                   { "add", &cost->g },     { "exchange", &cost->x }, { "memory", &cost->m } };
     enum { TERMS = sizeof terms / sizeof *terms, LATENCY = 1 << 0, BYTE = 1 << 2, NEEDED = LATENCY | BYTE };
@@ -203,7 +203,7 @@ static enum halay_status read_cost(struct reader *r)
         if (seen >> k & 1)
             return complain(r, "cost '%s' is given twice", r->words[i]);
         seen |= 1u << k;
-        status = read_time(r, equals + 1, terms[k].place);
+        status = read_time(r, equals + 1, terms[k].seconds);
     }
     if (status == HALAY_OK && (seen & NEEDED) != NEEDED)
         return complain(r, "a row of costs gives the latency and the byte at least");

@@ -41,7 +41,7 @@ struct halay_tuning_rule {
     struct halay_tuning_scope scope;
     int ranks_least, ranks_most;
     size_t bytes_most;
-    unsigned algorithm; /* place in halay_algorithms */
+    unsigned algorithm; /* index of halay_algorithms */
 };
 
 struct halay_tuning_segment {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A group's choices. Looking through tables and formulas takes about as long as a small all-reduce over shared memory,
- * so what was chosen is kept in a small table, by operation, size and type; sizes that fall on the same place take
+ * so what was chosen is kept in a small table, by operation, size and type; sizes that fall on the same entry take
  * turns.
  */
 #include "collectives/group/choice.h"
@@ -27,7 +27,7 @@ struct halay_select_query halay_choice_query(const struct halay_group *group, en
     };
 }
 
-static struct halay_choice *place_of(struct halay_group *group, enum halay_operation operation, size_t bytes,
+static struct halay_choice *entry_of(struct halay_group *group, enum halay_operation operation, size_t bytes,
                                      int is_half)
 {
     size_t hash = (bytes ^ bytes >> 17) * 0x9e3779b97f4a7c15u + (size_t)operation * 7 + (size_t)is_half;
@@ -39,7 +39,7 @@ const struct halay_choice *halay_choice_make(struct halay_group *group, enum hal
                                              enum halay_dtype dtype)
 {
     int is_half = group->reducer->widen[dtype] != NULL;
-    struct halay_choice *choice = place_of(group, operation, bytes, is_half);
+    struct halay_choice *choice = entry_of(group, operation, bytes, is_half);
     char why[512];
 
     if (choice->algorithm && choice->algorithm->operation == operation && choice->bytes == bytes &&

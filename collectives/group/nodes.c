@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nodes: the layout of a group, and the segments that this rank owns. nodes.h has the picture.
+ * Nodes: the layout of a group, and the strips that this rank owns. nodes.h has the picture.
  *
  * Cleanup: zero-initialised, destroy accepts a half-built object.
  */
@@ -14,7 +14,7 @@ struct layout {
     int nodes, mine;
     int *node;  /* owned: [rank], numbered in order of their lowest rank in the group */
     int *count; /* owned: [node], its members */
-    struct halay_cut cuts[HALAY_SEGMENTS_MAX + 1];
+    struct halay_cut cuts[HALAY_STRIPS_MAX + 1];
     int cut_count;
 };
 
@@ -65,7 +65,7 @@ static int add_cut(struct layout *l, struct halay_cut cut)
         at--;
     if (at > 0 && !compare(l->cuts[at - 1], cut))
         return 1;
-    if (l->cut_count > HALAY_SEGMENTS_MAX)
+    if (l->cut_count > HALAY_STRIPS_MAX)
         return 0;
     for (int i = l->cut_count++; i > at; i--)
         l->cuts[i] = l->cuts[i - 1];
@@ -110,22 +110,22 @@ static enum halay_status open_owners(const struct layout *l, struct halay_cut fr
     return status;
 }
 
-static enum halay_status fill_segments(struct halay_nodes *nodes, const struct layout *l)
+static enum halay_status fill_strips(struct halay_nodes *nodes, const struct layout *l)
 {
     const struct halay_cut begin = { nodes->local, nodes->locals }, end = { nodes->local + 1, nodes->locals };
 
-    nodes->segment = calloc((size_t)l->cut_count, sizeof *nodes->segment);
-    if (!nodes->segment)
+    nodes->strip = calloc((size_t)l->cut_count, sizeof *nodes->strip);
+    if (!nodes->strip)
         return HALAY_ERR_NO_MEMORY;
     for (int i = 0; i + 1 < l->cut_count; i++) {
-        struct halay_segment *s = &nodes->segment[nodes->segments];
+        struct halay_strip *s = &nodes->strip[nodes->strips];
         if (compare(l->cuts[i], begin) < 0 || compare(l->cuts[i], end) >= 0)
             continue;
-        *s = (struct halay_segment){ .from = l->cuts[i], .to = l->cuts[i + 1], .index = i };
+        *s = (struct halay_strip){ .from = l->cuts[i], .to = l->cuts[i + 1], .index = i };
         enum halay_status status = open_owners(l, s->from, &s->owners);
         if (status != HALAY_OK)
             return status;
-        nodes->segments++;
+        nodes->strips++;
     }
     return HALAY_OK;
 }
@@ -148,7 +148,7 @@ static enum halay_status fill(struct halay_nodes *nodes, const struct layout *l)
         nodes->rank[nodes->locals] = r;
         nodes->shared[nodes->locals++] = halay_world_shared_rank(group->world, halay_group_world_rank(group, r));
     }
-    return fill_segments(nodes, l);
+    return fill_strips(nodes, l);
 }
 
 enum halay_status halay_nodes_create(const struct halay_group *group, struct halay_nodes **out)
@@ -179,9 +179,9 @@ void halay_nodes_destroy(struct halay_nodes *nodes)
 {
     if (!nodes)
         return;
-    for (int i = 0; i < nodes->segments; i++)
-        nodes->segment[i].owners->ops->close(nodes->segment[i].owners);
-    free(nodes->segment);
+    for (int i = 0; i < nodes->strips; i++)
+        nodes->strip[i].owners->ops->close(nodes->strip[i].owners);
+    free(nodes->strip);
     free(nodes->shared);
     free(nodes->rank);
     free(nodes);

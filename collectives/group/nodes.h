@@ -3,12 +3,12 @@
  * Nodes: where the ranks of a group are, as far as an algorithm over several nodes needs it; set once with the group.
  *
  * Each node cuts a row of data into as many slices as it has ranks, and each of its ranks owns one. Nodes may have
- * different numbers of ranks, so their cuts differ; all cuts together make the *segments*. Every segment lies in one
+ * different numbers of ranks, so their cuts differ; all cuts together make the *strips*. Every strip lies in one
  * slice of each node, so it has one owner on each: those add it up between them.
  *
  *     node A, 2 ranks    |        0        |        1        |
  *     node B, 3 ranks    |     0     |     1     |     2     |
- *     segments           |     0     |  1  |  2  |     3     |        owners: A0 B0, A0 B1, A1 B1, A1 B2
+ *     strips             |     0     |  1  |  2  |     3     |        owners: A0 B0, A0 B1, A1 B1, A1 B2
  *
  * Cuts are fractions of the row, so that they serve rows of any length.
  */
@@ -18,33 +18,33 @@
 #include "base/memory.h"
 #include "collectives/group/channel.h"
 
-enum { HALAY_SEGMENTS_MAX = 256 };
+enum { HALAY_STRIPS_MAX = 256 };
 
-/* A place in a row: num / den of it. */
+/* Where a row is cut: at num / den of it. */
 struct halay_cut {
     int num, den;
 };
 
 /* One that this rank owns. */
-struct halay_segment {
+struct halay_strip {
     struct halay_cut from, to;
-    int index; /* among all segments of the row */
+    int index; /* among all strips of the row */
     struct halay_transport
         *owners; /* owned: a view of the group's transport: its owner on each node, in order of nodes */
 };
 
 struct halay_nodes {
-    int count;                     /* nodes with members of the group */
-    int local;                     /* this rank's number among the members of its node */
-    int locals;                    /* how many these are */
-    int *rank;                     /* owned: [locals], their numbers in the group */
-    int *shared;                   /* owned: [locals], their numbers in group->shared */
-    int segments;                  /* in this rank's slice: at least 1 */
-    struct halay_segment *segment; /* owned */
+    int count;                 /* nodes with members of the group */
+    int local;                 /* this rank's number among the members of its node */
+    int locals;                /* how many these are */
+    int *rank;                 /* owned: [locals], their numbers in the group */
+    int *shared;               /* owned: [locals], their numbers in group->shared */
+    int strips;                /* in this rank's slice: at least 1 */
+    struct halay_strip *strip; /* owned */
 };
 
 /* For a group with its transport and members. *out is NULL where there is nothing to gain: one node, one rank on each,
- * no shared memory, or more than HALAY_SEGMENTS_MAX segments; the same on all ranks. HALAY_ERR_NO_MEMORY. */
+ * no shared memory, or more than HALAY_STRIPS_MAX strips; the same on all ranks. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_nodes_create(const struct halay_group *group, struct halay_nodes **out);
 void halay_nodes_destroy(struct halay_nodes *nodes); /* NULL is allowed */
 

@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Places in world->module. */
+/* Indices of world->module. */
 enum { MODULE_MPI, MODULE_UCX };
 static const char *const module_names[] = { [MODULE_MPI] = "mpi", [MODULE_UCX] = "ucx" };
 
@@ -42,13 +42,13 @@ enum { TRANSPORT_BYTES = 8 };                   /* for the longest name of one *
 
 /* ---- configuration ---- */
 
-/* The place of the program's word among words. */
+/* The index of the program's word among words. */
 static enum halay_status find_word(struct halay_log *log, const char *what, const char *value, const char *const *words,
-                                   int *place)
+                                   int *index)
 {
     for (int i = 0; words[i]; i++)
         if (!strcmp(value, words[i])) {
-            *place = i;
+            *index = i;
             return HALAY_OK;
         }
     const char *near = halay_nearest_word(value, words);
@@ -60,11 +60,11 @@ static enum halay_status find_word(struct halay_log *log, const char *what, cons
 static enum halay_status override(struct halay_log *log, const char *what, const char *value, const char *const *words,
                                   char **field)
 {
-    int place;
+    int index;
 
     if (!value)
         return HALAY_OK;
-    enum halay_status status = find_word(log, what, value, words, &place);
+    enum halay_status status = find_word(log, what, value, words, &index);
     if (status != HALAY_OK)
         return status;
     char *copy = strdup(value);
@@ -80,13 +80,13 @@ static enum halay_status override_average(struct halay_log *log, const char *val
     static const char *const words[] = {
         [HALAY_JOIN_AVERAGE_ALL] = "all", [HALAY_JOIN_AVERAGE_PRESENT] = "present", NULL
     };
-    int place;
+    int index;
 
     if (!value)
         return HALAY_OK;
-    enum halay_status status = find_word(log, "join_average", value, words, &place);
+    enum halay_status status = find_word(log, "join_average", value, words, &index);
     if (status == HALAY_OK)
-        *field = (enum halay_join_average)place;
+        *field = (enum halay_join_average)index;
     return status;
 }
 
@@ -171,9 +171,9 @@ static enum halay_status host_create(struct halay_world *world)
 }
 
 /* A communicator that we were given says which MPI this is. */
-static const char *variant(const struct halay_world *world, int place)
+static const char *variant(const struct halay_world *world, int which)
 {
-    if (place != MODULE_MPI)
+    if (which != MODULE_MPI)
         return "";
     if (world->comm_abi)
         return halay_mpi_abi_variant(world->comm_abi);
@@ -181,17 +181,17 @@ static const char *variant(const struct halay_world *world, int place)
 }
 
 /* The module of that name, loaded if it was not. level: of the line that says that there is none. */
-static enum halay_status module_get(struct halay_world *world, int place, enum halay_log_level level,
+static enum halay_status module_get(struct halay_world *world, int which, enum halay_log_level level,
                                     const struct halay_module_api **api)
 {
     void *handle;
 
     enum halay_status status =
-        halay_module_open(world->log, level, &world->config, module_names[place], variant(world, place), &handle, api);
+        halay_module_open(world->log, level, &world->config, module_names[which], variant(world, which), &handle, api);
     if (status != HALAY_OK)
         return status;
-    halay_module_close(world->module[place]); /* counted: it stays */
-    world->module[place] = handle;
+    halay_module_close(world->module[which]); /* counted: it stays */
+    world->module[which] = handle;
     return HALAY_OK;
 }
 
@@ -381,7 +381,7 @@ static enum halay_status share_processors(struct halay_world *world)
     return status;
 }
 
-enum halay_status halay_world_place(struct halay_world *world)
+enum halay_status halay_world_lay_out(struct halay_world *world)
 {
     int n = world->size, me = world->rank, hosts = 0;
     int *count = calloc((size_t)n, sizeof *count); /* of each host */
@@ -420,7 +420,7 @@ static enum halay_status find_peers(struct halay_world *world)
     if (!world->node_of)
         return HALAY_ERR_NO_MEMORY;
     halay_peers_nodes(world->peers, world->node_of);
-    status = halay_world_place(world);
+    status = halay_world_lay_out(world);
     return status == HALAY_OK ? share_processors(world) : status;
 }
 
@@ -482,20 +482,20 @@ static enum halay_status open_shm(struct halay_world *world, struct halay_transp
 }
 
 /* A module's transport among all ranks, as world->data. */
-static enum halay_status open_module(struct halay_world *world, int place, enum halay_log_level level)
+static enum halay_status open_module(struct halay_world *world, int which, enum halay_log_level level)
 {
     const struct halay_module_api *api = NULL;
     struct halay_transport *t = NULL;
 
-    enum halay_status status = module_get(world, place, level, &api);
+    enum halay_status status = module_get(world, which, level, &api);
     if (status == HALAY_OK && !api->transport_create)
         status = HALAY_ERR_UNSUPPORTED;
-    status = agree_on(world, status, level, module_names[place]);
+    status = agree_on(world, status, level, module_names[which]);
     if (status != HALAY_OK)
         return status;
     status = api->transport_create(world->host, world->boot, &t);
     if (!is_broken_boot(status))
-        status = agree_on(world, status, level, module_names[place]);
+        status = agree_on(world, status, level, module_names[which]);
     if (status != HALAY_OK && t)
         t->ops->close(t);
     if (status == HALAY_OK)

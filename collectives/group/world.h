@@ -118,7 +118,7 @@ struct halay_transport *halay_world_shared(const struct halay_world *world);
 int halay_world_shared_rank(const struct halay_world *world, int rank);
 
 /* Set what follows from node_of: node_rank, local, cross. HALAY_ERR_NO_MEMORY. */
-enum halay_status halay_world_place(struct halay_world *world);
+enum halay_status halay_world_lay_out(struct halay_world *world);
 
 /* The first half of close: from here on this rank has left, and nothing is mapped any more that others write to. What
  * remains answers questions about ranks. */

@@ -21,18 +21,18 @@
 
 enum { WINDOW = 4 };
 
-/* A place in the stream of segments. */
-struct place {
+/* A position in the stream of segments. */
+struct position {
     int step;       /* N - 1: the end */
     size_t segment; /* of the part of that step */
     size_t number;  /* segments before this one */
 };
 
 struct state {
-    size_t segment_length;           /* elements */
-    struct place sending, receiving; /* next to be posted */
-    size_t sent, received;           /* segments that are complete */
-    size_t ahead;                    /* segments of this rank's own part: so many may be sent before any is received */
+    size_t segment_length;              /* elements */
+    struct position sending, receiving; /* next to be posted */
+    size_t sent, received;              /* segments that are complete */
+    size_t ahead; /* segments of this rank's own part: so many may be sent before any is received */
     struct halay_transfer send[WINDOW], recv[WINDOW]; /* by number modulo WINDOW */
 };
 
@@ -55,7 +55,7 @@ static size_t part_segments(const struct halay_coll *c, int part)
 }
 
 /* back: 0 for the stream this rank sends, 1 for the one it receives. */
-static int part_at(const struct halay_coll *c, const struct place *p, int back)
+static int part_at(const struct halay_coll *c, const struct position *p, int back)
 {
     int n = c->t->size;
 
@@ -63,7 +63,7 @@ static int part_at(const struct halay_coll *c, const struct place *p, int back)
 }
 
 /* Skip parts without segments. */
-static void settle(const struct halay_coll *c, struct place *p, int back)
+static void settle(const struct halay_coll *c, struct position *p, int back)
 {
     while (p->step < c->t->size - 1 && p->segment == part_segments(c, part_at(c, p, back))) {
         p->step++;
@@ -85,7 +85,7 @@ static void start(struct halay_coll *c)
     settle(c, &s->receiving, 1);
 }
 
-static struct halay_span span_of(const struct halay_coll *c, const struct place *p, int back)
+static struct halay_span span_of(const struct halay_coll *c, const struct position *p, int back)
 {
     const struct state *s = c->state;
     int part = part_at(c, p, back);
@@ -94,7 +94,7 @@ static struct halay_span span_of(const struct halay_coll *c, const struct place 
     return halay_segment_span(whole, s->segment_length, p->segment);
 }
 
-static void advance(const struct halay_coll *c, struct place *p, int back)
+static void advance(const struct halay_coll *c, struct position *p, int back)
 {
     p->segment++;
     p->number++;

@@ -12,11 +12,11 @@
  *     D    0123         23                3           |    23           0123
  *              halving, adding: send the other half        doubling: send all that is complete
  *
- * The nearest partner comes first, so what is added in step k are the sums of two neighbouring aligned groups of 2^k
- * ranks: the binary tree over ranks. Any other number of ranks is cut into groups of falling powers of two (tree.h),
- * each of which halves by itself. Then every block of a group is handed once to the group on its left, smallest first,
- * and comes back summed; what a place of a group holds is held by the places of the larger group with the same low
- * bits, in parts:
+ * The nearest partner comes first, so what is added in step k are the sums of two neighbouring aligned blocks of 2^k
+ * ranks: the binary tree over ranks. Any other number of ranks is cut into subtrees of falling powers of two (tree.h),
+ * each of which halves by itself. Then every block of a subtree is handed once to the subtree on its left, smallest
+ * first, and comes back summed; what a rank of a subtree holds is held by the ranks of the larger subtree whose numbers
+ * in it have the same low bits, in parts:
  *
  *     seven ranks      halved             fold to the left            and back
  *     A B C D          A..D: a quarter    A C <- E   B D <- F         A C -> E   B D -> F     quarters
@@ -37,7 +37,7 @@
  * place.
  *
  * Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19
- * (2005); groups of falling powers of two: Rabenseifner and Traeff, "More efficient reduction algorithms for
+ * (2005); subtrees of falling powers of two: Rabenseifner and Traeff, "More efficient reduction algorithms for
  * non-power-of-two number of processors in message-passing parallel systems", EuroPVM/MPI 2004.
  */
 #include "base/memory.h"
@@ -73,7 +73,7 @@ struct lane {
 };
 
 struct state {
-    struct halay_tree_place place;
+    struct halay_subtree tree;
     size_t chunk_length; /* elements */
     size_t chunks;
     struct lane lanes[LANES];
@@ -115,12 +115,12 @@ static size_t chunk_length(const struct halay_coll *c)
     return length < c->out.count ? length : c->out.count;
 }
 
-/* A lane's landing places: halves of the chunk, each rounded up, and what is held, all together no more than the chunk
+/* A lane's landings: halves of the chunk, each rounded up, and what is held, all together no more than the chunk
  * and an element and a cache line for each; and the f32 sums of half of it. */
 static size_t lane_scratch(const struct halay_coll *c, size_t length)
 {
-    size_t places = (size_t)rounds_most(c->t->size) + 2;
-    size_t landing = (length + places) * wide_bytes(c) + places * HALAY_CACHE_LINE;
+    size_t landings = (size_t)rounds_most(c->t->size) + 2;
+    size_t landing = (length + landings) * wide_bytes(c) + landings * HALAY_CACHE_LINE;
     size_t sum = is_half(c) ? (length / 2 + 1) * sizeof(float) : 0;
 
     return halay_round_up(landing, HALAY_CACHE_LINE) + halay_round_up(sum, HALAY_CACHE_LINE);
@@ -136,13 +136,13 @@ static void start(struct halay_coll *c)
     struct state *s = c->state;
     unsigned char *more = (unsigned char *)c->state + sizeof *s;
 
-    s->place = halay_tree_place_of(c->t->size, c->t->rank);
+    s->tree = halay_subtree_of(c->t->size, c->t->rank);
     s->chunk_length = chunk_length(c);
     s->chunks = halay_segment_count(c->out.count, s->chunk_length);
     for (size_t i = 0; i < LANES; i++) {
         struct lane *lane = &s->lanes[i];
         lane->chunk = i;
-        lane->lefts = s->place.left_members / s->place.members;
+        lane->lefts = s->tree.left_members / s->tree.members;
         lane->exchange = (struct exchange *)(void *)(more + i * lane_bytes(c->t->size));
         lane->left = (struct halay_transfer *)(void *)(lane->exchange + rounds_most(c->t->size));
     }
@@ -150,45 +150,45 @@ static void start(struct halay_coll *c)
 
 /* ---- who and where ---- */
 
-static int is_in_first_group(const struct state *s)
+static int is_in_first_subtree(const struct state *s)
 {
-    return !s->place.left_members;
+    return !s->tree.left_members;
 }
 
-static int place_in_group(const struct halay_coll *c)
+static int number_in_subtree(const struct halay_coll *c)
 {
     const struct state *s = c->state;
 
-    return c->t->rank - s->place.first;
+    return c->t->rank - s->tree.first;
 }
 
 static int partner(const struct halay_coll *c, int round)
 {
     const struct state *s = c->state;
 
-    return s->place.first + (place_in_group(c) ^ (1 << round));
+    return s->tree.first + (number_in_subtree(c) ^ (1 << round));
 }
 
 static int right_peer(const struct halay_coll *c)
 {
     const struct state *s = c->state;
 
-    return s->place.right_first + place_in_group(c) % s->place.right_members;
+    return s->tree.right_first + number_in_subtree(c) % s->tree.right_members;
 }
 
-/* The place in the left group that holds part i of what this rank holds. */
-static int left_place(const struct halay_coll *c, int i)
+/* The number in the left subtree of the rank that holds part i of what this rank holds. */
+static int left_number(const struct halay_coll *c, int i)
 {
     const struct state *s = c->state;
 
-    return place_in_group(c) + i * s->place.members;
+    return number_in_subtree(c) + i * s->tree.members;
 }
 
 static int left_peer(const struct halay_coll *c, int i)
 {
     const struct state *s = c->state;
 
-    return s->place.left_first + left_place(c, i);
+    return s->tree.left_first + left_number(c, i);
 }
 
 static uint32_t tag_of(const struct halay_coll *c, const struct lane *lane, int round)
@@ -198,12 +198,12 @@ static uint32_t tag_of(const struct halay_coll *c, const struct lane *lane, int 
     return (uint32_t)(lane - s->lanes) * TAGS + (uint32_t)round;
 }
 
-/* The half of a span that a place keeps in a round: the first, rounded up, if its bit of that round is clear. */
-static struct halay_span half_of(struct halay_span span, int place, int round)
+/* The half of a span that a number keeps in a round: the first, rounded up, if its bit of that round is clear. */
+static struct halay_span half_of(struct halay_span span, int number, int round)
 {
     size_t first = span.length - span.length / 2;
 
-    if (place >> round & 1)
+    if (number >> round & 1)
         return (struct halay_span){ .start = span.start + first, .length = span.length - first };
     return (struct halay_span){ .start = span.start, .length = first };
 }
@@ -212,10 +212,10 @@ static struct halay_span left_span(const struct halay_coll *c, const struct lane
 {
     const struct state *s = c->state;
     struct halay_span span = lane->held;
-    int rounds = 31 - __builtin_clz((unsigned)s->place.left_members);
+    int rounds = 31 - __builtin_clz((unsigned)s->tree.left_members);
 
-    for (int k = s->place.rounds; k < rounds; k++)
-        span = half_of(span, left_place(c, i), k);
+    for (int k = s->tree.rounds; k < rounds; k++)
+        span = half_of(span, left_number(c, i), k);
     return span;
 }
 
@@ -252,10 +252,10 @@ static void cut(struct halay_coll *c, struct lane *lane)
 
     if (is_half(c))
         lane->sum = landing + lane_size - halay_round_up((s->chunk_length / 2 + 1) * sizeof(float), HALAY_CACHE_LINE);
-    for (int k = 0; k < s->place.rounds; k++) {
+    for (int k = 0; k < s->tree.rounds; k++) {
         struct exchange *x = &lane->exchange[k];
-        x->kept = half_of(span, place_in_group(c), k);
-        x->given = half_of(span, place_in_group(c) ^ (1 << k), k);
+        x->kept = half_of(span, number_in_subtree(c), k);
+        x->given = half_of(span, number_in_subtree(c) ^ (1 << k), k);
         x->landing = landing;
         x->is_returning = 0;
         landing += halay_round_up(x->kept.length * partial_bytes(c, k), HALAY_CACHE_LINE);
@@ -265,10 +265,10 @@ static void cut(struct halay_coll *c, struct lane *lane)
     lane->landing = landing;
 }
 
-/* What is folded comes from a group that has added, but for a group of one. */
+/* What is folded comes from a subtree that has added, but for a subtree of one. */
 static int rounds_of_right(const struct state *s)
 {
-    return s->place.right_members > 1;
+    return s->tree.right_members > 1;
 }
 
 static void send_given(struct halay_coll *c, struct lane *lane)
@@ -276,7 +276,7 @@ static void send_given(struct halay_coll *c, struct lane *lane)
     struct state *s = c->state;
     struct exchange *x = &lane->exchange[lane->round];
 
-    if (lane->round < s->place.rounds)
+    if (lane->round < s->tree.rounds)
         coll_send(c, partner(c, lane->round), tag_of(c, lane, lane->round), partial_at(c, lane, lane->round, x->given),
                   x->given.length * partial_bytes(c, lane->round), &x->send);
 }
@@ -286,11 +286,11 @@ static void lane_start(struct halay_coll *c, struct lane *lane)
     struct state *s = c->state;
 
     cut(c, lane);
-    for (int k = 0; k < s->place.rounds; k++) {
+    for (int k = 0; k < s->tree.rounds; k++) {
         struct exchange *x = &lane->exchange[k];
         coll_recv(c, partner(c, k), tag_of(c, lane, k), x->landing, x->kept.length * partial_bytes(c, k), &x->recv);
     }
-    if (s->place.right_members)
+    if (s->tree.right_members)
         coll_recv(c, right_peer(c), tag_of(c, lane, FOLD), lane->landing,
                   lane->held.length * partial_bytes(c, rounds_of_right(s)), &lane->from_right);
     lane->started = 1;
@@ -360,15 +360,15 @@ static int halving(struct halay_coll *c, struct lane *lane)
     struct state *s = c->state;
     struct exchange *x = &lane->exchange[lane->round];
 
-    if (lane->round == s->place.rounds) {
+    if (lane->round == s->tree.rounds) {
         lane->phase = FOLDING;
         return 1;
     }
     if (!coll_is_settled(&x->recv))
         return 0;
-    int last = lane->round + 1 == s->place.rounds && is_in_first_group(s) && !s->place.right_members;
+    int last = lane->round + 1 == s->tree.rounds && is_in_first_subtree(s) && !s->tree.right_members;
     combine(c, lane, lane->round, x->kept, (struct operand){ x->landing, partial_bytes(c, lane->round) },
-            !(place_in_group(c) >> lane->round & 1), last);
+            !(number_in_subtree(c) >> lane->round & 1), last);
     lane->round++;
     send_given(c, lane);
     return 1;
@@ -377,13 +377,13 @@ static int halving(struct halay_coll *c, struct lane *lane)
 static int folding(struct halay_coll *c, struct lane *lane)
 {
     struct state *s = c->state;
-    int rounds = s->place.rounds;
+    int rounds = s->tree.rounds;
 
     if (!coll_is_settled(&lane->from_right))
         return 0;
-    if (s->place.right_members)
+    if (s->tree.right_members)
         combine(c, lane, rounds, lane->held, (struct operand){ lane->landing, partial_bytes(c, rounds_of_right(s)) }, 1,
-                is_in_first_group(s));
+                is_in_first_subtree(s));
     for (int i = 0; i < lane->lefts; i++) {
         struct halay_span span = left_span(c, lane, i);
         coll_send(c, left_peer(c, i), tag_of(c, lane, FOLD), partial_at(c, lane, rounds, span),
@@ -404,7 +404,7 @@ static void post_returns(struct halay_coll *c, struct lane *lane)
         coll_recv(c, left_peer(c, lane->lefts_returning), tag_of(c, lane, FOLD), out_at(c, span),
                   span.length * c->element, &lane->left[lane->lefts_returning]);
     }
-    for (int k = 0; k < s->place.rounds; k++) {
+    for (int k = 0; k < s->tree.rounds; k++) {
         struct exchange *x = &lane->exchange[k];
         if (x->is_returning || !coll_is_settled(&x->send))
             continue;
@@ -422,11 +422,11 @@ static int awaiting(struct halay_coll *c, struct lane *lane)
     for (int i = 0; i < lane->lefts; i++)
         if (!coll_is_settled(&lane->left[i]))
             return 0;
-    if (s->place.right_members)
+    if (s->tree.right_members)
         coll_send(c, right_peer(c), tag_of(c, lane, FOLD), out_at(c, lane->held), lane->held.length * c->element,
                   &lane->to_right);
     lane->phase = SPREADING;
-    lane->round = s->place.rounds - 1;
+    lane->round = s->tree.rounds - 1;
     lane->sent = 0;
     return 1;
 }
@@ -457,7 +457,7 @@ static int settling(struct halay_coll *c, struct lane *lane)
 
     if (!coll_is_settled(&lane->to_right))
         return 0;
-    for (int k = 0; k < s->place.rounds; k++)
+    for (int k = 0; k < s->tree.rounds; k++)
         if (!coll_is_settled(&lane->exchange[k].send))
             return 0;
     lane->chunk += LANES; /* the same lane takes the same chunks on every rank: their order is the match */
@@ -509,7 +509,7 @@ static void cancel(struct halay_coll *c)
         coll_take_back(c, &lane->to_right);
         for (int i = 0; i < lane->lefts; i++)
             coll_take_back(c, &lane->left[i]);
-        for (int k = 0; k < s->place.rounds; k++) {
+        for (int k = 0; k < s->tree.rounds; k++) {
             coll_take_back(c, &lane->exchange[k].send);
             coll_take_back(c, &lane->exchange[k].recv);
         }

@@ -11,7 +11,7 @@
  *     C       0 = 0C+0D      /  \  0 = 0AB + 0CD           0 1
  *     D       1 = 1C+1D     /    \ 1 = 1AB + 1CD           0 1
  *
- * Nodes may have different numbers of ranks: nodes.h says who owns what then. Between the owners of a segment runs an
+ * Nodes may have different numbers of ranks: nodes.h says who owns what then. Between the owners of a strip runs an
  * all-reduce by messages, the one that the table would choose for so many nodes and bytes.
  *
  * The data go in chunks, and the three stages overlap: while one chunk is on the wire, the next is summed and the one
@@ -33,8 +33,8 @@
  * input of one who has given up may read anything: it looks afterwards, and does not send it on (as in shared_copy.c).
  *
  * Cost between nodes: what the inner all-reduce takes for 1/L of the data, L ranks a node. Memory: DEPTH chunks in
- * slots, and scratch for DEPTH inner collectives for each segment. Any count, in and out of place, lists of pieces. The
- * sum of a node is rounded before it travels; all ranks get the same bits, since each segment has one sum.
+ * slots, and scratch for DEPTH inner collectives for each strip. Any count, in and out of place, lists of pieces. The
+ * sum of a node is rounded before it travels; all ranks get the same bits, since each strip has one sum.
  */
 #include "base/memory.h"
 #include "base/sync.h"
@@ -45,8 +45,8 @@
 
 enum { DEPTH = HALAY_NODES_DEPTH, CHUNK_MOST = HALAY_CHUNK_MOST };
 
-/* Own tags: half of packed.c, then lane, segment and what the inner algorithm needs. */
-enum { OWN_TAGS = DEPTH * HALAY_SEGMENTS_MAX * HALAY_COLL_INNER_TAGS };
+/* Own tags: half of packed.c, then lane, strip and what the inner algorithm needs. */
+enum { OWN_TAGS = DEPTH * HALAY_STRIPS_MAX * HALAY_COLL_INNER_TAGS };
 _Static_assert((int)OWN_TAGS <= (int)HALAY_COLL_OWN_TAGS, "room for all tags");
 /* Inputs and results; a rank that is alone on its node needs no slots for inputs. */
 _Static_assert(DEPTH *(CHUNK_MOST + CHUNK_MOST / 2 + HALAY_CACHE_LINE) <= HALAY_SLOTS_BYTES, "room for all slots");
@@ -66,12 +66,12 @@ struct state {
     size_t filled, reduced, done, taken; /* chunks of this rank */
     struct halay_cursor filling, reducing, taking;
     size_t lane_bytes; /* of scratch, for one chunk */
-    size_t *inner_at;  /* where each segment's inner collective lies in a lane; behind src: size, never more segments */
+    size_t *inner_at;  /* where each strip's inner collective lies in a lane; behind src: size, never more strips */
     const void **src;  /* behind the locals: size */
     struct local local[];
 };
 
-/* An all-reduce of one segment of a chunk between its owners: in scratch, state and scratch of its own behind it. */
+/* An all-reduce of one strip of a chunk between its owners: in scratch, state and scratch of its own behind it. */
 struct inner {
     struct halay_coll coll;
     int is_busy;
@@ -122,13 +122,13 @@ static struct halay_span slice_of(const struct halay_coll *c, int local, size_t 
     return halay_slice_span(local, nodes_of(c)->locals, chunk_length(c, k), s->unit);
 }
 
-/* A segment of this rank's slice of a chunk of `length` elements, within the chunk. */
-static struct halay_span segment_of(const struct halay_coll *c, int index, size_t length)
+/* A strip of this rank's slice of a chunk of `length` elements, within the chunk. */
+static struct halay_span strip_of(const struct halay_coll *c, int index, size_t length)
 {
-    const struct halay_segment *segment = &nodes_of(c)->segment[index];
-    size_t from = halay_cut_at(segment->from, length, unit_of(c));
+    const struct halay_strip *strip = &nodes_of(c)->strip[index];
+    size_t from = halay_cut_at(strip->from, length, unit_of(c));
 
-    return (struct halay_span){ from, halay_cut_at(segment->to, length, unit_of(c)) - from };
+    return (struct halay_span){ from, halay_cut_at(strip->to, length, unit_of(c)) - from };
 }
 
 /* ---- slots ---- */
@@ -209,14 +209,14 @@ static const struct halay_algorithm *inner_algorithm(const struct halay_coll *c,
     return halay_select(&query, NULL, 0);
 }
 
-/* For a segment of a whole chunk; a shorter last chunk uses the same algorithm. */
+/* For a strip of a whole chunk; a shorter last chunk uses the same algorithm. */
 static void make_inner(const struct halay_coll *c, int index, size_t count, struct halay_coll *inner)
 {
-    const struct halay_segment *segment = &nodes_of(c)->segment[index];
-    size_t whole = segment_of(c, index, chunk_elements(c)).length;
+    const struct halay_strip *strip = &nodes_of(c)->strip[index];
+    size_t whole = strip_of(c, index, chunk_elements(c)).length;
 
     *inner = *c;
-    inner->t = segment->owners;
+    inner->t = strip->owners;
     inner->algorithm = inner_algorithm(c, whole * c->element);
     inner->ops = inner->algorithm->ops;
     inner->bytes = count * c->element;
@@ -229,7 +229,7 @@ static void make_inner(const struct halay_coll *c, int index, size_t count, stru
 static size_t inner_scratch(const struct halay_coll *c, int index)
 {
     struct halay_coll inner;
-    size_t whole = segment_of(c, index, chunk_elements(c)).length;
+    size_t whole = strip_of(c, index, chunk_elements(c)).length;
 
     if (!whole)
         return 0;
@@ -247,7 +247,7 @@ static size_t lane_bytes(const struct halay_coll *c)
 {
     size_t bytes = 0;
 
-    for (int i = 0; i < nodes_of(c)->segments; i++)
+    for (int i = 0; i < nodes_of(c)->strips; i++)
         bytes += inner_bytes(c, i);
     return bytes;
 }
@@ -268,7 +268,7 @@ static void start_inner(struct halay_coll *c, size_t k, int index)
 {
     struct inner *x = inner_of(c, k, index);
     struct halay_span mine = slice_of(c, nodes_of(c)->local, k);
-    struct halay_span span = segment_of(c, index, chunk_length(c, k));
+    struct halay_span span = strip_of(c, index, chunk_length(c, k));
 
     x->is_busy = 0;
     if (!span.length)
@@ -276,7 +276,7 @@ static void start_inner(struct halay_coll *c, size_t k, int index)
     make_inner(c, index, span.length, &x->coll);
     x->coll.out_piece.data = result_slot(c, nodes_of(c)->local, k) + (span.start - mine.start) * c->element;
     x->coll.tag |=
-        (uint32_t)(k % DEPTH * HALAY_SEGMENTS_MAX + (size_t)nodes_of(c)->segment[index].index) * HALAY_COLL_INNER_TAGS;
+        (uint32_t)(k % DEPTH * HALAY_STRIPS_MAX + (size_t)nodes_of(c)->strip[index].index) * HALAY_COLL_INNER_TAGS;
     x->coll.state = (unsigned char *)x + inner_header();
     x->coll.scratch = (unsigned char *)x->coll.state + inner_state(c);
     memset(x->coll.state, 0, x->coll.ops->state_bytes(x->coll.t->size));
@@ -300,7 +300,7 @@ static void start(struct halay_coll *c)
     s->result_bytes = (units / locals + (units % locals != 0)) * HALAY_CACHE_LINE;
     s->src = (const void **)(void *)&s->local[c->t->size];
     s->inner_at = (size_t *)(void *)(s->src + c->t->size);
-    for (int i = 0; i < nodes->segments; i++) {
+    for (int i = 0; i < nodes->strips; i++) {
         s->inner_at[i] = s->lane_bytes;
         s->lane_bytes += inner_bytes(c, i);
     }
@@ -420,7 +420,7 @@ static void reduce(struct halay_coll *c)
     halay_full_fence(); /* the reading before the look */
     if (is_withdrawn(c))
         return;
-    for (int i = 0; i < nodes_of(c)->segments; i++)
+    for (int i = 0; i < nodes_of(c)->strips; i++)
         start_inner(c, s->reduced, i);
     s->reduced++;
     coll_advanced(c);
@@ -443,7 +443,7 @@ static enum halay_status across(struct halay_coll *c)
 
     for (size_t k = s->done; k < s->reduced; k++) {
         int busy = 0;
-        for (int i = 0; i < nodes_of(c)->segments; i++) {
+        for (int i = 0; i < nodes_of(c)->strips; i++) {
             enum halay_status status = drive_inner(inner_of(c, k, i));
             if (status != HALAY_OK && status != HALAY_IN_PROGRESS)
                 return status;
@@ -502,7 +502,7 @@ static void cancel(struct halay_coll *c)
     struct state *s = c->state;
 
     for (size_t k = s->done; k < s->reduced; k++)
-        for (int i = 0; i < nodes_of(c)->segments; i++) {
+        for (int i = 0; i < nodes_of(c)->strips; i++) {
             struct inner *x = inner_of(c, k, i);
             if (x->is_busy && x->coll.ops->cancel)
                 x->coll.ops->cancel(&x->coll);

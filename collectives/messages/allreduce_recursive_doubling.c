@@ -9,17 +9,18 @@
  *     D   d                        c+d
  *
  * After round k a rank holds the sum of its aligned 2^(k+1) neighbours: a subtree of the binary tree over ranks. Any
- * other number of ranks is cut into groups of falling powers of two, one for each one bit: 7 = 4 + 2 + 1. Each group
- * doubles by itself; then what is to the right of a group is handed to it, smallest first, and the total is handed
- * back:
+ * other number of ranks is cut into subtrees of falling powers of two, one for each one bit: 7 = 4 + 2 + 1. Each
+ * subtree doubles by itself; then what is to the right of a subtree is handed to it, smallest first, and the total is
+ * handed back:
  *
- *     seven ranks        groups doubled       fold to the left               total back
+ *     seven ranks        subtrees doubled     fold to the left               total back
  *     A B C D            abcd = (a+b)+(c+d)   abcd + efg    <- from E F      E F G <- from A B C
  *     E F                ef = e+f             efg = ef + g  <- from G
  *     G                  g
  *
- * That is the same tree as everywhere (cut at the largest power of two below n): ((a+b)+(c+d))+((e+f)+g).
- * In the fold, rank j of a group sends to the ranks of the next larger group whose place is j modulo its group's size.
+ * That is the same tree as everywhere (cut at the largest power of two below n): ((a+b)+(c+d))+((e+f)+g). In the fold,
+ * rank j of a subtree sends to the ranks of the next larger subtree whose number in it is j modulo the members of the
+ * smaller one.
  *
  * Wide: f16 and bf16 travel as f32 partial sums and are rounded once, at the end, so that the bits are those of the
  * other tree algorithms. Lower ranks are the first operand. Large counts go in chunks, one after the other.
@@ -40,7 +41,7 @@ enum { ROUNDS_MAX = 31, CHUNK_BYTES = 1 << 18, FOLD = ROUNDS_MAX, TOTAL };
 enum phase { DOUBLING, FOLDING, FINISHING };
 
 struct state {
-    struct halay_tree_place place;
+    struct halay_subtree tree;
     enum phase phase;
     int round;
     size_t at, count; /* elements done; of this chunk */
@@ -50,7 +51,7 @@ struct state {
     unsigned char *sum;                         /* this rank's partial sum */
     struct halay_transfer exchange[ROUNDS_MAX]; /* sends of the doubling */
     struct halay_transfer recv[ROUNDS_MAX + 2]; /* by round; FOLD, TOTAL */
-    struct halay_transfer give[];               /* size of them: to the left group, or the total to the right */
+    struct halay_transfer give[];               /* size of them: to the left subtree, or the total to the right */
 };
 
 static size_t state_bytes(int size)
@@ -75,10 +76,10 @@ static size_t chunk_elements(const struct halay_coll *c)
     return c->out.count < most ? c->out.count : most;
 }
 
-/* The sum, a landing place a round, and two more. */
+/* The sum, a landing a round, and two more. */
 static size_t scratch_bytes(const struct halay_coll *c)
 {
-    struct halay_tree_place p = halay_tree_place_of(c->t->size, c->t->rank);
+    struct halay_subtree p = halay_subtree_of(c->t->size, c->t->rank);
 
     return ((size_t)p.rounds + 3) * halay_round_up(chunk_elements(c) * wide_bytes(c), HALAY_CACHE_LINE);
 }
@@ -89,7 +90,7 @@ static unsigned char *landing(const struct halay_coll *c, int round)
     int index = round;
 
     if (round == FOLD || round == TOTAL)
-        index = s->place.rounds + (round == TOTAL);
+        index = s->tree.rounds + (round == TOTAL);
     return s->sum + (size_t)(index + 1) * s->slot;
 }
 
@@ -97,12 +98,12 @@ static int partner(const struct halay_coll *c, int round)
 {
     const struct state *s = c->state;
 
-    return s->place.first + ((c->t->rank - s->place.first) ^ (1 << round));
+    return s->tree.first + ((c->t->rank - s->tree.first) ^ (1 << round));
 }
 
-static int is_in_first_group(const struct state *s)
+static int is_in_first_subtree(const struct state *s)
 {
-    return !s->place.left_members;
+    return !s->tree.left_members;
 }
 
 static void receive(struct halay_coll *c, int peer, int round)
@@ -116,13 +117,13 @@ static void receive(struct halay_coll *c, int peer, int round)
 static void post_receives(struct halay_coll *c)
 {
     const struct state *s = c->state;
-    const struct halay_tree_place *p = &s->place;
+    const struct halay_subtree *p = &s->tree;
 
     for (int k = 0; k < p->rounds; k++)
         receive(c, partner(c, k), k);
     if (p->right_members)
         receive(c, p->right_first + (c->t->rank - p->first) % p->right_members, FOLD);
-    if (!is_in_first_group(s))
+    if (!is_in_first_subtree(s))
         receive(c, c->t->rank - halay_largest_power(c->t->size), TOTAL);
 }
 
@@ -130,7 +131,7 @@ static void send_round(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    if (s->round < s->place.rounds)
+    if (s->round < s->tree.rounds)
         coll_send(c, partner(c, s->round), (uint32_t)s->round, s->sum, s->count * s->wide_element,
                   &s->exchange[s->round]);
 }
@@ -156,7 +157,7 @@ static void start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    s->place = halay_tree_place_of(c->t->size, c->t->rank);
+    s->tree = halay_subtree_of(c->t->size, c->t->rank);
     s->wide = is_half(c) ? HALAY_F32 : c->dtype;
     s->wide_element = wide_bytes(c);
     s->slot = halay_round_up(chunk_elements(c) * s->wide_element, HALAY_CACHE_LINE);
@@ -178,7 +179,7 @@ static enum halay_status doubling(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    if (s->round == s->place.rounds) {
+    if (s->round == s->tree.rounds) {
         s->phase = FOLDING;
         return HALAY_OK;
     }
@@ -193,11 +194,11 @@ static enum halay_status doubling(struct halay_coll *c)
     return HALAY_OK;
 }
 
-/* Take what is to the right of this group; hand the sum on to the left, or, being leftmost, the total back. */
+/* Take what is to the right of this subtree; hand the sum on to the left, or, being leftmost, the total back. */
 static enum halay_status folding(struct halay_coll *c)
 {
     struct state *s = c->state;
-    const struct halay_tree_place *p = &s->place;
+    const struct halay_subtree *p = &s->tree;
     int n = c->t->size, me = c->t->rank - p->first;
     size_t bytes = s->count * s->wide_element;
 
@@ -205,7 +206,7 @@ static enum halay_status folding(struct halay_coll *c)
         return HALAY_IN_PROGRESS;
     if (p->right_members)
         combine(c, s->sum, landing(c, FOLD));
-    if (is_in_first_group(s)) {
+    if (is_in_first_subtree(s)) {
         if (c->t->rank + p->members < n)
             coll_send(c, c->t->rank + p->members, TOTAL, s->sum, bytes, &s->give[0]);
     } else {
@@ -226,7 +227,7 @@ static enum halay_status finishing(struct halay_coll *c)
             return HALAY_IN_PROGRESS;
     if (!coll_is_settled(&s->recv[TOTAL]))
         return HALAY_IN_PROGRESS;
-    const void *total = is_in_first_group(s) ? s->sum : landing(c, TOTAL);
+    const void *total = is_in_first_subtree(s) ? s->sum : landing(c, TOTAL);
     void *dst = is_half(c) ? s->sum : out;
     c->reducer->reduce[s->wide][c->op](&dst, 1, &total, 1, s->count, c->divisor);
     if (is_half(c))

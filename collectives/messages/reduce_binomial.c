@@ -39,7 +39,7 @@ struct lane {
     int joined; /* children below are part of the sum */
     int given;
     struct halay_transfer give;
-    unsigned char *sum; /* in scratch, as are the landing places of the children behind it */
+    unsigned char *sum; /* in scratch, as are the landings of the children behind it */
 };
 
 struct state {
@@ -47,7 +47,7 @@ struct state {
     enum halay_dtype wide;
     size_t wide_element;
     size_t chunk_length, chunks;
-    size_t place; /* bytes of one sum or landing place */
+    size_t landing; /* bytes of one sum or landing */
     struct lane lanes[LANES];
     struct halay_transfer recv[]; /* LANES * levels */
 };
@@ -100,7 +100,7 @@ static size_t chunk_length(const struct halay_coll *c)
     return c->in.count < most ? c->in.count : most;
 }
 
-static size_t place_bytes(const struct halay_coll *c)
+static size_t landing_bytes(const struct halay_coll *c)
 {
     return halay_round_up(chunk_length(c) * wide_bytes(c), HALAY_CACHE_LINE);
 }
@@ -109,7 +109,7 @@ static size_t scratch_bytes(const struct halay_coll *c)
 {
     struct family f = family_of(c->t->size, c->t->rank, c->root);
 
-    return LANES * (size_t)(f.children + 1) * place_bytes(c);
+    return LANES * (size_t)(f.children + 1) * landing_bytes(c);
 }
 
 static void start(struct halay_coll *c)
@@ -121,10 +121,10 @@ static void start(struct halay_coll *c)
     s->wide_element = wide_bytes(c);
     s->chunk_length = chunk_length(c);
     s->chunks = halay_segment_count(c->in.count, s->chunk_length);
-    s->place = place_bytes(c);
+    s->landing = landing_bytes(c);
     for (size_t i = 0; i < LANES; i++) {
         s->lanes[i].chunk = i;
-        s->lanes[i].sum = c->scratch + i * (size_t)(s->family.children + 1) * s->place;
+        s->lanes[i].sum = c->scratch + i * (size_t)(s->family.children + 1) * s->landing;
     }
 }
 
@@ -144,7 +144,7 @@ static struct halay_transfer *recv_of(struct halay_coll *c, const struct lane *l
 
 static unsigned char *landing(const struct state *s, const struct lane *lane, int child)
 {
-    return lane->sum + (size_t)(child + 1) * s->place;
+    return lane->sum + (size_t)(child + 1) * s->landing;
 }
 
 /* This rank's own share: the user's data, or as f32 in the place of the sum. */

@@ -27,7 +27,7 @@ static void put(struct halay_coll *c, unsigned char *slot)
     (void)slot;
     for (int r = 0; r < c->t->size; r++)
         if (r != c->t->rank)
-            memcpy(oneshot_place(c, c->t->rank, r), coll_in(c) + ((size_t)r * row(c) + s->at) * c->element,
+            memcpy(oneshot_cell(c, c->t->rank, r), coll_in(c) + ((size_t)r * row(c) + s->at) * c->element,
                    s->count * c->element);
 }
 
@@ -37,7 +37,7 @@ static void take(struct halay_coll *c)
 
     for (int r = 0; r < c->t->size; r++) {
         size_t at = ((size_t)r * row(c) + s->at) * c->element;
-        const unsigned char *from = r == c->t->rank ? coll_in(c) + at : oneshot_place(c, r, c->t->rank);
+        const unsigned char *from = r == c->t->rank ? coll_in(c) + at : oneshot_cell(c, r, c->t->rank);
         if (coll_out(c) + at != from)
             memcpy(coll_out(c) + at, from, s->count * c->element);
     }

@@ -6,11 +6,11 @@
  *     B   publishes where its parts for A B C lie      copies   B's part of c, of a         done
  *     C   publishes where its parts for A B C lie      copies   C's part of a, of b         done
  *
- *   arrive  one entry a rank of the table (shared.h): place and length of its part; how many chunks the longest part
- *           has. No rank knows that of all, so the numbers of the channel grow by the largest that was published (by
+ *   arrive  one entry a rank of the table (area.h): where its part lies, and its length; how many chunks the longest
+ *           part has. No rank knows that of all, so the numbers of the channel grow by the largest that was published (by
  *           one if there is none).
  *   own     what a rank keeps, copied while it waits for the others
- *   fill    a private rank copies chunk k of every other's part into its slots, one place a taker: the slot k mod
+ *   fill    a private rank copies chunk k of every other's part into its slots, one cell a taker: the slot k mod
  *           SHARED_SLOTS, when everybody has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every part that is for this rank, beginning with the next rank's, not all with rank 0's
  *   end     when everybody has taken everything: memory and slots are free again
@@ -35,7 +35,7 @@ struct giver {
 struct state {
     uint64_t base;        /* chunks of this channel before this collective */
     size_t chunk, chunks; /* elements of one; of the longest part of anybody */
-    size_t place;         /* bytes of one taker's place in a slot */
+    size_t cell;          /* bytes of one taker's cell of a slot */
     int is_private;       /* this rank fills slots */
     int slotted;          /* some rank does */
     int met;              /* ranks below have arrived */
@@ -67,11 +67,11 @@ static size_t longest(const struct halay_coll *c, const size_t *starts)
 }
 
 /* Where in a private rank's slots chunk k of the taker's part lies. */
-static unsigned char *slot_place(const struct halay_coll *c, int rank, int taker, size_t k)
+static unsigned char *cell_of(const struct halay_coll *c, int rank, int taker, size_t k)
 {
     const struct state *s = c->state;
 
-    return shared_slot_place(c, rank, taker, k, s->place);
+    return shared_cell(c, rank, taker, k, s->cell);
 }
 
 /* ---- arrive ---- */
@@ -99,8 +99,8 @@ static void start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    s->place = shared_place_bytes(c);
-    s->chunk = coll_elements(c, s->place);
+    s->cell = shared_cell_bytes(c);
+    s->chunk = coll_elements(c, s->cell);
     s->fills = halay_segment_count(longest(c, c->in_starts), s->chunk);
     s->takes = halay_segment_count(longest(c, c->starts), s->chunk);
     s->chunks = s->fills > 1 ? s->fills : 1;
@@ -157,7 +157,7 @@ static void fill(struct halay_coll *c)
     for (int r = 0; r < c->t->size; r++) {
         struct halay_span span = halay_segment_span(part_of(c->in_starts, r), s->chunk, s->filled);
         if (r != c->t->rank && span.length)
-            memcpy(slot_place(c, c->t->rank, r, s->filled), coll_in(c) + span.start * c->element,
+            memcpy(cell_of(c, c->t->rank, r, s->filled), coll_in(c) + span.start * c->element,
                    span.length * c->element);
     }
     s->filled++;
@@ -191,7 +191,7 @@ static int take_from(struct halay_coll *c, int rank, struct halay_span span)
         return 0;
     if (shared_is_abandoned(c, rank))
         return 0;
-    data = data ? data + (span.start - c->starts[rank]) * c->element : slot_place(c, rank, c->t->rank, s->taken);
+    data = data ? data + (span.start - c->starts[rank]) * c->element : cell_of(c, rank, c->t->rank, s->taken);
     memcpy(coll_out(c) + span.start * c->element, data, span.length * c->element);
     halay_full_fence(); /* the copy before the look */
     return !shared_is_abandoned(c, rank);

@@ -89,7 +89,7 @@ static inline struct halay_oneshot_slot *oneshot_slot(const struct halay_coll *c
 }
 
 /* Where a giver with a row for each of the others puts that of the taker. */
-static inline unsigned char *oneshot_place(const struct halay_coll *c, int giver, int taker)
+static inline unsigned char *oneshot_cell(const struct halay_coll *c, int giver, int taker)
 {
     const struct oneshot *s = c->state;
     size_t index = (size_t)(taker < giver ? taker : taker - 1);
@@ -146,15 +146,15 @@ static inline void oneshot_begin(struct halay_coll *c, const struct oneshot_oper
     oneshot_give(c, o);
 }
 
-/* places: rows of one giver that are in its slot. */
-static inline void oneshot_start(struct halay_coll *c, const struct oneshot_operation *o, size_t longest, int places)
+/* cells: rows of one giver that are in its slot. */
+static inline void oneshot_start(struct halay_coll *c, const struct oneshot_operation *o, size_t longest, int cells)
 {
     struct oneshot *s = c->state;
 
     s->longest = longest;
     s->most = coll_elements(c, HALAY_ONESHOT_BYTES);
-    if (places > 1 && longest * (size_t)places > s->most)
-        s->most /= (size_t)places;
+    if (cells > 1 && longest * (size_t)cells > s->most)
+        s->most /= (size_t)cells;
     s->most = s->most < longest ? s->most : longest;
     oneshot_begin(c, o);
 }

@@ -19,7 +19,7 @@ static void put(struct halay_coll *c, unsigned char *slot)
     (void)slot;
     for (int r = 0; r < c->t->size; r++)
         if (r != c->t->rank)
-            memcpy(oneshot_place(c, c->t->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
+            memcpy(oneshot_cell(c, c->t->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
                    oneshot_count(c, coll_part(c, r)) * c->element);
 }
 
@@ -34,7 +34,7 @@ static void take(struct halay_coll *c)
         return;
     for (int r = 0; r < c->t->size; r++)
         if (r != me)
-            s->src[r] = oneshot_place(c, r, me);
+            s->src[r] = oneshot_cell(c, r, me);
     s->src[me] = coll_in(c) + (c->starts[me] + s->at) * c->element;
     c->reducer->reduce[c->dtype][c->op](&out, 1, s->src, c->t->size, count, c->divisor);
 }

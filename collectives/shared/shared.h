@@ -27,29 +27,29 @@ static inline unsigned char *shared_slots(const struct halay_coll *c, int rank)
     return (unsigned char *)c->channel->areas[rank] + HALAY_SLOTS_OFFSET;
 }
 
-/* Bytes of a slot that is cut into so many places: what the tuning table says, if there is room. */
-static inline size_t shared_slot_bytes(const struct halay_coll *c, int places)
+/* Bytes of a cell, where a slot is cut into so many of them: what the tuning table says, if there is room. */
+static inline size_t shared_slot_bytes(const struct halay_coll *c, int cells)
 {
     if (c->slot % HALAY_CACHE_LINE == 0 && c->slot <= HALAY_SLOTS_BYTES &&
-        c->slot * SHARED_SLOTS * (size_t)places <= HALAY_SLOTS_BYTES)
+        c->slot * SHARED_SLOTS * (size_t)cells <= HALAY_SLOTS_BYTES)
         return c->slot; /* most times: without a division */
-    size_t most = HALAY_SLOTS_BYTES / (SHARED_SLOTS * (size_t)places) / HALAY_CACHE_LINE * HALAY_CACHE_LINE;
+    size_t most = HALAY_SLOTS_BYTES / (SHARED_SLOTS * (size_t)cells) / HALAY_CACHE_LINE * HALAY_CACHE_LINE;
 
     return c->slot < most ? c->slot : most;
 }
 
-/* A rank that has something else for each of the others has a place for each in a slot: bytes of one. */
-static inline size_t shared_place_bytes(const struct halay_coll *c)
+/* A rank that has something else for each of the others has a cell for each in a slot: bytes of one. */
+static inline size_t shared_cell_bytes(const struct halay_coll *c)
 {
     return shared_slot_bytes(c, c->t->size - 1);
 }
 
-/* Where in a rank's slots chunk k for another one lies; place: shared_place_bytes. */
-static inline unsigned char *shared_slot_place(const struct halay_coll *c, int rank, int other, size_t k, size_t place)
+/* The cell of a rank's slots in which chunk k for another one lies; bytes: shared_cell_bytes. */
+static inline unsigned char *shared_cell(const struct halay_coll *c, int rank, int other, size_t k, size_t bytes)
 {
     size_t index = (size_t)(other < rank ? other : other - 1), others = (size_t)(c->t->size - 1);
 
-    return shared_slots(c, rank) + (k % SHARED_SLOTS * others + index) * place;
+    return shared_slots(c, rank) + (k % SHARED_SLOTS * others + index) * bytes;
 }
 
 /* Store a number that others wait for, and wake those that sleep. */

@@ -21,7 +21,7 @@
  *
  * A rank whose buffer is private takes part through its slots, chunk by chunk and pipelined:
  *
- *     fill    its part of everybody else's slice into its slot, one place an owner; number filled
+ *     fill    its part of everybody else's slice into its slot, one cell an owner; number filled
  *     reduce  the owner reads it there like any other buffer, and writes the sum for a private sink back to it
  *     drain   when all owners have done the chunk: out of the slot into its out, if it is a sink
  *
@@ -51,8 +51,8 @@
 /* Without slots a piece of work is some chunks. */
 enum { AT_ONCE_BYTES = 1 << 18, STEP_BYTES = 2048 };
 
-/* Where a rank's buffer is, as it said when it arrived. */
-struct place {
+/* A rank's buffer: where it lies, as the rank said when it arrived. */
+struct buffer {
     int is_private;
     unsigned char *data;    /* here; NULL: private, or a list of pieces */
     size_t first, pieces;   /* of a list in shared memory: see the table of its area */
@@ -60,8 +60,8 @@ struct place {
 };
 
 struct peer {
-    struct place in, out; /* out: of a sink */
-    int is_same;          /* in place: both are one, and not private */
+    struct buffer in, out; /* out: of a sink */
+    int is_same;           /* in place: both are one, and not private */
 };
 
 struct state {
@@ -69,7 +69,7 @@ struct state {
     struct halay_span slice;         /* this rank's */
     size_t chunks;                   /* of the longest slice; the same on all ranks */
     size_t chunk;                    /* elements */
-    size_t place;                    /* bytes of one owner's place in a slot */
+    size_t cell;                     /* bytes of one owner's cell of a slot */
     int arrived;                     /* ranks below have */
     int slotted;                     /* some rank uses slots */
     size_t filled, reduced, drained; /* chunks of this rank */
@@ -109,11 +109,11 @@ static size_t longest_slice(const struct halay_coll *c)
 }
 
 /* Where in a private rank's slots chunk k of the owner's slice lies. */
-static unsigned char *slot_place(const struct halay_coll *c, int rank, int owner, size_t k)
+static unsigned char *cell_of(const struct halay_coll *c, int rank, int owner, size_t k)
 {
     const struct state *s = c->state;
 
-    return shared_slot_place(c, rank, owner, k, s->place);
+    return shared_cell(c, rank, owner, k, s->cell);
 }
 
 /* Others write into this rank's out. */
@@ -170,8 +170,8 @@ static void start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    s->place = shared_place_bytes(c);
-    s->chunk = coll_elements(c, s->place);
+    s->cell = shared_cell_bytes(c);
+    s->chunk = coll_elements(c, s->cell);
     s->slice = slice_of(c, c->t->rank);
     s->chunks = halay_segment_count(longest_slice(c), s->chunk);
     s->base = c->channel->numbers.chunks;
@@ -183,9 +183,9 @@ static void start(struct halay_coll *c)
 
 /* What say_where of another rank said. */
 static enum halay_status find(struct halay_coll *c, int rank, uint64_t offset, size_t first, size_t pieces,
-                              struct place *p)
+                              struct buffer *p)
 {
-    *p = (struct place){ .first = first, .pieces = pieces, .is_private = !pieces && offset == HALAY_PRIVATE };
+    *p = (struct buffer){ .first = first, .pieces = pieces, .is_private = !pieces && offset == HALAY_PRIVATE };
     if (!pieces && !p->is_private && !(p->data = c->t->ops->reach(c->t, rank, offset, c->in.count * c->element)))
         return shared_reach_failed(c, rank);
     return HALAY_OK;
@@ -231,8 +231,7 @@ static void fill(struct halay_coll *c)
     for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].in.is_private; owner++) {
         struct halay_span span = slice_chunk(c, owner, s->filled);
         if (owner != c->t->rank && span.length)
-            halay_vector_pack(&c->in, &s->filling, span.start, span.length,
-                              slot_place(c, c->t->rank, owner, s->filled));
+            halay_vector_pack(&c->in, &s->filling, span.start, span.length, cell_of(c, c->t->rank, owner, s->filled));
     }
     s->filled++;
     shared_publish(c, &shared_mine(c)->filled, s->base + s->filled);
@@ -240,7 +239,7 @@ static void fill(struct halay_coll *c)
 }
 
 /* The owner wrote the sum, so its lines are in the owner's cache. They are fetched for writing: the next fill of this
- * place then finds them here. */
+ * cell then finds them here. */
 static void drain_span(struct halay_coll *c, struct halay_span span, const unsigned char *from)
 {
     struct state *s = c->state;
@@ -263,7 +262,7 @@ static void drain(struct halay_coll *c)
     for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].out.is_private; owner++) {
         struct halay_span span = slice_chunk(c, owner, s->drained);
         if (owner != c->t->rank)
-            drain_span(c, span, slot_place(c, c->t->rank, owner, s->drained));
+            drain_span(c, span, cell_of(c, c->t->rank, owner, s->drained));
     }
     s->drained++;
     coll_advanced(c);
@@ -283,14 +282,14 @@ static int all_have_filled(const struct halay_coll *c)
 }
 
 /* Element `at` of another rank's buffer; *length becomes no more than lies in one piece there. */
-static enum halay_status point(struct halay_coll *c, int rank, struct place *p, size_t at, size_t *length, void **to)
+static enum halay_status point(struct halay_coll *c, int rank, struct buffer *p, size_t at, size_t *length, void **to)
 {
     struct state *s = c->state;
     uint64_t offset;
 
     if (p->is_private) {
-        *to = slot_place(c, rank, c->t->rank, s->reduced) +
-              (at - slice_chunk(c, c->t->rank, s->reduced).start) * c->element;
+        *to =
+            cell_of(c, rank, c->t->rank, s->reduced) + (at - slice_chunk(c, c->t->rank, s->reduced).start) * c->element;
         return HALAY_OK;
     }
     if (p->data) {
@@ -310,7 +309,7 @@ static int has_block(const struct halay_coll *c)
     return is_sink(c, c->t->rank) && !coll_is_in_place(c);
 }
 
-/* This rank's own place for the sum from element `at` on; NULL if it has none. */
+/* This rank's own memory for the sum from element `at` on; NULL if it has none. */
 static void *own_out(struct halay_coll *c, size_t at, unsigned char *block, size_t *length)
 {
     struct state *s = c->state;
@@ -374,8 +373,8 @@ static enum halay_status reduce_chunks(struct halay_coll *c)
 {
     struct state *s = c->state;
     size_t left = s->chunks - s->reduced, chunks = 1;
-    if (!s->slotted && left > 1 && s->place < AT_ONCE_BYTES)
-        chunks = AT_ONCE_BYTES / s->place;
+    if (!s->slotted && left > 1 && s->cell < AT_ONCE_BYTES)
+        chunks = AT_ONCE_BYTES / s->cell;
     chunks = left < chunks ? left : chunks;
     struct halay_span last = slice_chunk(c, c->t->rank, s->reduced + chunks - 1);
     size_t at = slice_chunk(c, c->t->rank, s->reduced).start, end = last.start + last.length;

@@ -5,7 +5,7 @@
 #include "launcher/remote/call.h"
 #include "base/clock.h"
 #include "base/net/socket.h"
-#include "base/secure/channel.h"
+#include "base/secure/cipher.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/relay.h"
 #include <errno.h>
@@ -103,19 +103,19 @@ int call_await(const char *host, int port, const unsigned char secret[HALAY_SECR
 
 static int carry(const struct call *frames, const struct call *errors)
 {
-    struct halay_channel *first = NULL, *second = NULL;
+    struct halay_cipher *first = NULL, *second = NULL;
     int code = EXIT_SSH;
 
-    if (halay_channel_create(&frames->session, &first) != HALAY_OK ||
-        halay_channel_create(&errors->session, &second) != HALAY_OK) {
+    if (halay_cipher_create(&frames->session, &first) != HALAY_OK ||
+        halay_cipher_create(&errors->session, &second) != HALAY_OK) {
         say_no_memory();
-        halay_channel_destroy(first);
+        halay_cipher_destroy(first);
         return EXIT_SSH;
     }
     const struct relay_line lines[RELAY_LINES] = {
-        { .stream = STDIN_FILENO, .socket = frames->fd, .channel = first, .is_outgoing = 1 },
-        { .stream = STDOUT_FILENO, .socket = frames->fd, .channel = first, .is_leading = 1 },
-        { .stream = STDERR_FILENO, .socket = errors->fd, .channel = second, .is_leading = 1, .code = &code }
+        { .stream = STDIN_FILENO, .socket = frames->fd, .cipher = first, .is_outgoing = 1 },
+        { .stream = STDOUT_FILENO, .socket = frames->fd, .cipher = first, .is_leading = 1 },
+        { .stream = STDERR_FILENO, .socket = errors->fd, .cipher = second, .is_leading = 1, .code = &code }
     };
     int complaints = dup(STDERR_FILENO); /* the relay closes the stream at its end */
     enum halay_status status = relay_run(lines, -1);
@@ -125,8 +125,8 @@ static int carry(const struct call *frames, const struct call *errors)
         relay_say(status);
         code = EXIT_SSH;
     }
-    halay_channel_destroy(first);
-    halay_channel_destroy(second);
+    halay_cipher_destroy(first);
+    halay_cipher_destroy(second);
     return code;
 }
 
@@ -144,17 +144,17 @@ int call_run(const char *host, int port, const unsigned char secret[HALAY_SECRET
 
 void call_tell_result(struct call *call, int code, const char *text)
 {
-    unsigned char bytes[1 + CALL_TEXT_MAX], wire[HALAY_CHANNEL_RECORD_MAX];
-    struct halay_channel *channel;
+    unsigned char bytes[1 + CALL_TEXT_MAX], wire[HALAY_CIPHER_RECORD_MAX];
+    struct halay_cipher *cipher;
     size_t length = strnlen(text, CALL_TEXT_MAX);
 
-    if (halay_channel_create(&call->session, &channel) == HALAY_OK) {
+    if (halay_cipher_create(&call->session, &cipher) == HALAY_OK) {
         bytes[0] = (unsigned char)code;
         memcpy(bytes + 1, text, length);
-        size_t count = halay_channel_seal(channel, bytes, 1 + length, 1, wire);
+        size_t count = halay_cipher_seal(cipher, bytes, 1 + length, 1, wire);
         if (halay_socket_send(call->fd, wire, count, halay_deadline_us(RESULT_MS)) == HALAY_OK)
             shutdown(call->fd, SHUT_WR);
-        halay_channel_destroy(channel);
+        halay_cipher_destroy(cipher);
     }
     close(call->fd);
     call->fd = -1;

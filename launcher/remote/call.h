@@ -2,7 +2,7 @@
  *
  * Call: connections between halayruns that run on several hosts already, where there is no ssh: each host but the first
  * listens (listen.h), the first one's halayrun calls. Both ends hold a secret and prove it (base/secure/handshake.h);
- * all that follows is encrypted and authenticated (base/secure/channel.h).
+ * all that follows is encrypted and authenticated (base/secure/cipher.h).
  *
  *   purpose  what is said then
  *   'a'      what an ssh carries between halayrun and its agent, standard input and output of that (frame.h)

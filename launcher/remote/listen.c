@@ -15,7 +15,7 @@
 #include "launcher/remote/listen.h"
 #include "base/clock.h"
 #include "base/net/socket.h"
-#include "base/secure/channel.h"
+#include "base/secure/cipher.h"
 #include "launcher/common/say.h"
 #include "launcher/local/front.h"
 #include "launcher/remote/agent.h"
@@ -82,20 +82,20 @@ static void keep_alive(int fd)
 
 /* The one record that the connection is for, a byte at a time, since it comes once a job; its bytes' number, 0 if it is
  * cut or was changed. */
-static size_t take_record(int fd, struct halay_channel *channel, unsigned char *bytes)
+static size_t take_record(int fd, struct halay_cipher *cipher, unsigned char *bytes)
 {
-    unsigned char wire[HALAY_CHANNEL_RECORD_MAX];
+    unsigned char wire[HALAY_CIPHER_RECORD_MAX];
     size_t have = 0, at = 0, used, opened;
     int64_t deadline_us = HALAY_NEVER;
 
     while (have < sizeof wire && !halay_socket_receive(fd, wire, have + 1, &have, deadline_us)) {
         deadline_us = deadline_us == HALAY_NEVER ? halay_deadline_us(TEXT_MS) : deadline_us;
         do {
-            if (halay_channel_open(channel, wire + at, have - at, &used, bytes, &opened) != HALAY_OK)
+            if (halay_cipher_open(cipher, wire + at, have - at, &used, bytes, &opened) != HALAY_OK)
                 return 0;
             at += used;
-        } while (used && !halay_channel_has_ended(channel));
-        if (halay_channel_has_ended(channel))
+        } while (used && !halay_cipher_has_ended(cipher));
+        if (halay_cipher_has_ended(cipher))
             return opened;
     }
     return 0;
@@ -104,13 +104,13 @@ static size_t take_record(int fd, struct halay_channel *channel, unsigned char *
 /* Blocks until it has come (1) or the first host is lost (0). */
 static int take_result(const struct call *call, struct listen_result *result)
 {
-    unsigned char bytes[HALAY_CHANNEL_BYTES_MAX];
-    struct halay_channel *channel;
+    unsigned char bytes[HALAY_CIPHER_BYTES_MAX];
+    struct halay_cipher *cipher;
 
-    if (halay_channel_create(&call->session, &channel) != HALAY_OK)
+    if (halay_cipher_create(&call->session, &cipher) != HALAY_OK)
         return 0;
-    size_t count = take_record(call->fd, channel, bytes);
-    halay_channel_destroy(channel);
+    size_t count = take_record(call->fd, cipher, bytes);
+    halay_cipher_destroy(cipher);
     if (!count || count - 1 > CALL_TEXT_MAX)
         return 0;
     memcpy(result->text, bytes + 1, count - 1);
@@ -208,20 +208,20 @@ static void close_all(const int fds[3])
 
 static enum halay_status relay_all(const struct call calls[CALLS], const int streams[3])
 {
-    struct halay_channel *frames = NULL, *errors = NULL;
+    struct halay_cipher *frames = NULL, *errors = NULL;
 
-    enum halay_status status = halay_channel_create(&calls[FRAMES].session, &frames);
+    enum halay_status status = halay_cipher_create(&calls[FRAMES].session, &frames);
     if (status == HALAY_OK)
-        status = halay_channel_create(&calls[ERRORS].session, &errors);
+        status = halay_cipher_create(&calls[ERRORS].session, &errors);
     const struct relay_line lines[RELAY_LINES] = {
-        { .stream = streams[0], .socket = calls[FRAMES].fd, .channel = frames },
-        { .stream = streams[1], .socket = calls[FRAMES].fd, .channel = frames, .is_outgoing = 1, .is_leading = 1 },
-        { .stream = streams[2], .socket = calls[ERRORS].fd, .channel = errors, .is_outgoing = 1, .is_leading = 1 }
+        { .stream = streams[0], .socket = calls[FRAMES].fd, .cipher = frames },
+        { .stream = streams[1], .socket = calls[FRAMES].fd, .cipher = frames, .is_outgoing = 1, .is_leading = 1 },
+        { .stream = streams[2], .socket = calls[ERRORS].fd, .cipher = errors, .is_outgoing = 1, .is_leading = 1 }
     };
     if (status == HALAY_OK)
         status = relay_run(lines, SILENCE_MS);
-    halay_channel_destroy(frames);
-    halay_channel_destroy(errors);
+    halay_cipher_destroy(frames);
+    halay_cipher_destroy(errors);
     return status;
 }
 

@@ -20,7 +20,7 @@ struct direction {
     enum halay_status status;
     size_t read;         /* bytes in in: of an incoming line, what is no whole record yet */
     size_t first, count; /* of out: what is to be written */
-    unsigned char in[HALAY_CHANNEL_RECORD_MAX], out[HALAY_CHANNEL_RECORD_MAX];
+    unsigned char in[HALAY_CIPHER_RECORD_MAX], out[HALAY_CIPHER_RECORD_MAX];
 };
 
 static void fail(struct direction *d, enum halay_status status)
@@ -49,18 +49,18 @@ static void translate(struct direction *d)
 
     d->first = 0;
     if (d->line->is_outgoing) {
-        d->count = halay_channel_seal(d->line->channel, d->in, d->read, d->from < 0, d->out);
+        d->count = halay_cipher_seal(d->line->cipher, d->in, d->read, d->from < 0, d->out);
         d->read = 0;
         return;
     }
-    enum halay_status status = halay_channel_open(d->line->channel, d->in, d->read, &used, d->out, &d->count);
+    enum halay_status status = halay_cipher_open(d->line->cipher, d->in, d->read, &used, d->out, &d->count);
     if (status != HALAY_OK) {
         fail(d, status);
         return;
     }
     memmove(d->in, d->in + used, d->read - used);
     d->read -= used;
-    if (halay_channel_has_ended(d->line->channel))
+    if (halay_cipher_has_ended(d->line->cipher))
         d->from = -1;
     if (d->line->code)
         take_code(d);
@@ -68,7 +68,7 @@ static void translate(struct direction *d)
 
 static void read_some(struct direction *d)
 {
-    size_t room = d->line->is_outgoing ? HALAY_CHANNEL_BYTES_MAX : sizeof d->in;
+    size_t room = d->line->is_outgoing ? HALAY_CIPHER_BYTES_MAX : sizeof d->in;
     ssize_t n = read(d->from, d->in + d->read, room - d->read);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Relay: plain streams of this process on one side, encrypted connections (base/secure/channel.h) on the other.
+ * Relay: plain streams of this process on one side, encrypted connections (base/secure/cipher.h) on the other.
  *
  *     halayrun --call HOST          the host that listens
  *       standard input   =======>   the agent's standard input
@@ -10,16 +10,16 @@
 #ifndef HALAY_LAUNCHER_RELAY_H
 #define HALAY_LAUNCHER_RELAY_H
 
-#include "base/secure/channel.h"
+#include "base/secure/cipher.h"
 
 enum { RELAY_LINES = 3 };
 
 /* One direction. The descriptors are borrowed. */
 struct relay_line {
     int stream, socket;
-    struct halay_channel *channel; /* the socket's; borrowed */
-    int is_outgoing;               /* from the stream to the socket */
-    int is_leading;                /* the relay ends when all such lines have */
+    struct halay_cipher *cipher; /* the socket's; borrowed */
+    int is_outgoing;             /* from the stream to the socket */
+    int is_leading;              /* the relay ends when all such lines have */
     int *code; /* NULL, or: a zero and a byte behind it at the end of an incoming line are no text but go here */
 };
 

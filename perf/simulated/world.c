@@ -66,7 +66,7 @@ static enum halay_status world_fill(struct halay_world *world, int node_ranks, d
         return HALAY_ERR_NO_MEMORY;
     for (int r = 0; r < world->size; r++)
         world->node_of[r] = r / node_ranks;
-    status = halay_world_place(world);
+    status = halay_world_lay_out(world);
     if (status == HALAY_OK)
         status = halay_tuning_share(world->boot, &world->config, &world->tuning);
     if (status == HALAY_OK)

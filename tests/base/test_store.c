@@ -141,7 +141,7 @@ static int is_closed(int fd)
 struct raw {
     int fd;
     struct store_handshake h;
-    struct store_channel in, out;
+    struct store_direction in, out;
 };
 
 /* As far as the challenge. */
@@ -161,7 +161,7 @@ static int raw_prove(struct raw *raw)
 
     store_make_proof(&raw->h, secret);
     raw_send(raw->fd, raw->h.proof, STORE_MAC_BYTES);
-    store_open_channels(&raw->h, secret, &raw->out, &raw->in);
+    store_open_directions(&raw->h, secret, &raw->out, &raw->in);
     return raw_receive(raw->fd, welcome, sizeof welcome) && store_unseal(&raw->in, welcome, &message) == HALAY_OK &&
            message.kind == STORE_WELCOME;
 }
@@ -423,7 +423,7 @@ static void check_replay(const struct service *s, struct halay_log *log)
 enum fault { CHANGED, REPEATED, LONG, SHORT, KIND, ANSWER, NO_KEY, LONG_KEY, KEY_PAST_END, FAULTS };
 
 /* The mac of the first message of a session, whatever its bytes. */
-static void sign(const struct store_channel *channel, unsigned char *wire, size_t bytes)
+static void sign(const struct store_direction *channel, unsigned char *wire, size_t bytes)
 {
     crypto_generichash_state state;
 
@@ -599,7 +599,7 @@ static void check_sleep(struct halay_log *log)
     REQUIRE(poll(&fd, 1, PATIENCE_MS) == 1 && halay_store_server_progress(server) == HALAY_OK);
     struct raw member = { .fd = raw, .h = h };
     unsigned char wire[256];
-    store_open_channels(&h, secret, &member.out, &member.in);
+    store_open_directions(&h, secret, &member.out, &member.in);
     raw_send(raw, wire, raw_seal(&member, STORE_GET, "absent", 6, wire));
     REQUIRE(poll(&fd, 1, PATIENCE_MS) == 1 && halay_store_server_progress(server) == HALAY_OK);
     CHECK(poll(&fd, 1, 0) == 0, "a parked get");

@@ -1299,14 +1299,14 @@ static void sequence(struct run *run)
 static size_t scratch_bound(const struct run *run, size_t bytes)
 {
     size_t n = (size_t)run->size, r = run->group->world->config.ring_segment_bytes, most = 0, log2n = 0;
-    size_t segments = run->group->nodes ? (size_t)run->group->nodes->segments : 0;
+    size_t strips = run->group->nodes ? (size_t)run->group->nodes->strips : 0;
 
     r = r > 16384 ? r : 16384;
     while ((size_t)1 << log2n < n)
         log2n++;
     most = 64 * r > 2 * n * (r + 64) ? 64 * r : 2 * n * (r + 64);
     most = most > (log2n + 4) << 18 ? most : (log2n + 4) << 18;
-    return ((size_t)8 << 20) + 2 * most + (segments << 23) + 4 * bytes;
+    return ((size_t)8 << 20) + 2 * most + (strips << 23) + 4 * bytes;
 }
 
 static void check_memory(struct run *run, size_t bytes)

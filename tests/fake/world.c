@@ -58,7 +58,7 @@ static enum halay_status world_fill(struct halay_world *world, struct halay_fake
         return HALAY_ERR_NO_MEMORY;
     if (halay_fake_hub_nodes(hub))
         memcpy(world->node_of, halay_fake_hub_nodes(hub), (size_t)world->size * sizeof *world->node_of);
-    status = halay_world_place(world);
+    status = halay_world_lay_out(world);
     if (status != HALAY_OK)
         return status;
     status = halay_tuning_share(world->boot, &world->config, &world->tuning);

@@ -4,7 +4,7 @@
  * an encrypted connection. Nothing may crash or leak; what is taken says the same when it is written again, and nobody
  * who has no keys says anything.
  */
-#include "base/secure/channel.h"
+#include "base/secure/cipher.h"
 #include "launcher/cli/settings_file.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/frame.h"
@@ -97,22 +97,22 @@ static void read_settings(const uint8_t *bytes, size_t length)
 
 static void read_records(const uint8_t *bytes, size_t length)
 {
-    static unsigned char text[HALAY_CHANNEL_BYTES_MAX];
+    static unsigned char text[HALAY_CIPHER_BYTES_MAX];
     struct halay_session session;
-    struct halay_channel *channel;
+    struct halay_cipher *cipher;
     size_t at = 0, used, opened;
     enum halay_status status;
 
     memset(&session, 7, sizeof session);
-    require(halay_channel_create(&session, &channel) == HALAY_OK, "no memory");
+    require(halay_cipher_create(&session, &cipher) == HALAY_OK, "no memory");
     do {
-        status = halay_channel_open(channel, bytes + at, length - at, &used, text, &opened);
+        status = halay_cipher_open(cipher, bytes + at, length - at, &used, text, &opened);
         require(status == HALAY_OK || status == HALAY_ERR_AUTH, "another status");
         require(!opened && at + used <= length, "who has no key says something");
         at += used;
     } while (status == HALAY_OK && used);
-    require(!halay_channel_has_ended(channel), "who has no key says the end");
-    halay_channel_destroy(channel);
+    require(!halay_cipher_has_ended(cipher), "who has no key says the end");
+    halay_cipher_destroy(cipher);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
@@ -168,7 +168,7 @@ void fuzz_make_seeds(fuzz_add_seed *add)
         "# nothing\n---\nnp: |\n  4\n...\n",
     };
     struct halay_session session;
-    struct halay_channel *channel;
+    struct halay_cipher *cipher;
     unsigned char wire[256];
 
     add_frames(add);
@@ -176,9 +176,9 @@ void fuzz_make_seeds(fuzz_add_seed *add)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         add(SETTINGS, files[i], strlen(files[i]));
     memset(&session, 5, sizeof session);
-    require(halay_channel_create(&session, &channel) == HALAY_OK, "no memory");
-    size_t count = halay_channel_seal(channel, "a word", 6, 0, wire);
-    count += halay_channel_seal(channel, "the last", 8, 1, wire + count);
+    require(halay_cipher_create(&session, &cipher) == HALAY_OK, "no memory");
+    size_t count = halay_cipher_seal(cipher, "a word", 6, 0, wire);
+    count += halay_cipher_seal(cipher, "the last", 8, 1, wire + count);
     add(RECORDS, wire, count);
-    halay_channel_destroy(channel);
+    halay_cipher_destroy(cipher);
 }

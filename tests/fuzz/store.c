@@ -102,7 +102,7 @@ struct member {
     struct halay_store_server *server;
     int fd;
     struct store_handshake h;
-    struct store_channel in, out;
+    struct store_direction in, out;
     unsigned char answer[STORE_HEAD_BYTES + STORE_BODY_MIN + BODY_MOST + STORE_MAC_BYTES];
     struct store_message message; /* the newest answer, in it */
 };
@@ -151,7 +151,7 @@ static int join(struct member *m, uint32_t version, uint32_t rank)
     greet(m, version, rank);
     store_make_proof(&m->h, secret);
     say(m->fd, m->h.proof, STORE_MAC_BYTES);
-    store_open_channels(&m->h, secret, &m->out, &m->in);
+    store_open_directions(&m->h, secret, &m->out, &m->in);
     return take_answer(m) && m->message.kind == STORE_WELCOME;
 }
 
@@ -178,7 +178,7 @@ static int next_body(const uint8_t **at, const uint8_t *end, size_t *bytes)
 }
 
 /* A message with this body, which may be no right one; returned is its length with the mac. */
-static size_t sign(struct store_channel *channel, const uint8_t *body, size_t bytes, unsigned char *wire)
+static size_t sign(struct store_direction *channel, const uint8_t *body, size_t bytes, unsigned char *wire)
 {
     store_write_u32(wire, (uint32_t)bytes);
     memcpy(wire + STORE_HEAD_BYTES, body, bytes);
@@ -223,7 +223,7 @@ static int say_messages(struct member *m, struct member *honest, const uint8_t *
     size_t bytes;
 
     for (; next_body(&at, end, &bytes); at += bytes) {
-        struct store_channel mirror = m->out;
+        struct store_direction mirror = m->out;
         say(m->fd, wire, sign(&m->out, at, bytes, wire));
         if (store_unseal(&mirror, wire, &request) != HALAY_OK ||
             (request.kind != STORE_SET && request.kind != STORE_GET))
@@ -287,7 +287,7 @@ static void *impersonate(void *arg)
     static unsigned char wire[STORE_HEAD_BYTES + BODY_MOST + STORE_MAC_BYTES];
     struct impostor *i = arg;
     struct store_handshake h;
-    struct store_channel in, out;
+    struct store_direction in, out;
     size_t bytes;
     char rest[512];
     int fd = accept(i->listener, NULL, NULL);
@@ -297,7 +297,7 @@ static void *impersonate(void *arg)
     store_make_challenge(&h, secret, STORE_VERSION);
     say(fd, h.challenge, STORE_HELLO_BYTES);
     require(hear(NULL, fd, h.proof, STORE_MAC_BYTES) && store_is_proof(&h, secret), "no proof");
-    store_open_channels(&h, secret, &in, &out);
+    store_open_directions(&h, secret, &in, &out);
     for (; next_body(&i->at, i->end, &bytes); i->at += bytes)
         say(fd, wire, sign(&out, i->at, bytes, wire));
     shutdown(fd, SHUT_WR);
@@ -377,7 +377,7 @@ static void put_body(struct script *s, enum halay_store_kind kind, uint32_t numb
     struct store_message m = {
         kind, number, (const unsigned char *)key, strlen(key), (const unsigned char *)value, strlen(value)
     };
-    struct store_channel channel = { { 0 }, 0 };
+    struct store_direction channel = { { 0 }, 0 };
     unsigned char wire[512];
     size_t bytes = store_message_bytes(&m) - STORE_HEAD_BYTES - STORE_MAC_BYTES;
 

@@ -61,7 +61,7 @@ static void send_strangers(struct test_boot *b)
     }
 }
 
-static void keep_family(struct halay_tcp_place *place, uint16_t family)
+static void keep_family(struct halay_tcp_invitation *place, uint16_t family)
 {
     int kept = 0;
 
@@ -92,9 +92,9 @@ static enum halay_status test_allgather(struct halay_boot *boot, const void *min
     struct test_boot *b = (struct test_boot *)boot;
 
     enum halay_status status = b->under->ops->allgather(b->under, mine, bytes, all, timeout_ms);
-    if (status != HALAY_OK || bytes != sizeof(struct halay_tcp_place))
+    if (status != HALAY_OK || bytes != sizeof(struct halay_tcp_invitation))
         return status;
-    struct halay_tcp_place *place = all; /* rank 0's */
+    struct halay_tcp_invitation *place = all; /* rank 0's */
     if (b->job->family)
         keep_family(place, (uint16_t)b->job->family);
     for (int i = 0; i < HALAY_ADDRESSES_MAX && place->addresses[i].family; i++)
@@ -327,7 +327,7 @@ static const struct halay_network here = { .interface = "lo" }; /* one address, 
 /* A child that connects as rank 1. */
 static pid_t connect_child(const unsigned char *key, const struct halay_address *address, struct halay_log *log)
 {
-    struct halay_tcp_place place = { .addresses = { *address } };
+    struct halay_tcp_invitation place = { .addresses = { *address } };
     struct halay_tcp_stream stream = { .fd = -1 };
 
     fflush(stdout);

@@ -133,7 +133,7 @@ static void take_proof(struct reception *r, int i)
     else
         close(stream->fd);
     stream->fd = s->fd;
-    store_open_channels(&s->handshake, r->key, &stream->in, &stream->out);
+    store_open_directions(&s->handshake, r->key, &stream->in, &stream->out);
     forget(r, i);
 }
 

@@ -29,7 +29,7 @@ struct attempt {
 
 struct search {
     struct halay_log *log;
-    const struct halay_tcp_place *place;
+    const struct halay_tcp_invitation *invitation;
     const unsigned char *key;
     int rank;
     int count, left;  /* attempts, and those that are not over */
@@ -55,7 +55,7 @@ static void begin(struct search *s, int i)
 {
     struct attempt *a = &s->attempts[i];
     struct sockaddr_storage to;
-    socklen_t length = halay_address_sockaddr(&s->place->addresses[i], &to);
+    socklen_t length = halay_address_sockaddr(&s->invitation->addresses[i], &to);
 
     *a = (struct attempt){ .fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) };
     if (a->fd < 0) {
@@ -175,7 +175,7 @@ static enum halay_status explain(const struct search *s, const char *host, int i
     char tried[HALAY_ADDRESSES_MAX * 64] = "", one[64];
 
     for (int i = 0; i < s->count; i++) {
-        halay_address_text(&s->place->addresses[i], one, sizeof one);
+        halay_address_text(&s->invitation->addresses[i], one, sizeof one);
         snprintf(tried + strlen(tried), sizeof tried - strlen(tried), "%s%s", i ? ", " : "", one);
     }
     if (s->version) {
@@ -188,15 +188,15 @@ static enum halay_status explain(const struct search *s, const char *host, int i
     return is_late ? HALAY_ERR_TIMEOUT : HALAY_ERR_SYSTEM;
 }
 
-enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tcp_place *place,
+enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tcp_invitation *invitation,
                                     const unsigned char *key, int rank, const char *host, int64_t deadline_us,
                                     struct halay_tcp_stream *stream)
 {
-    struct search s = { .log = log, .place = place, .key = key, .rank = rank };
+    struct search s = { .log = log, .invitation = invitation, .key = key, .rank = rank };
     struct attempt *through;
     int is_late;
 
-    while (s.count < HALAY_ADDRESSES_MAX && place->addresses[s.count].family)
+    while (s.count < HALAY_ADDRESSES_MAX && invitation->addresses[s.count].family)
         s.count++;
     for (;;) {
         through = try_all(&s, deadline_us);
@@ -208,8 +208,8 @@ enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tc
     enum halay_status status = through ? HALAY_OK : explain(&s, host, is_late);
     if (through) {
         stream->fd = through->fd;
-        store_open_channels(&through->handshake, key, &stream->out, &stream->in);
-        halay_address_text(&place->addresses[through - s.attempts], s.text, sizeof s.text);
+        store_open_directions(&through->handshake, key, &stream->out, &stream->in);
+        halay_address_text(&invitation->addresses[through - s.attempts], s.text, sizeof s.text);
         halay_debug(log, "rank 0 on '%s' reached at %s", host, s.text);
     }
     explicit_bzero(&s, sizeof s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The start of the tcp transport: the key, the place, the connections and how they behave.
+ * The start of the tcp transport: the key, the invitation, the connections and how they behave.
  *
  * A connection that nobody uses tells nothing about its other end, so the systems ask each other every second; one that
  * is silent for HALAY_TCP_SILENCE_MS, with a question or with data unanswered, is given up by them.
@@ -16,30 +16,30 @@
 
 enum { ASK_EVERY_S = 1 };
 
-static enum halay_status exchange(struct halay_log *log, struct halay_boot *boot, struct halay_tcp_place *place,
-                                  int timeout_ms)
+static enum halay_status exchange(struct halay_log *log, struct halay_boot *boot,
+                                  struct halay_tcp_invitation *invitation, int timeout_ms)
 {
-    struct halay_tcp_place *all = calloc((size_t)boot->size, sizeof *all);
+    struct halay_tcp_invitation *all = calloc((size_t)boot->size, sizeof *all);
 
     if (!all) {
         halay_error(log, "no memory for the addresses of %d ranks", boot->size);
         return HALAY_ERR_NO_MEMORY;
     }
-    enum halay_status status = boot->ops->allgather(boot, place, sizeof *place, all, timeout_ms);
+    enum halay_status status = boot->ops->allgather(boot, invitation, sizeof *invitation, all, timeout_ms);
     if (status == HALAY_OK)
-        *place = all[0];
+        *invitation = all[0];
     explicit_bzero(all, (size_t)boot->size * sizeof *all);
     free(all);
     return status;
 }
 
-static void derive_key(struct halay_boot *boot, const struct halay_tcp_place *place, unsigned char *key)
+static void derive_key(struct halay_boot *boot, const struct halay_tcp_invitation *invitation, unsigned char *key)
 {
     unsigned char secret[HALAY_SECRET_BYTES] = { 0 };
 
     if (boot->ops->secret)
         boot->ops->secret(boot, secret);
-    store_derive(secret, "control-", place->salt, sizeof place->salt, key);
+    store_derive(secret, "control-", invitation->salt, sizeof invitation->salt, key);
     explicit_bzero(secret, sizeof secret);
 }
 
@@ -65,40 +65,40 @@ static enum halay_status set_up(struct halay_log *log, int fd)
 }
 
 static enum halay_status open_port(struct halay_log *log, const struct halay_network *network,
-                                   struct halay_tcp_place *place, int *listener)
+                                   struct halay_tcp_invitation *invitation, int *listener)
 {
     int count;
 
-    store_draw(place->salt, sizeof place->salt);
-    return halay_listen(log, network, listener, place->addresses, &count);
+    store_draw(invitation->salt, sizeof invitation->salt);
+    return halay_listen(log, network, listener, invitation->addresses, &count);
 }
 
 enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
                                   const struct halay_peers *peers, int timeout_ms, struct halay_tcp_stream *streams)
 {
     int64_t deadline_us = halay_deadline_us(timeout_ms);
-    struct halay_tcp_place place = { 0 };
+    struct halay_tcp_invitation invitation = { 0 };
     unsigned char key[HALAY_SECRET_BYTES];
     int listener = -1;
 
     enum halay_status status = store_init(log);
     if (status == HALAY_OK && boot->rank == 0)
-        status = open_port(log, network, &place, &listener);
+        status = open_port(log, network, &invitation, &listener);
     /* Without a port nobody is offered one: the others then fail at once. */
-    enum halay_status exchanged = exchange(log, boot, &place, timeout_ms);
+    enum halay_status exchanged = exchange(log, boot, &invitation, timeout_ms);
     if (status == HALAY_OK)
         status = exchanged;
-    derive_key(boot, &place, key);
+    derive_key(boot, &invitation, key);
     if (status == HALAY_OK)
-        status = boot->rank
-                     ? halay_tcp_connect(log, &place, key, boot->rank, halay_peers_host(peers, 0), deadline_us, streams)
-                     : halay_tcp_accept_all(log, listener, key, boot->size, deadline_us, streams);
+        status = boot->rank ? halay_tcp_connect(log, &invitation, key, boot->rank, halay_peers_host(peers, 0),
+                                                deadline_us, streams)
+                            : halay_tcp_accept_all(log, listener, key, boot->size, deadline_us, streams);
     for (int r = 0; r < boot->size && status == HALAY_OK; r++)
         if (streams[r].fd >= 0)
             status = set_up(log, streams[r].fd);
     if (listener >= 0)
         close(listener);
     explicit_bzero(key, sizeof key);
-    explicit_bzero(&place, sizeof place);
+    explicit_bzero(&invitation, sizeof invitation);
     return status;
 }

@@ -29,7 +29,7 @@ enum {
 };
 
 /* What rank 0 tells the others. */
-struct halay_tcp_place {
+struct halay_tcp_invitation {
     struct halay_address addresses[HALAY_ADDRESSES_MAX];
     unsigned char salt[HALAY_SECRET_BYTES];
 };
@@ -39,7 +39,7 @@ struct halay_tcp_place {
 enum halay_status halay_tcp_accept_all(struct halay_log *log, int listener, const unsigned char *key, int size,
                                        int64_t deadline_us, struct halay_tcp_stream *streams);
 /* The others: the connection with rank 0. HALAY_ERR_SYSTEM, HALAY_ERR_TIMEOUT, HALAY_ERR_VERSION, logged. */
-enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tcp_place *place,
+enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tcp_invitation *invitation,
                                     const unsigned char *key, int rank, const char *host, int64_t deadline_us,
                                     struct halay_tcp_stream *stream);
 

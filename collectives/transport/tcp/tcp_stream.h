@@ -23,7 +23,7 @@ enum { HALAY_TCP_MESSAGE_MAX = 4 << 20 }; /* bytes of one message */
 /* Zero-initialised but for fd, which is -1 where there is no connection; fini accepts any state. */
 struct halay_tcp_stream {
     int fd; /* owned */
-    struct store_channel in, out;
+    struct store_direction in, out;
     unsigned char *received; /* owned: what has come and was not taken yet, from `taken` on */
     size_t received_room, received_bytes, taken;
     unsigned char *unsent; /* owned: what the system has not taken yet, from `sent` on */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Channel: libsodium's secret stream, cut into records.
+ * Cipher: libsodium's secret stream, cut into records.
  */
-#include "base/secure/channel.h"
+#include "base/secure/cipher.h"
 #include "base/store/store_protocol.h"
 #include <sodium.h>
 #include <stdlib.h>
@@ -12,37 +12,37 @@ enum {
     OVER = crypto_secretstream_xchacha20poly1305_ABYTES,
     LENGTH = 4,
 };
-_Static_assert((int)HALAY_CHANNEL_RECORD_MAX == (int)HEADER + LENGTH + (int)OVER + HALAY_CHANNEL_BYTES_MAX,
+_Static_assert((int)HALAY_CIPHER_RECORD_MAX == (int)HEADER + LENGTH + (int)OVER + HALAY_CIPHER_BYTES_MAX,
                "room for a header and the longest record");
 _Static_assert((int)crypto_secretstream_xchacha20poly1305_KEYBYTES == (int)HALAY_SECRET_BYTES, "a session's keys fit");
 
 enum phase { NOTHING, BEGUN, ENDED, BROKEN };
 
-struct halay_channel {
+struct halay_cipher {
     struct halay_session session; /* until both directions have begun */
     crypto_secretstream_xchacha20poly1305_state sends, receives;
     enum phase sent, received;
 };
 
-enum halay_status halay_channel_create(const struct halay_session *session, struct halay_channel **out)
+enum halay_status halay_cipher_create(const struct halay_session *session, struct halay_cipher **out)
 {
-    struct halay_channel *channel = sodium_init() < 0 ? NULL : calloc(1, sizeof *channel);
+    struct halay_cipher *cipher = sodium_init() < 0 ? NULL : calloc(1, sizeof *cipher);
 
-    if (!channel)
+    if (!cipher)
         return HALAY_ERR_NO_MEMORY;
-    channel->session = *session;
-    *out = channel;
+    cipher->session = *session;
+    *out = cipher;
     return HALAY_OK;
 }
 
-void halay_channel_destroy(struct halay_channel *channel)
+void halay_cipher_destroy(struct halay_cipher *cipher)
 {
-    if (channel)
-        sodium_memzero(channel, sizeof *channel);
-    free(channel);
+    if (cipher)
+        sodium_memzero(cipher, sizeof *cipher);
+    free(cipher);
 }
 
-size_t halay_channel_seal(struct halay_channel *c, const void *bytes, size_t count, int is_last, unsigned char *wire)
+size_t halay_cipher_seal(struct halay_cipher *c, const void *bytes, size_t count, int is_last, unsigned char *wire)
 {
     size_t used = 0;
 
@@ -58,7 +58,7 @@ size_t halay_channel_seal(struct halay_channel *c, const void *bytes, size_t cou
 }
 
 /* The header, once. */
-static enum halay_status begin(struct halay_channel *c, const unsigned char *wire, size_t count, size_t *used)
+static enum halay_status begin(struct halay_cipher *c, const unsigned char *wire, size_t count, size_t *used)
 {
     if (count < HEADER)
         return HALAY_OK;
@@ -69,7 +69,7 @@ static enum halay_status begin(struct halay_channel *c, const unsigned char *wir
     return HALAY_OK;
 }
 
-static enum halay_status open_record(struct halay_channel *c, const unsigned char *wire, size_t count, size_t *used,
+static enum halay_status open_record(struct halay_cipher *c, const unsigned char *wire, size_t count, size_t *used,
                                      void *bytes, size_t *opened)
 {
     unsigned char tag;
@@ -77,7 +77,7 @@ static enum halay_status open_record(struct halay_channel *c, const unsigned cha
     if (count < LENGTH)
         return HALAY_OK;
     size_t length = store_read_u32(wire);
-    if (length < OVER || length > OVER + (size_t)HALAY_CHANNEL_BYTES_MAX)
+    if (length < OVER || length > OVER + (size_t)HALAY_CIPHER_BYTES_MAX)
         return HALAY_ERR_AUTH;
     if (count - LENGTH < length)
         return HALAY_OK;
@@ -91,8 +91,8 @@ static enum halay_status open_record(struct halay_channel *c, const unsigned cha
     return HALAY_OK;
 }
 
-enum halay_status halay_channel_open(struct halay_channel *c, const unsigned char *wire, size_t count, size_t *used,
-                                     void *bytes, size_t *opened)
+enum halay_status halay_cipher_open(struct halay_cipher *c, const unsigned char *wire, size_t count, size_t *used,
+                                    void *bytes, size_t *opened)
 {
     enum halay_status status = c->received <= BEGUN || !count ? HALAY_OK : HALAY_ERR_AUTH; /* nothing may follow */
 
@@ -106,7 +106,7 @@ enum halay_status halay_channel_open(struct halay_channel *c, const unsigned cha
     return status;
 }
 
-int halay_channel_has_ended(const struct halay_channel *c)
+int halay_cipher_has_ended(const struct halay_cipher *c)
 {
     return c->received == ENDED;
 }
