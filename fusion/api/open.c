@@ -81,12 +81,17 @@ static void destroy_autotune(struct halay_context *ctx)
     free(ctx->negotiation.autotune);
 }
 
-enum halay_status halay_context_open(struct halay_context *ctx, struct halay_world *world)
+/* What there is of each rank. */
+static void free_ranks(struct halay_context *ctx)
 {
-    enum halay_status status = halay_world_open_control(world);
-    if (status != HALAY_OK)
-        return status;
-    status = HALAY_ERR_NO_MEMORY;
+    free(ctx->execution.counts);
+    free(ctx->negotiation.left);
+    ctx->execution.counts = NULL;
+    ctx->negotiation.left = NULL;
+}
+
+static enum halay_status take_world(struct halay_context *ctx, struct halay_world *world)
+{
     ctx->world = world;
     ctx->log = world->log;
     ctx->rank = world->rank;
@@ -97,7 +102,16 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
     ctx->all.rank = ctx->rank;
     ctx->negotiation.left = calloc((size_t)ctx->size, 1);
     ctx->execution.counts = calloc(2 * (size_t)ctx->size, sizeof *ctx->execution.counts);
-    if (!ctx->negotiation.left || !ctx->execution.counts)
+    return ctx->negotiation.left && ctx->execution.counts ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+enum halay_status halay_context_open(struct halay_context *ctx, struct halay_world *world)
+{
+    enum halay_status status = halay_world_open_control(world);
+    if (status != HALAY_OK)
+        return status;
+    status = take_world(ctx, world);
+    if (status != HALAY_OK)
         goto err_free_left;
     status = halay_link_create(ctx->control, ctx->rank, ctx->size, ctx->log, &ctx->negotiation.link);
     if (status != HALAY_OK)
@@ -137,10 +151,7 @@ err_end_set:
     halay_link_destroy(ctx->negotiation.link);
     ctx->negotiation.link = NULL;
 err_free_left:
-    free(ctx->execution.counts);
-    free(ctx->negotiation.left);
-    ctx->execution.counts = NULL;
-    ctx->negotiation.left = NULL;
+    free_ranks(ctx);
     return status;
 }
 
@@ -215,11 +226,8 @@ void halay_context_close(struct halay_context *ctx)
     halay_link_destroy(ctx->negotiation.link);
     halay_buckets_free_all(ctx);
     halay_process_sets_end(ctx);
-    free(ctx->execution.counts);
-    free(ctx->negotiation.left);
+    free_ranks(ctx);
     ctx->negotiation.autotune = NULL;
     ctx->negotiation.link = NULL;
     ctx->negotiation.coordinator = NULL;
-    ctx->execution.counts = NULL;
-    ctx->negotiation.left = NULL;
 }

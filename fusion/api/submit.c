@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Submission, on the program's threads. It takes the lock once: it finds or makes the name's entry, marks it as in flight
- * and queues an event for the driver, in order. Nothing is sent here.
+ * Submission, on the program's threads. It takes the lock once: it finds or makes the name's entry, marks it as in
+ * flight and queues an event for the driver, in order. Nothing is sent here.
  */
 #include "fusion/api/submit.h"
 #include "fusion/api/describe.h"
@@ -68,30 +68,31 @@ static enum halay_status take_parts(const struct halay_tensor *tensor, const str
     return HALAY_OK;
 }
 
-/* *why: the error, if there is a text for it. */
-static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
-                                       struct halay_request **out, const char **why)
+/* May it be submitted? *why: the error, if there is a text for it. */
+static enum halay_status check_entry_locked(const struct halay_entry *entry, int is_change, const char **why)
 {
-    int is_change = s->signature->operation == HALAY_CHANGE_SETS;
-
-    *why = is_change ? "another call that makes or removes some is under way"
-                     : "a tensor of that name is in flight already";
-    if (entry->request)
+    if (entry->request) {
+        *why = is_change ? "another call that makes or removes some is under way"
+                         : "a tensor of that name is in flight already";
         return HALAY_ERR_DUPLICATE;
-    *why = entry->tensor && entry->tensor->is_stale
-               ? "it was registered for other ranks: unregister it, and register it again"
-               : NULL;
-    if (*why)
+    }
+    if (entry->tensor && entry->tensor->is_stale) {
+        *why = "it was registered for other ranks: unregister it, and register it again";
         return HALAY_ERR_ARGUMENT;
+    }
     *why = halay_set_refusal_locked(entry->set);
-    if (*why)
-        return is_change ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT; /* as the others get */
-    struct halay_request *request = halay_request_get_locked(ctx);
-    if (!request)
-        return HALAY_ERR_NO_MEMORY;
-    struct halay_tensor *tensor = entry->tensor;
+    if (!*why)
+        return HALAY_OK;
+    return is_change ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT; /* as the others get */
+}
+
+static enum halay_status fill_locked(struct halay_request *request, struct halay_entry *entry,
+                                     const struct submission *s)
+{
+    const struct halay_tensor *tensor = entry->tensor;
+
     if (say(entry->set, tensor, s, &request->words) != HALAY_OK || take_parts(tensor, s, request) != HALAY_OK)
-        goto err_put;
+        return HALAY_ERR_NO_MEMORY;
     request->set = entry->set;
     request->entry = entry;
     request->signature = *s->signature;
@@ -104,9 +105,27 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     request->arg = s->arg;
     request->order = tensor ? tensor->order : 0;
     request->bucket = tensor ? tensor->bucket : NULL;
-    if (halay_queue_push_locked(&ctx->queue,
-                                &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = request }) != HALAY_OK)
-        goto err_put;
+    return HALAY_OK;
+}
+
+/* *why: the error, if there is a text for it. */
+static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
+                                       struct halay_request **out, const char **why)
+{
+    enum halay_status status = check_entry_locked(entry, s->signature->operation == HALAY_CHANGE_SETS, why);
+
+    if (status != HALAY_OK)
+        return status;
+    struct halay_request *request = halay_request_get_locked(ctx);
+    if (!request)
+        return HALAY_ERR_NO_MEMORY;
+    if (fill_locked(request, entry, s) != HALAY_OK ||
+        halay_queue_push_locked(
+            &ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = request }) != HALAY_OK) {
+        atomic_store_explicit(&request->references, 1, memory_order_relaxed);
+        halay_request_put_locked(request);
+        return HALAY_ERR_NO_MEMORY;
+    }
     if (request->bucket)
         request->bucket->is_sealed = 1;
     atomic_store_explicit(&ctx->waiting.is_unwaited, 1, memory_order_relaxed);
@@ -123,11 +142,6 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     else
         atomic_store_explicit(&request->references, 1, memory_order_relaxed);
     return HALAY_OK;
-
-err_put:
-    atomic_store_explicit(&request->references, 1, memory_order_relaxed);
-    halay_request_put_locked(request);
-    return HALAY_ERR_NO_MEMORY;
 }
 
 enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,

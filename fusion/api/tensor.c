@@ -45,11 +45,41 @@ static void tensor_free(struct halay_tensor *tensor)
     free(tensor);
 }
 
+/* A tensor that is complete but for its name gets it. *why: the error, if there is a text for it. */
+static enum halay_status enter_locked(struct halay_context *ctx, struct halay_process_set *set, const char *name,
+                                      size_t length, struct halay_tensor *tensor, const char **why)
+{
+    struct halay_entry *entry = halay_entry_get_locked(set, name, length, halay_table_hash(name, length));
+    enum halay_status status = HALAY_OK;
+
+    if (!entry)
+        return HALAY_ERR_NO_MEMORY;
+    if (entry->tensor) {
+        *why = "a tensor of that name is registered";
+        return HALAY_ERR_DUPLICATE;
+    }
+    if (set->state != HALAY_SET_OPEN && (*why = halay_set_refusal_locked(set)))
+        status = HALAY_ERR_ARGUMENT;
+    tensor->entry = entry;
+    tensor->order = ctx->registered + 1;
+    if (status == HALAY_OK && ctx->rank == 0 && !set->number &&
+        ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
+        status = halay_static_bucket_join_locked(ctx, tensor);
+    if (status != HALAY_OK) {
+        halay_entry_release_locked(entry);
+        return status;
+    }
+    entry->tensor = tensor;
+    ctx->registered++;
+    return HALAY_OK;
+}
+
 enum halay_status halay_register(struct halay_context *ctx, const struct halay_tensor_info *info,
                                  struct halay_tensor **out)
 {
     struct halay_signature signature;
     struct halay_tensor_info known;
+    const char *why = NULL;
     size_t count, length;
 
     if (!ctx || !out)
@@ -57,52 +87,24 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     if (halay_is_child(ctx))
         return HALAY_ERR_UNSUPPORTED;
     enum halay_status status = halay_info_read(ctx, info, &known);
-    if (status != HALAY_OK)
-        return status;
-    info = &known;
-    status = halay_info_check(ctx, info, &signature, &count, &length);
+    if (status == HALAY_OK)
+        status = halay_info_check(ctx, &known, &signature, &count, &length);
     if (status != HALAY_OK)
         return status;
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
-    if (!tensor || tensor_describe(ctx, info, &signature, count, tensor) != HALAY_OK) {
+    if (!tensor || tensor_describe(ctx, &known, &signature, count, tensor) != HALAY_OK) {
         tensor_free(tensor);
         return HALAY_ERR_NO_MEMORY;
     }
-    const char *why = NULL;
     pthread_mutex_lock(&ctx->lock);
-    status = HALAY_ERR_NO_MEMORY;
-    struct halay_entry *entry =
-        halay_entry_get_locked(halay_info_set(ctx, info), info->name, length, halay_table_hash(info->name, length));
-    if (!entry)
-        goto err_unlock;
-    status = HALAY_ERR_DUPLICATE;
-    why = "a tensor of that name is registered";
-    if (entry->tensor)
-        goto err_unlock;
-    status = HALAY_ERR_ARGUMENT;
-    why = entry->set->state == HALAY_SET_OPEN ? NULL : halay_set_refusal_locked(entry->set);
-    if (why)
-        goto err_release;
-    tensor->entry = entry;
-    tensor->order = ctx->registered + 1;
-    if (ctx->rank == 0 && !entry->set->number && ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF) {
-        status = halay_static_bucket_join_locked(ctx, tensor);
-        if (status != HALAY_OK)
-            goto err_release;
-    }
-    entry->tensor = tensor;
-    ctx->registered++;
+    status = enter_locked(ctx, halay_info_set(ctx, &known), known.name, length, tensor, &why);
     pthread_mutex_unlock(&ctx->lock);
-    *out = tensor;
-    return HALAY_OK;
-
-err_release:
-    halay_entry_release_locked(entry);
-err_unlock:
-    pthread_mutex_unlock(&ctx->lock);
-    tensor_free(tensor);
+    if (status == HALAY_OK)
+        *out = tensor;
+    else
+        tensor_free(tensor);
     if (why)
-        halay_info_say_fault(ctx, halay_info_set(ctx, info), info->name, why);
+        halay_info_say_fault(ctx, halay_info_set(ctx, &known), known.name, why);
     return status;
 }
 

@@ -370,6 +370,36 @@ void halay_coordinator_round_is_over(struct halay_coordinator *c, uint32_t id, u
         entry_rest(c, e);
 }
 
+/* Can this rank say this now? */
+static int may_arrive(const struct halay_coordinator *c, int rank, const struct entry *e, const struct halay_item *item)
+{
+    if (e->state[rank])
+        return 0;
+    if (!item)
+        return 1;
+    if (item->signature.operation >= HALAY_JOIN && c->options.parent)
+        return 0; /* joins and sets are the parent's */
+    if (item->word_count != halay_signature_says(&item->signature, c->options.size))
+        return 0;
+    return !item->signature.members || halay_signature_fits(&item->signature, item->words, item->word_count);
+}
+
+/* The rank is ready; what it says is kept if it is not what was agreed on. */
+static enum halay_status record_arrival(struct halay_coordinator *c, int rank, struct entry *e,
+                                        const struct halay_item *item)
+{
+    int has_id = e->id != (uint32_t)HALAY_NO_ID && (!e->forgetting || e->is_revived);
+
+    e->state[rank] = ENTRY_READY;
+    if (item && (!has_id || !is_as_agreed(e, rank, item)))
+        return halay_coordinator_announce(c, rank, e, &item->signature, item->words, item->word_count);
+    if (item || has_id)
+        return HALAY_OK;
+    /* The rank had not heard that the id is to be forgotten. */
+    size_t says = halay_signature_says(&e->agreed, c->options.size);
+    return halay_coordinator_announce(c, rank, e, &e->agreed, says ? halay_entry_words(e, rank, says) : NULL, says);
+}
+
 /* item: what the rank announces; NULL: it is ready for what is agreed. */
 static enum halay_status arrive(struct halay_coordinator *c, int rank, struct entry *e, const struct halay_item *item,
                                 int64_t now_us)
@@ -377,12 +407,7 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
     enum halay_status status = HALAY_OK;
     int agreed = 0;
 
-    int is_about_job = item && item->signature.operation >= HALAY_JOIN; /* joins and sets are the parent's */
-    if (is_about_job && c->options.parent)
-        return HALAY_ERR_FORMAT;
-    if (e->state[rank] || (item && item->word_count != halay_signature_says(&item->signature, c->options.size)))
-        return HALAY_ERR_FORMAT;
-    if (item && item->signature.members && !halay_signature_fits(&item->signature, item->words, item->word_count))
+    if (!may_arrive(c, rank, e, item))
         return HALAY_ERR_FORMAT;
     e->is_change |= (item ? &item->signature : &e->agreed)->operation == HALAY_CHANGE_SETS;
     if (item && item->signature.operation == HALAY_JOIN) {
@@ -391,20 +416,12 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
         if (status != HALAY_OK)
             return status;
     }
-    e->state[rank] = ENTRY_READY;
-    int has_id = e->id != (uint32_t)HALAY_NO_ID && (!e->forgetting || e->is_revived);
-    if (item && (!has_id || !is_as_agreed(e, rank, item))) {
-        status = halay_coordinator_announce(c, rank, e, &item->signature, item->words, item->word_count);
-    } else if (!item && !has_id) { /* the rank had not heard that the id is to be forgotten */
-        size_t says = halay_signature_says(&e->agreed, c->options.size);
-        status =
-            halay_coordinator_announce(c, rank, e, &e->agreed, says ? halay_entry_words(e, rank, says) : NULL, says);
-    }
+    status = record_arrival(c, rank, e, item);
     if (status != HALAY_OK)
         return status;
     if (++e->present == 1) {
         e->since_us = now_us;
-        if (!e->is_join) /* who joins may wait for long: that is no stall */
+        if (!e->is_join) /* a join may wait for long: that is no stall */
             list_append(&c->waiting, e);
     }
     halay_arrivals_note(c, rank, e, now_us);
@@ -419,10 +436,8 @@ static enum halay_status arrive(struct halay_coordinator *c, int rank, struct en
         if (!agreed)
             return status; /* the entry may be gone */
     }
-    if (status != HALAY_OK)
+    if (status != HALAY_OK || c->options.deterministic == HALAY_DETERMINISTIC_OFF)
         return status;
-    if (c->options.deterministic == HALAY_DETERMINISTIC_OFF)
-        return HALAY_OK;
     status = note_event(c, e, rank, HALAY_STREAM_READY);
     if (status == HALAY_OK && e->bucket)
         status = halay_streams_feed(e->bucket->streams, rank, e->member, HALAY_STREAM_READY);

@@ -56,15 +56,17 @@ static size_t take_node(const struct halay_thread *threads, size_t count, int no
 }
 
 enum halay_status halay_placement_choose(const char *setting, const struct halay_thread *threads, size_t count,
-                                         int local_rank, int local_size, int *chosen, size_t *n, char *why, size_t size)
+                                         int local_rank, int local_size, struct halay_placement *place, char *why,
+                                         size_t size)
 {
     long number = 0;
 
-    *n = 0;
+    place->count = 0;
     if (!strcmp(setting, "off"))
         return HALAY_OK;
     if (!strcmp(setting, "auto")) {
-        *n = take_node(threads, count, halay_topology_node(threads, count, local_rank, local_size), chosen);
+        place->count =
+            take_node(threads, count, halay_topology_node(threads, count, local_rank, local_size), place->chosen);
         return HALAY_OK;
     }
     enum halay_status status = read_list(setting, local_rank, local_size, &number, why, size);
@@ -74,7 +76,7 @@ enum halay_status halay_placement_choose(const char *setting, const struct halay
         snprintf(why, size, "'%.100s': hardware thread %ld is none that this process may use", setting, number);
         return HALAY_ERR_CONFIG;
     }
-    chosen[(*n)++] = (int)number;
+    place->chosen[place->count++] = (int)number;
     return HALAY_OK;
 }
 
@@ -155,7 +157,7 @@ enum halay_status halay_placement_apply(struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
     struct halay_thread *threads;
-    size_t count, n;
+    size_t count;
     char why[256];
 
     if (!is_needed(ctx) && ctx->log->level < HALAY_LOG_INFO)
@@ -164,18 +166,18 @@ enum halay_status halay_placement_apply(struct halay_context *ctx)
         halay_warning(ctx->log, "the engine's thread is not placed: this machine's topology cannot be read");
         return HALAY_OK;
     }
-    int *chosen = calloc(count + 1, sizeof *chosen);
-    enum halay_status status = chosen ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-    if (chosen) {
+    struct halay_placement place = { .chosen = calloc(count + 1, sizeof *place.chosen) };
+    enum halay_status status = place.chosen ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    if (place.chosen) {
         status = halay_placement_choose(world->config.thread_affinity, threads, count, world->local_rank,
-                                        world->local_size, chosen, &n, why, sizeof why);
+                                        world->local_size, &place, why, sizeof why);
         if (status == HALAY_ERR_CONFIG)
             halay_error(ctx->log, "HALAY_THREAD_AFFINITY: %s", why);
-        if (status == HALAY_OK && n)
-            bind_thread(ctx, chosen, n);
+        if (status == HALAY_OK && place.count)
+            bind_thread(ctx, place.chosen, place.count);
         if (status == HALAY_OK && ctx->log->level >= HALAY_LOG_INFO)
-            say(ctx, threads, count, chosen, n);
-        free(chosen);
+            say(ctx, threads, count, place.chosen, place.count);
+        free(place.chosen);
     }
     free(threads);
     return status;

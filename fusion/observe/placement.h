@@ -14,13 +14,19 @@
 
 struct halay_context;
 
+/* Some of this host's hardware threads, by number. */
+struct halay_placement {
+    int *chosen; /* the caller's: room for as many as there are threads */
+    size_t count;
+};
+
 /*
- * What the setting means for one rank of its host: chosen[0 .. *n) are the numbers of the hardware threads to run on,
- * in the order of threads; *n 0: wherever the process may. chosen has room for count. Pure.
+ * What the setting means for one rank of its host: chosen[0 .. count) are the numbers of the hardware threads to run
+ * on, in the order of threads; count 0: wherever the process may. Pure.
  * Errors: HALAY_ERR_CONFIG, with why: no list of numbers, not one for each rank, or one that is none of threads.
  */
 enum halay_status halay_placement_choose(const char *setting, const struct halay_thread *threads, size_t count,
-                                         int local_rank, int local_size, int *chosen, size_t *n, char *why,
+                                         int local_rank, int local_size, struct halay_placement *place, char *why,
                                          size_t size);
 
 /* Put the engine's thread there, and log at level info where all that this rank has lies. Called once, when the thread

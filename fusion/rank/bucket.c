@@ -155,37 +155,36 @@ static enum halay_status line_up_group(struct halay_bucket *b)
     return HALAY_OK;
 }
 
-enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item)
+/* What this rank submitted under an agreed name, or its part of it as it has joined. NULL: not what this rank has said,
+ * or no memory. */
+static struct halay_request *take(struct halay_context *ctx, struct halay_entry *entry)
 {
-    const struct halay_id_range *ranges = item->ranges;
-    struct halay_context *ctx = set->ctx;
-    size_t tensors = 0;
+    struct halay_request *request = entry->request;
 
-    if (item->absent >= set->size)
-        return HALAY_ERR_FORMAT;
+    if (request && request->is_over)
+        request = NULL; /* by express; this rank has joined since */
+    if (!request)
+        request = halay_join_part(ctx, entry);
+    else if (!halay_signature_equal(&request->signature, &entry->agreed))
+        return NULL;
+    return request && !request->is_running ? request : NULL;
+}
+
+/* The bucket's requests, in the coordinator's order. */
+static enum halay_status collect(struct halay_bucket *b, const struct halay_item *item, size_t tensors)
+{
+    struct halay_process_set *set = b->set;
+    struct halay_context *ctx = set->ctx;
+    struct halay_express *express = &ctx->negotiation.express;
+    size_t bytes = 0, places = set == &ctx->all ? express->places : 0;
+
     for (size_t i = 0; i < item->range_count; i++)
-        tensors += ranges[i].count;
-    struct halay_bucket *b = bucket_get(set, tensors);
-    if (!b)
-        return HALAY_ERR_NO_MEMORY;
-    b->absent = item->absent;
-    b->chunk_shift = item->chunk_shift;
-    size_t bytes = 0;
-    for (size_t i = 0; i < item->range_count; i++)
-        for (uint32_t k = 0; k < ranges[i].count; k++) {
-            struct halay_entry *entry = halay_ids_find(set, ranges[i].first + k);
-            struct halay_request *request = entry ? entry->request : NULL;
-            if (request && request->is_over)
-                request = NULL; /* by express; this rank has joined since */
-            int is_mine = request && halay_signature_equal(&request->signature, &entry->agreed);
-            if (entry && !request)
-                request = halay_join_part(ctx, entry);
-            if (!request || request->is_running || !(is_mine || request->is_part)) {
-                halay_bucket_drop(ctx, b);
-                return HALAY_ERR_FORMAT; /* not what this rank has said */
-            }
-            halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &ctx->negotiation.express.enrolled,
-                                  set == &ctx->all ? ctx->negotiation.express.places : 0);
+        for (uint32_t k = 0; k < item->ranges[i].count; k++) {
+            struct halay_entry *entry = halay_ids_find(set, item->ranges[i].first + k);
+            struct halay_request *request = entry ? take(ctx, entry) : NULL;
+            if (!request)
+                return HALAY_ERR_FORMAT;
+            halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &express->enrolled, places);
             b->is_plain &= halay_signature_is_plain(&entry->agreed);
             request->is_running = 1;
             request->buckets_left = 1;
@@ -194,15 +193,33 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
         }
     halay_count(&ctx->observers.tally.bytes, bytes);
     halay_count(&ctx->observers.tally.fused_tensors, tensors > 1 ? tensors : 0);
-    b->dtype = (enum halay_dtype)b->requests[0]->signature.dtype;
-    if (b->requests[0]->signature.operation == HALAY_CHANGE_SETS) {
-        enum halay_status status = halay_process_sets_prepare(ctx, b->requests[0]);
-        if (status != HALAY_OK) {
-            halay_bucket_drop(ctx, b);
-            return status;
-        }
+    return HALAY_OK;
+}
+
+enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item)
+{
+    struct halay_context *ctx = set->ctx;
+    size_t tensors = 0;
+
+    if (item->absent >= set->size)
+        return HALAY_ERR_FORMAT;
+    for (size_t i = 0; i < item->range_count; i++)
+        tensors += item->ranges[i].count;
+    struct halay_bucket *b = bucket_get(set, tensors);
+    if (!b)
+        return HALAY_ERR_NO_MEMORY;
+    b->absent = item->absent;
+    b->chunk_shift = item->chunk_shift;
+    enum halay_status status = collect(b, item, tensors);
+    const struct halay_request *first = b->count ? b->requests[0] : NULL;
+    if (status == HALAY_OK && first->signature.operation == HALAY_CHANGE_SETS)
+        status = halay_process_sets_prepare(ctx, b->requests[0]);
+    if (status != HALAY_OK) {
+        halay_bucket_drop(ctx, b);
+        return status;
     }
-    if (b->requests[0]->signature.members)
+    b->dtype = (enum halay_dtype)first->signature.dtype;
+    if (first->signature.members)
         return line_up_group(b);
     line_up(b);
     return HALAY_OK;

@@ -170,12 +170,78 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
     return item->name_length && halay_signature_is_valid(s, size);
 }
 
+/* Items about one tensor, or several. */
+static int read_about_tensors(const unsigned char *p, const struct tail *tail, struct halay_item *read)
+{
+    int ok = 1;
+
+    switch (read->kind) {
+    case HALAY_ITEM_READY:
+        read->set = get16(p + 2);
+        read->range = (struct halay_id_range){ get32(p + 4), get32(p + 8) };
+        ok = read->range.count && read->range.first <= UINT32_MAX - read->range.count;
+        break;
+    case HALAY_ITEM_BUCKET:
+        read->set = get16(p + 4);
+        read->absent = get16(p + 6);
+        read->chunk_shift = (signed char)p[1];
+        read->ranges = (const struct halay_id_range *)(const void *)(p + 8);
+        read->range_count = tail->words / 8;
+        ok = ranges_are_valid(read->ranges, read->range_count) && read->chunk_shift <= HALAY_CHUNK_SHIFT_MOST &&
+             read->chunk_shift >= -HALAY_CHUNK_SHIFT_MOST;
+        break;
+    case HALAY_ITEM_ERROR:
+        read->status = (enum halay_status)get16(p + 4);
+        read->set = get16(p + 6);
+        ok = read->name_length && read->text_length <= HALAY_TEXT_MAX && is_status(get16(p + 4));
+        break;
+    case HALAY_ITEM_FLUSH:
+        read->set = get16(p + 2);
+        break;
+    case HALAY_ITEM_FORGET:
+        read->set = get16(p + 2);
+        read->id = get32(p + 4);
+        break;
+    case HALAY_ITEM_LATE:
+        read->id = get32(p + 4);
+        memcpy(&read->round, p + 8, sizeof read->round);
+        break;
+    default:
+        break;
+    }
+    return ok;
+}
+
+/* What is between the kind and the words. Nonzero if it is valid in a job or set of this size. */
+static int read_fixed(const unsigned char *p, const struct tail *tail, int size, struct halay_item *read)
+{
+    switch (read->kind) {
+    case HALAY_ITEM_ANNOUNCE:
+    case HALAY_ITEM_AGREE:
+        return read_signature(p, size, read);
+    case HALAY_ITEM_FAIL:
+        read->status = (enum halay_status)get32(p + 4);
+        read->rank = (int)get32(p + 8);
+        return read->text_length <= HALAY_TEXT_MAX && is_status(get32(p + 4)) && read->rank >= -1 && read->rank < size;
+    case HALAY_ITEM_LEFT:
+        read->rank = (int)get32(p + 4);
+        return read->rank >= 0 && read->rank < size;
+    case HALAY_ITEM_DOING:
+        if (get16(p + 4) >= HALAY_DOING_COUNT)
+            return 0;
+        read->doing = (enum halay_doing)get16(p + 4);
+        read->set = get16(p + 6);
+        return 1;
+    default:
+        return read_about_tensors(p, tail, read);
+    }
+}
+
 enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes, size_t *at, int size,
                                   struct halay_item *item)
 {
     const unsigned char *p = bytes + *at;
     size_t whole = item_bytes(p, size_bytes - *at);
-    int ok = 1;
 
     if (!whole)
         return HALAY_ERR_FORMAT;
@@ -187,59 +253,7 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
                                .text = (const char *)names + tail.name,
                                .text_length = tail.text,
                                .rank = -1 };
-    switch (read.kind) {
-    case HALAY_ITEM_READY:
-        read.set = get16(p + 2);
-        read.range = (struct halay_id_range){ get32(p + 4), get32(p + 8) };
-        ok = read.range.count && read.range.first <= UINT32_MAX - read.range.count;
-        break;
-    case HALAY_ITEM_ANNOUNCE:
-    case HALAY_ITEM_AGREE:
-        ok = read_signature(p, size, &read);
-        break;
-    case HALAY_ITEM_BUCKET:
-        read.set = get16(p + 4);
-        read.absent = get16(p + 6);
-        read.chunk_shift = (signed char)p[1];
-        read.ranges = (const struct halay_id_range *)(const void *)(p + 8);
-        read.range_count = tail.words / 8;
-        ok = ranges_are_valid(read.ranges, read.range_count) && read.chunk_shift <= HALAY_CHUNK_SHIFT_MOST &&
-             read.chunk_shift >= -HALAY_CHUNK_SHIFT_MOST;
-        break;
-    case HALAY_ITEM_ERROR:
-        read.status = (enum halay_status)get16(p + 4);
-        read.set = get16(p + 6);
-        ok = read.name_length && read.text_length <= HALAY_TEXT_MAX && is_status(get16(p + 4));
-        break;
-    case HALAY_ITEM_FLUSH:
-        read.set = get16(p + 2);
-        break;
-    case HALAY_ITEM_FORGET:
-        read.set = get16(p + 2);
-        read.id = get32(p + 4);
-        break;
-    case HALAY_ITEM_LATE:
-        read.id = get32(p + 4);
-        memcpy(&read.round, p + 8, sizeof read.round);
-        break;
-    case HALAY_ITEM_FAIL:
-        read.status = (enum halay_status)get32(p + 4);
-        read.rank = (int)get32(p + 8);
-        ok = read.text_length <= HALAY_TEXT_MAX && is_status(get32(p + 4)) && read.rank >= -1 && read.rank < size;
-        break;
-    case HALAY_ITEM_LEFT:
-        read.rank = (int)get32(p + 4);
-        ok = read.rank >= 0 && read.rank < size;
-        break;
-    case HALAY_ITEM_DOING:
-        ok = get16(p + 4) < HALAY_DOING_COUNT;
-        read.doing = ok ? (enum halay_doing)get16(p + 4) : HALAY_DOING_ELSE;
-        read.set = get16(p + 6);
-        break;
-    default:
-        break;
-    }
-    if (!ok)
+    if (!read_fixed(p, &tail, size, &read))
         return HALAY_ERR_FORMAT;
     *item = read;
     *at += whole;
@@ -280,33 +294,34 @@ static int joins_last(struct halay_items *items, const struct halay_item *item)
     return 1;
 }
 
-static void write_fixed(unsigned char *p, const struct halay_item *item)
+static void write_signature(unsigned char *p, const struct halay_item *item)
 {
     const struct halay_signature *s = &item->signature;
 
-    p[0] = (unsigned char)item->kind;
+    p[1] = (unsigned char)item->name_length;
+    put16(p + 2, item->word_count);
+    p[4] = s->operation;
+    p[5] = s->dtype;
+    p[6] = s->op;
+    p[7] = s->dimensions;
+    put32(p + 8, (uint32_t)s->root);
+    put32(p + 12, item->id);
+    memcpy(p + 16, &s->prescale, sizeof s->prescale);
+    memcpy(p + 24, &s->postscale, sizeof s->postscale);
+    put16(p + 32, s->members);
+    put16(p + 34, (size_t)item->set);
+    put16(p + 36, (uint16_t)s->priority);
+    p[38] = (unsigned char)s->wire;
+}
+
+/* Items about one tensor, or several. */
+static void write_about_tensors(unsigned char *p, const struct halay_item *item)
+{
     switch (item->kind) {
     case HALAY_ITEM_READY:
         put16(p + 2, (size_t)item->set);
         put32(p + 4, item->range.first);
         put32(p + 8, item->range.count);
-        break;
-    case HALAY_ITEM_ANNOUNCE:
-    case HALAY_ITEM_AGREE:
-        p[1] = (unsigned char)item->name_length;
-        put16(p + 2, item->word_count);
-        p[4] = s->operation;
-        p[5] = s->dtype;
-        p[6] = s->op;
-        p[7] = s->dimensions;
-        put32(p + 8, (uint32_t)s->root);
-        put32(p + 12, item->id);
-        memcpy(p + 16, &s->prescale, sizeof s->prescale);
-        memcpy(p + 24, &s->postscale, sizeof s->postscale);
-        put16(p + 32, s->members);
-        put16(p + 34, (size_t)item->set);
-        put16(p + 36, (uint16_t)s->priority);
-        p[38] = (unsigned char)s->wire;
         break;
     case HALAY_ITEM_BUCKET:
         put16(p + 2, item->range_count);
@@ -331,6 +346,19 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
         put32(p + 4, item->id);
         memcpy(p + 8, &item->round, sizeof item->round);
         break;
+    default:
+        break;
+    }
+}
+
+static void write_fixed(unsigned char *p, const struct halay_item *item)
+{
+    p[0] = (unsigned char)item->kind;
+    switch (item->kind) {
+    case HALAY_ITEM_ANNOUNCE:
+    case HALAY_ITEM_AGREE:
+        write_signature(p, item);
+        break;
     case HALAY_ITEM_FAIL:
         put16(p + 2, item->text_length);
         put32(p + 4, item->status);
@@ -345,6 +373,7 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
         put16(p + 6, (size_t)item->set);
         break;
     default:
+        write_about_tensors(p, item);
         break;
     }
 }

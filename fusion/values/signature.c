@@ -162,14 +162,9 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
     return info->operation == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
 }
 
-enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size,
-                                       struct halay_signature *signature, size_t *count, const char **why)
+/* What holds whatever the operation. */
+static enum halay_status check_any(const struct halay_tensor_info *info, const char **why)
 {
-    struct halay_signature made = {
-        .prescale = 1, .postscale = 1, .priority = info->priority, .wire = (uint32_t)info->wire
-    };
-    int fits;
-
     if ((unsigned)info->operation >= OPERATIONS)
         REFUSE(HALAY_ERR_ARGUMENT, "unknown operation");
     if (info->priority < INT16_MIN || info->priority > INT16_MAX)
@@ -178,48 +173,65 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
         REFUSE(HALAY_ERR_ARGUMENT, "the name is kept for halay_join");
     if ((info->operation == HALAY_CHANGE_SETS) != !strcmp(info->name, HALAY_CHANGE_SETS_NAME))
         REFUSE(HALAY_ERR_ARGUMENT, "the name is kept for halay_process_set_create");
-    made.operation = (uint8_t)info->operation;
-    if (info->operation == HALAY_CHANGE_SETS) {
-        if (!info->splits || !info->shape[0] || info->shape[0] > HALAY_WORDS_MAX)
-            REFUSE(HALAY_ERR_ARGUMENT, "no process sets, or more than 8000 ranks in them");
-        made.words = (uint32_t)info->shape[0];
-    }
-    if (info->operation >= HALAY_BARRIER) {
-        made.wire = 0;
-        *signature = made;
-        *count = 0;
-        return HALAY_OK;
-    }
-    enum halay_status status = check_wire(info, why);
-    if (status == HALAY_OK && info->members) {
-        status = make_group(info, &made, count, why);
-        if (status == HALAY_OK)
-            *signature = made;
-        return status;
-    }
-    if (status != HALAY_OK)
-        return status;
+    if (info->operation == HALAY_CHANGE_SETS && (!info->splits || !info->shape[0] || info->shape[0] > HALAY_WORDS_MAX))
+        REFUSE(HALAY_ERR_ARGUMENT, "no process sets, or more than 8000 ranks in them");
+    return info->operation >= HALAY_BARRIER ? HALAY_OK : check_wire(info, why);
+}
+
+/* An operation on one tensor. */
+static enum halay_status make_tensor(const struct halay_tensor_info *info, int size, struct halay_signature *made,
+                                     size_t *count, const char **why)
+{
+    int fits;
+
     if (!halay_dtype_size(info->dtype))
         REFUSE(HALAY_ERR_ARGUMENT, "unknown type");
     if (info->dimensions < 0 || info->dimensions > HALAY_DIMENSIONS_MAX)
         REFUSE(HALAY_ERR_ARGUMENT, "dimensions must be 0 to 8");
-    made.dtype = (uint8_t)info->dtype;
-    made.dimensions = (uint8_t)info->dimensions;
+    made->dtype = (uint8_t)info->dtype;
+    made->dimensions = (uint8_t)info->dimensions;
     for (int d = 0; d < info->dimensions; d++)
-        made.shape[d] = info->shape[d];
-    size_t elements = halay_shape_count(made.shape, made.dimensions, halay_dtype_size(info->dtype), &fits);
+        made->shape[d] = info->shape[d];
+    size_t elements = halay_shape_count(made->shape, made->dimensions, halay_dtype_size(info->dtype), &fits);
     if (!fits)
         REFUSE(HALAY_ERR_ARGUMENT, "the shape has more bytes than memory");
-    status = make_operation(info, size, &made, why);
+    enum halay_status status = make_operation(info, size, made, why);
     if (status != HALAY_OK)
         return status;
     if (elements && !info->out && !goes_by_rows(info->operation))
         REFUSE(HALAY_ERR_ARGUMENT, "out is NULL");
     if (elements && !info->in && goes_by_rows(info->operation))
         REFUSE(HALAY_ERR_ARGUMENT, "in is NULL");
-    *signature = made;
     *count = elements;
     return HALAY_OK;
+}
+
+enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size,
+                                       struct halay_signature *signature, size_t *count, const char **why)
+{
+    struct halay_signature made = { .prescale = 1,
+                                    .postscale = 1,
+                                    .priority = info->priority,
+                                    .wire = (uint32_t)info->wire,
+                                    .operation = (uint8_t)info->operation };
+    size_t elements = 0;
+
+    enum halay_status status = check_any(info, why);
+    if (status != HALAY_OK)
+        return status;
+    if (info->operation >= HALAY_BARRIER) {
+        made.wire = 0;
+        made.words = info->operation == HALAY_CHANGE_SETS ? (uint32_t)info->shape[0] : 0;
+    } else if (info->members) {
+        status = make_group(info, &made, &elements, why);
+    } else {
+        status = make_tensor(info, size, &made, &elements, why);
+    }
+    if (status == HALAY_OK) {
+        *signature = made;
+        *count = elements;
+    }
+    return status;
 }
 #undef REFUSE
 

@@ -19,16 +19,6 @@ fusion/api/calls.c:halay_alltoall
 '
 # Still to be cut.
 exceptions="$exceptions
-fusion/api/context.c:halay_context_open
-fusion/api/registry.c:halay_register
-fusion/api/registry.c:submit_locked
-fusion/api/submit.c:halay_register
-fusion/api/submit.c:submit_locked
-fusion/coordinator/coordinator.c:arrive
-fusion/observe/placement.c:halay_placement_choose
-fusion/values/messages.c:halay_item_read
-fusion/values/messages.c:write_fixed
-fusion/values/signature.c:halay_signature_make
 tests/coll/matrix.c:algorithm_all
 tests/coll/test_reduce.c:check_edges
 tests/coll/test_tuning.c:check_complaints

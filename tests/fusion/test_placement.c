@@ -18,19 +18,19 @@ static const char *choose(const char *setting, const struct halay_thread *thread
 {
     static char text[256];
     int chosen[8];
-    size_t n = 99;
+    struct halay_placement place = { chosen, 99 };
     char why[200] = "";
 
-    enum halay_status status = halay_placement_choose(setting, threads, count, rank, size, chosen, &n, why, sizeof why);
+    enum halay_status status = halay_placement_choose(setting, threads, count, rank, size, &place, why, sizeof why);
     if (status != HALAY_OK) {
         CHECK(status == HALAY_ERR_CONFIG && *why);
         snprintf(text, sizeof text, "%s", why);
         return text;
     }
-    REQUIRE(n <= count);
-    for (size_t i = 0; i < n; i++)
+    REQUIRE(place.count <= count);
+    for (size_t i = 0; i < place.count; i++)
         text[i] = (char)('0' + chosen[i]);
-    text[n] = '\0';
+    text[place.count] = '\0';
     return text;
 }
 
