@@ -40,6 +40,10 @@ for page in *.md docs/*.md docs/*/*.md; do
         ls -d $path >/dev/null 2>&1 || wrong "$page: names '$path', which does not exist"
     done <"$scratch/paths"
 done
+# The picture of the speed-ups is that of the results.
+checks=$((checks + 1))
+! command -v python3 >/dev/null 2>&1 || perf/bench/speedups --check 2>"$scratch/said" || wrong "$(cat "$scratch/said")"
+
 # Each decision is in the index above them.
 sed -n 's/^### //p' docs/DECISIONS.md | sort >"$scratch/entries"
 sed -n '/^## Entries/q; s/^| .* | \[\(.*\)\](#.*/\1/p' docs/DECISIONS.md | sort >"$scratch/index"
