@@ -59,7 +59,6 @@ base                  . machine net store secure
 collectives           reduce schedule choose group shared messages api
 collectives/transport meet . shm tcp mpi ucx
 fusion                values coordinator state observe rank api
-fusion                values coordinator state observe rank api
 launcher              common cli where local remote job mpi sagemaker .
 tft                   kernels layers model data run score train interop report cli
 '
