@@ -3,7 +3,7 @@
  * Clock: monotonic microseconds and deadlines.
  *
  * A deadline is a point of the monotonic clock in microseconds; HALAY_NEVER is none. Timeouts of the public interface
- * are in milliseconds, negative for "for ever".
+ * are in milliseconds, negative for "forever".
  */
 #ifndef HALAY_BASE_CLOCK_H
 #define HALAY_BASE_CLOCK_H

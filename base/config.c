@@ -271,18 +271,18 @@ static void explain(const struct row *row, const char *text, char *why, size_t s
 {
     switch (row->type) {
     case SIZE:
-        snprintf(why, size, "is no size; write for example 67108864, 64M or 1G");
+        snprintf(why, size, "is not a size; write for example 67108864, 64M or 1G");
         return;
     case LONG:
     case INT:
-        snprintf(why, size, "is no whole number from %ld to %ld", row->least, row->most);
+        snprintf(why, size, "is not a whole number from %ld to %ld", row->least, row->most);
         return;
     case SECONDS:
-        snprintf(why, size, "is no number of seconds from %ld to %ld; write for example 30 or 0.5", row->least,
+        snprintf(why, size, "is not a number of seconds from %ld to %ld; write for example 30 or 0.5", row->least,
                  row->most);
         return;
     case PORTS:
-        snprintf(why, size, "is no range of ports from 1 to 65535; write for example 20000-20100");
+        snprintf(why, size, "is not a range of ports from 1 to 65535; write for example 20000-20100");
         return;
     case WORD:
     case NAME:

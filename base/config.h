@@ -100,7 +100,7 @@ struct halay_config_variable {
 };
 const struct halay_config_variable *halay_config_variable(size_t index); /* NULL past the last one */
 
-/* Would this value be accepted for that variable? HALAY_ERR_CONFIG: why says what would be ("is no size; 67108864 or
+/* Would this value be accepted for that variable? HALAY_ERR_CONFIG: why says what would be ("is not a size; 67108864 or
  * 64M"); HALAY_ERR_ARGUMENT: there is no such variable. */
 enum halay_status halay_config_check(const char *name, const char *value, char *why, size_t size);
 

@@ -254,7 +254,7 @@ enum halay_status halay_ring_open(struct halay_log *log, const char *path, struc
     }
     status = HALAY_ERR_FORMAT;
     if (!S_ISREG(file.st_mode) || file.st_size <= HALAY_RING_HEAD) {
-        halay_error(log, "'%s' is no flight recorder's file: it is too short", path);
+        halay_error(log, "'%s' is not a flight recorder's file: it is too short", path);
         goto err_close;
     }
     ring->bytes = (size_t)file.st_size;
@@ -267,7 +267,7 @@ enum halay_status halay_ring_open(struct halay_log *log, const char *path, struc
     ring->words = map;
     memcpy(&ring->head, map, sizeof ring->head);
     if (!is_head(&ring->head, ring->bytes)) {
-        halay_error(log, "'%s' is no flight recorder's file of this version", path);
+        halay_error(log, "'%s' is not a flight recorder's file of this version", path);
         goto err_unmap;
     }
     close(fd);

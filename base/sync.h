@@ -57,7 +57,7 @@ static inline void halay_prefetch_write(const void *line)
  * the value that it loaded, which returns at once if the word has another value by then: no wake is lost.
  */
 
-/* Sleep while *word == seen, at most timeout_us (negative or HALAY_NEVER: for ever). HALAY_OK: look again (it changed,
+/* Sleep while *word == seen, at most timeout_us (negative or HALAY_NEVER: forever). HALAY_OK: look again (it changed,
  * or somebody woke this thread, or a signal came); HALAY_ERR_TIMEOUT. */
 static inline enum halay_status halay_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_us)
 {

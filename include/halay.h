@@ -29,9 +29,9 @@
  *
  * Callbacks run on the thread that drives the engine, with no lock held: the background thread, or one of the program's
  * in a call that blocks, halay_fini and those of halay_elastic.h among them. They may make every call that does not
- * block, so submit. What would wait for the engine gets HALAY_ERR_UNSUPPORTED there and a line in the log, as it would
- * wait for its own return: halay_wait for what has not ended, the blocking forms, changes of process sets, the calls of
- * halay_elastic.h; and halay_fini does nothing.
+ * block, and so may submit. Calls that would wait for the engine get HALAY_ERR_UNSUPPORTED there and a line in the log,
+ * as they would wait for their own return: halay_wait for what has not ended, the blocking forms, changes of process
+ * sets, the calls of halay_elastic.h; and halay_fini does nothing.
  *
  * Fork. A child of fork has no context: calls on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_fini
  * and the halay_*_free do nothing, and the parent goes on undisturbed.
@@ -85,8 +85,8 @@ struct halay_options {
  * May be called again after halay_fini.
  * Process sets that are asked for are made before it returns, which all ranks must ask for alike (HALAY_ERR_MISMATCH,
  * also if others ask for none; HALAY_ERR_ARGUMENT). All ranks ask for the same transport (HALAY_ERR_MISMATCH). A rank
- * that cannot go on, because of a setting or of options that it cannot read for example, ends the start of all with its
- * error; the log of the others says which rank it is. So it blocks with wrong options too.
+ * that cannot go on, for example because of a wrong setting or of options that it cannot read, ends the start of all
+ * with its error; the others' logs say which rank it is. So the call blocks even if its own options are wrong.
  * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED,
  * HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER (a rank died meanwhile).
  */
@@ -129,9 +129,9 @@ HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char
  *
  * Within a set its members are numbered 0, 1, ... in ascending order of their ranks, whatever order they were given in.
  * All that goes by rank goes by these numbers (rows and splits, parts of a reduce-scatter, results), and averages
- * divide by the number of members; only the root of a broadcast is a rank of the job. Who submits a tensor in a set of
- * which it is no member gets HALAY_ERR_ARGUMENT. halay_join is of all ranks: who has joined takes part in its sets as
- * well. Under HALAY_DETERMINISTIC tensors are fused in the set of all ranks only.
+ * divide by the number of members; only the root of a broadcast is a rank of the job. A rank that submits a tensor in a
+ * set of which it is not a member gets HALAY_ERR_ARGUMENT. halay_join is of all ranks: a rank that has joined takes
+ * part in its sets as well. Under HALAY_DETERMINISTIC tensors are fused in the set of all ranks only.
  *
  * Rank 0 of the job coordinates all sets, also those of which it is no member. When a rank dies, or leaves while a set
  * waits for it, the job is over for all ranks.
@@ -151,9 +151,9 @@ HALAY_API enum halay_status halay_process_set_create(struct halay_context *ctx, 
                                                      struct halay_process_set **set);
 /*
  * Remove a set, all ranks together as above. Nothing may be in flight in it on any rank (otherwise HALAY_ERR_MISMATCH
- * or HALAY_ERR_ARGUMENT everywhere, and it stays). Afterwards it is good for nothing but questions and errors:
+ * or HALAY_ERR_ARGUMENT everywhere, and it stays). Afterwards only queries work:
  * submissions get HALAY_ERR_ARGUMENT; tensors that are registered in it are unregistered as usual. Its number is not
- * used again. HALAY_ERR_ARGUMENT: it is that of all ranks, or has been removed. HALAY_ERR_UNSUPPORTED: a rank has
+ * used again. HALAY_ERR_ARGUMENT: it is the set of all ranks, or has been removed. HALAY_ERR_UNSUPPORTED: a rank has
  * joined.
  */
 HALAY_API enum halay_status halay_process_set_remove(struct halay_process_set *set);
@@ -328,7 +328,7 @@ HALAY_API enum halay_status halay_barrier_async(struct halay_context *ctx, const
 
 /* Has it ended? HALAY_IN_PROGRESS, or its final status. Never blocks. */
 HALAY_API enum halay_status halay_test(struct halay_request *request);
-/* Block until it ends, at most timeout_ms (negative: for ever): its final status, or HALAY_ERR_TIMEOUT (still in
+/* Block until it ends, at most timeout_ms (negative: forever): its final status, or HALAY_ERR_TIMEOUT (still in
  * flight). The waiting thread drives the engine itself while nobody else does. Several threads may wait for one
  * request; it is freed when all of them have returned. */
 HALAY_API enum halay_status halay_wait(struct halay_request *request, int timeout_ms);

@@ -13,24 +13,23 @@
  * Errors. See halay_types.h. After HALAY_ERR_PEER, HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT or a cancelled collective the
  * group is closed: the contents of buffers in flight are undefined and every later call returns the first cause's
  * status. HALAY_ERR_PEER comes when a rank of the group dies or leaves, and when it is stopped (a signal, a debugger)
- * on this host while nothing arrives for HALAY_PEER_TIMEOUT (30 s; 0: never). A rank that is only slow is waited for.
- * Groups that the lost rank is not in go on (over MPI as far as the MPI library does: most end all processes when one
- * dies, unless told not to). HALAY_ERR_ARGUMENT and HALAY_ERR_UNSUPPORTED are found before anything moved and leave the
- * group as it was; make sure that every rank gets them.
+ * on this host while nothing arrives for HALAY_PEER_TIMEOUT (30 s; 0: never). The others wait for a rank that is merely
+ * slow. Groups that the lost rank is not in go on (over MPI as far as the MPI library does: most end all processes when
+ * one dies, unless told not to). HALAY_ERR_ARGUMENT and HALAY_ERR_UNSUPPORTED are found before any data move and leave
+ * the group as it was; make sure that every rank gets them.
  *
  * Wrong arguments that can be seen are refused with a line in the log, or on standard error where the group itself is
- * NULL. A pointer to a group that is closed, or to a collective that is ended, is not valid any more: nothing can look
- * at that.
+ * NULL. A pointer to a closed group or to an ended collective is no longer valid; nothing can detect its use.
  *
- * Checking. Ranks that call different collectives, or the same with different arguments, wait for ever or get wrong
- * data; nothing looks at that, as it would cost a message each way. Under HALAY_CHECK=1 (rank 0's holds for all) the
- * ranks compare first: which call it is, type, reduction, root, count, the lists of counts (in_counts of
+ * Checking. Ranks that call different collectives, or the same one with different arguments, wait forever or get wrong
+ * data. Nothing checks that by default, because the check costs a message each way. Under HALAY_CHECK=1 (rank 0's holds
+ * for all) the ranks first compare the call, its type, reduction, root and count, the lists of counts (in_counts of
  * halay_group_alltoallv with the others' out_counts), and what was set by halay_group_set_algorithm and
  * halay_group_set_segment. A difference ends the collective on every rank with HALAY_ERR_MISMATCH, from
  * halay_coll_progress or the blocking call; halay_group_last_error and the log name the ranks and both values
  * ("collective 7, broadcast: rank 2 has root 1, rank 0 has root 0"). No data have been touched then and the group goes
- * on. A call that is refused on one rank alone is not compared. Collectives take longer by two messages one after the
- * other, four with lists of counts.
+ * on. A call that is refused on one rank alone is not compared. Each collective then takes two more messages in
+ * sequence, four with lists of counts.
  *
  * Threads. A group that was opened, with all groups made of it, is used by one thread at a time; groups that were
  * opened separately are independent. halay_group_alloc, halay_group_free and the queries may be called from any thread.
@@ -66,8 +65,8 @@ struct halay_group_options {
  * initialised by this call if it was not.
  * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED (transport not
  * built in, or not possible here), HALAY_ERR_MISMATCH (ranks ask for different transports), HALAY_ERR_ARGUMENT (options
- * that cannot be read), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY. One rank's error ends the start of all, so it blocks
- * with wrong options too.
+ * that cannot be read), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY. An error on one rank ends the start on all, so the
+ * call blocks even if its own options are wrong.
  */
 HALAY_API enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group);
 
@@ -83,15 +82,15 @@ HALAY_API enum halay_status halay_group_open_communicator(const void *comm, enum
  * overlap ({0,1}, {1,2}, {2,0}), and all of them may have collectives under way at once: whoever waits for one drives
  * the others too.
  *
- * The members call it, with the same list; nobody else needs to, and who is not in the list gets *group = NULL at once.
+ * The members call it with the same list. Other ranks need not; one that does gets *group = NULL at once.
  * Blocks until all members have come. Members of several groups make them in the same order (or make {0,1}, {1,2},
  * {2,0} in this order: no rank may wait for one that waits for it). The list is borrowed for the call. The group is
- * closed with halay_group_close, in any order with its parent, and then may be made again; one that failed counts for
- * ever. It has its own algorithms and failures, and starts with the parent's settings of HALAY_* variables, not of
+ * closed with halay_group_close, in any order with its parent, and then may be made again; one that failed counts
+ * forever. It has its own algorithms and failures, and starts with the parent's settings of HALAY_* variables, not of
  * halay_group_set_algorithm. Memory from halay_group_alloc of one group serves all that have the same origin.
  *
  * Errors: HALAY_ERR_ARGUMENT (no such list, or members gave different ones), HALAY_ERR_UNSUPPORTED (too many groups),
- * HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER; every member gets the same, but for a list that is wrong in itself. The parent's
+ * HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER; every member gets the same error, unless a list is wrong in itself. The parent's
  * status if it is closed.
  */
 HALAY_API enum halay_status halay_group_subset(struct halay_group *parent, const int *ranks, int count,
@@ -138,8 +137,8 @@ HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, con
 HALAY_API enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
                                                          const size_t *counts, size_t tensors, enum halay_dtype dtype);
 
-/* Copy count elements from the root's buf into everybody's. The root may be done before others have begun (so may the
- * ranks of a reduction but for its root): only a barrier is one. */
+/* Copy count elements from the root's buf into everybody's. The root may return before others have begun, and so
+ * may the ranks of a reduction except its root: only halay_group_barrier is a barrier. */
 HALAY_API enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count,
                                                   enum halay_dtype dtype, int root);
 
@@ -176,9 +175,9 @@ HALAY_API enum halay_status halay_group_alltoall(struct halay_group *group, cons
 /* The same with in_counts[r] elements for rank r and out_counts[r] from rank r, in in and out in order of rank without
  * gaps. A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r. Over shared memory
  * a difference is always found (HALAY_ERR_FORMAT on a rank that sees it: the group is closed), by messages only if two
- * that meet have different lengths: else a rank waits for ever. HALAY_CHECK finds it in any case. In place in_counts
- * and out_counts must be the same. Both arrays (size) are borrowed for the duration of the call (of the start call
- * only, in that form). */
+ * that meet have different lengths: otherwise a rank waits forever. HALAY_CHECK finds it in any case. In place
+ * in_counts and out_counts must be the same. Both arrays (size) are borrowed for the duration of the call (of the start
+ * call only, in that form). */
 HALAY_API enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts,
                                                   void *out, const size_t *out_counts, enum halay_dtype dtype);
 
@@ -186,7 +185,7 @@ HALAY_API enum halay_status halay_group_alltoallv(struct halay_group *group, con
 HALAY_API enum halay_status halay_group_barrier(struct halay_group *group);
 
 /*
- * The same, started only: nothing blocks, *coll is then driven by halay_coll_progress and ended with halay_coll_end. Up
+ * The same, but only started: nothing blocks. halay_coll_progress drives *coll, halay_coll_end ends it. Up
  * to 8 collectives of a group may be under way (all ranks start them in the same order); one more gives
  * HALAY_ERR_UNSUPPORTED.
  */
@@ -223,14 +222,14 @@ HALAY_API enum halay_status halay_group_barrier_start(struct halay_group *group,
  * on. */
 HALAY_API enum halay_status halay_coll_progress(struct halay_coll *coll);
 
-/* Drive it until it is complete, at most timeout_ms (negative: for ever): spins for a while, then sleeps where the
+/* Drive it until it is complete, at most timeout_ms (negative: forever): spins for a while, then sleeps where the
  * transport can. The final status, or HALAY_ERR_TIMEOUT (it is still under way then). */
 HALAY_API enum halay_status halay_coll_wait(struct halay_coll *coll, int timeout_ms);
 
-/* End and free it. One that is still under way is given up: the group is closed with HALAY_ERR_CANCELED, and no rank is
- * left waiting: peers get HALAY_ERR_PEER, at once where the ranks share memory (one host, over any transport) and in a
- * group of halay_group_subset, else when this rank closes the group and all that were made of it. After return the
- * buffers are the caller's again. NULL is allowed. */
+/* End and free it. A collective that is still under way is given up: the group is closed with HALAY_ERR_CANCELED, and
+ * no rank is left waiting: peers get HALAY_ERR_PEER, at once where the ranks share memory (one host, over any
+ * transport) and in a group of halay_group_subset, else when this rank closes the group and all that were made of it.
+ * After return the buffers are the caller's again. NULL is allowed. */
 HALAY_API void halay_coll_end(struct halay_coll *coll);
 
 /*

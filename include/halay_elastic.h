@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay: elastic jobs. Ranks may be lost, and come, while a program trains.
+ * halay: elastic jobs. Ranks may leave and join while a program trains.
  *
- * Concepts. A job is elastic if halayrun was told so (--min-np, --max-np, --host-discovery-script). When one of its
+ * Concepts. A job is elastic if halayrun is told so (--min-np, --max-np, --host-discovery-script). When one of its
  * processes is lost, or others wait to join, the job is *re-formed*: those that are left agree with halayrun on new
  * ranks and go on in the same context. So that they go on from the same point, a program names its *state*: memory
  * whose content is the same on every rank between two steps (weights, the optimizer's moments, the number of the step).
- * A *commit* keeps a copy of it on each rank. After a loss every rank gets the newest commit that a rank is left with,
- * and so does a process that joins.
+ * A *commit* keeps a copy of it on each rank. After a loss every rank gets the newest commit that any remaining rank
+ * has, and so does a process that joins.
  *
  *     halay_init(NULL, &ctx);
  *     ... halay_elastic_add(ctx, weights, bytes); halay_elastic_add(ctx, &step, sizeof step);

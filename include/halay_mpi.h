@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay: ranks that are those of an MPI communicator.
+ * halay: jobs whose ranks are those of an MPI communicator.
  *
  * For programs that use MPI themselves. Any communicator of one group will do: MPI_COMM_WORLD, a part of it, one with
  * other rank numbers; the ranks of the context or group are the communicator's. A process may be in several at a time.
- * The libraries need no MPI: what talks to MPI is a module that is loaded by these calls, for Open MPI or for MPICH, as
- * this header finds it in mpi.h.
+ * The libraries need no MPI: these calls load a module that talks to it, for Open MPI or for MPICH, as this header
+ * finds in mpi.h.
  *
  * MPI stays the program's: it must be initialised, and is neither initialised nor finalised here. The communicator is
  * borrowed for the call, in which it is copied (MPI_Comm_split, so attributes are not); it may be used and freed after
  * it, and its error handler is what it was. Close contexts and groups before MPI_Finalize. Data move through shared
  * memory and UCX where that is possible, over MPI otherwise (HALAY_TRANSPORT). HALAY_BOOTSTRAP and a launcher's
- * variables have no say.
+ * variables are ignored.
  *
  * Threads. The calls here, and halay_fini and halay_group_close, call MPI from the calling thread: the program must
  * have initialised MPI with MPI_THREAD_SERIALIZED, so that no other thread calls MPI meanwhile, or be in MPI's main
@@ -19,9 +19,9 @@
  * thread, as they move while the program goes on; without it that transport is refused (HALAY_ERR_UNSUPPORTED).
  *
  * Errors: as halay_init and halay_group_open, and HALAY_ERR_ARGUMENT (MPI_COMM_NULL; an intercommunicator; of another
- * MPI than the module that is installed), HALAY_ERR_CONFIG (options->bootstrap is neither NULL nor "auto" nor "mpi"),
+ * MPI than the installed module's), HALAY_ERR_CONFIG (options->bootstrap is neither NULL nor "auto" nor "mpi"),
  * HALAY_ERR_UNSUPPORTED (MPI is not initialised, or finalised; no such module; the thread level). Every rank of the
- * communicator calls: a rank that doesn't come leaves the others in MPI, which knows no time-out.
+ * communicator must call: one that does not leaves the others waiting in MPI, which has no timeout.
  */
 #ifndef HALAY_MPI_H
 #define HALAY_MPI_H

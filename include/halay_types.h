@@ -3,14 +3,14 @@
  * halay: what all its public headers share: statuses, element types, reductions.
  *
  * Errors. A function that can fail returns enum halay_status: zero is success, HALAY_IN_PROGRESS is "not yet" and not
- * an error, everything else is an error. Results that come through arguments are written only on success. Whoever finds
- * the cause of an error writes one line to the log (standard error unless the options say otherwise); callers pass the
- * status on. Nothing here prints to standard output, exits or aborts.
+ * an error, everything else is an error. Results that come through arguments are written only on success. The
+ * function that finds the cause of an error writes one line to the log (standard error unless the options say
+ * otherwise); its callers pass the status on. Nothing here prints to standard output, exits or aborts.
  *
- * Structs with struct_size. A program sets struct_size to sizeof, so that it goes on working with later versions of the
- * library, where the struct has more members: what it does not have is taken for zero. A struct that is longer than
- * this version knows is accepted while there are only zeros behind that, else HALAY_ERR_ARGUMENT, as is one that is
- * shorter than it ever was.
+ * Structs with struct_size. A program sets struct_size to sizeof, so that it keeps working with later versions of the
+ * library, where the struct has more members: those that the program lacks count as zero. A struct that is longer than
+ * this version knows is accepted if the rest is zeros. Otherwise, and if it is shorter than it ever was, the result is
+ * HALAY_ERR_ARGUMENT.
  *
  * Threads. The functions in this header may be called from any thread at any time.
  */
@@ -90,7 +90,7 @@ HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype
  * Rounding is to nearest even; subnormal numbers are kept; what is too large becomes infinity. min and max: a NaN in
  * any rank's element gives a NaN; of -0 and +0 min takes -0 and max takes +0. A NaN that comes out of a reduction is
  * the type's positive quiet one without payload. adasum joins the ranks' vectors pair by pair: what they have in common
- * is averaged, what they have not is added (halay_group_allreduce_adasum in halay_coll.h); for all-reduce only. Every
+ * is averaged, the rest is added (halay_group_allreduce_adasum in halay_coll.h); for all-reduce only. Every
  * rank gets the same bits. A rank that is alone gets its own bytes back as they are, as in a broadcast.
  */
 enum halay_op {
@@ -113,7 +113,7 @@ HALAY_API enum halay_status halay_op_parse(const char *name, enum halay_op *op);
 /* Nonzero if the reduction takes that type (the table above). */
 HALAY_API int halay_op_takes(enum halay_op op, enum halay_dtype dtype);
 
-/* The MPI that a communicator is of, as far as it matters to who is handed one: halay_mpi.h knows. */
+/* The MPI that a communicator belongs to; halay_mpi.h sets it. */
 enum halay_mpi_abi {
     HALAY_MPI_OPEN = 1,  /* Open MPI and its kin: MPI_Comm is a pointer */
     HALAY_MPI_MPICH = 2, /* MPICH, Intel MPI, MVAPICH, Cray MPICH: MPI_Comm is an int */

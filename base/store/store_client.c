@@ -234,7 +234,7 @@ static enum halay_status shake_hands(struct halay_store_client *client, struct s
     if (status != HALAY_OK)
         return status;
     if (!store_is_challenge(h, secret)) {
-        halay_error(client->log, "store: '%s' does not hold this job's secret: it is no store of this job",
+        halay_error(client->log, "store: '%s' does not hold this job's secret: it is not the store of this job",
                     client->address);
         return HALAY_ERR_AUTH;
     }

@@ -566,7 +566,7 @@ static enum halay_status open_listener(struct halay_log *log, const char *host, 
     int is_any = !strcmp(host, "*");
     int failure = getaddrinfo(is_any ? "::" : host, "0", &hints, &found);
     if (failure) {
-        halay_error(log, "store: '%s' is no address to listen on: %s", host, gai_strerror(failure));
+        halay_error(log, "store: '%s' is not an address to listen on: %s", host, gai_strerror(failure));
         return HALAY_ERR_ARGUMENT;
     }
     *listener = listen_on(found);

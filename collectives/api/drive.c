@@ -265,7 +265,7 @@ static int is_dead(const struct halay_group *group, int rank)
 }
 
 /* Peers that are writing into our memory now finish a bounded piece and then see our flag. One that was stopped in the
- * middle of it may still write when it goes on: we don't wait for ever, and say so. */
+ * middle of it may still write when it goes on: we don't wait forever, and say so. */
 static void wait_until_quiet(struct halay_group *group)
 {
     int64_t deadline = halay_now_us() + QUIET_US;
@@ -277,7 +277,8 @@ static void wait_until_quiet(struct halay_group *group)
                 if (halay_world_check_peers(group->world, &first) == HALAY_ERR_PEER && is_dead(group, r))
                     break;
                 if (halay_deadline_passed(deadline)) {
-                    halay_warning(group->world->log, "rank %d may still write into buffers of a collective given up",
+                    halay_warning(group->world->log,
+                                  "rank %d may still write into buffers of a collective that was given up",
                                   number_of(group, r));
                     return;
                 }
@@ -392,7 +393,7 @@ static void report_end(const struct halay_group *group, int rank, const struct h
     else if (words->culprit == rank)
         halay_error(log, "rank %d has given up: %s", who, halay_status_string((enum halay_status)words->status));
     else
-        halay_error(log, "rank %d is lost, says rank %d", culprit, who);
+        halay_error(log, "rank %d is lost, according to rank %d", culprit, who);
 }
 
 /* Has anybody ended its group while something that is under way here lacks it? What it did its part of completes.

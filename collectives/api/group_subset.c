@@ -384,7 +384,7 @@ enum halay_status halay_group_making_start(struct halay_group *parent, const int
 {
     *making = NULL;
     if (!is_list(parent, ranks, count)) {
-        halay_error(parent->world->log, "no list of ranks: 1 to %d different ones from 0 to %d would do",
+        halay_error(parent->world->log, "not a list of ranks: give 1 to %d different ones from 0 to %d",
                     parent->t->size, parent->t->size - 1);
         return HALAY_ERR_ARGUMENT;
     }

@@ -64,7 +64,7 @@ int halay_group_find_stopped(struct halay_group *group)
     stall->suspect = rank;
     if (!is_sure)
         return -1;
-    halay_error(group->world->log, "rank %d is stopped: its process has been so while nothing arrived for %.4g s",
+    halay_error(group->world->log, "rank %d is stopped: its process did not run while nothing arrived for %.4g s",
                 halay_group_world_rank(group, rank), (double)timeout_us / 1e6);
     return rank;
 }

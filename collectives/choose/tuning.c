@@ -98,7 +98,7 @@ static enum halay_status read_scope(struct reader *r, struct halay_tuning_scope 
 
     *scope = (struct halay_tuning_scope){ .line = r->line };
     if (strlen(transport) >= sizeof scope->transport)
-        return complain(r, "'%s' is no transport: shm, ucx, mpi or * would do", transport);
+        return complain(r, "'%s' is not a transport: use shm, ucx, mpi or *", transport);
     if (strcmp(transport, "*"))
         memcpy(scope->transport, transport, strlen(transport));
     if (!strcmp(place, "local"))
@@ -108,7 +108,7 @@ static enum halay_status read_scope(struct reader *r, struct halay_tuning_scope 
     else if (!strcmp(place, "*"))
         scope->places = HALAY_TUNING_LOCAL | HALAY_TUNING_REMOTE;
     else
-        return complain(r, "'%s' is no place: local, remote or * would do", place);
+        return complain(r, "'%s' is not a place: use local, remote or *", place);
     return HALAY_OK;
 }
 
@@ -133,7 +133,7 @@ static enum halay_status read_time(struct reader *r, const char *text, double *s
         *seconds = value * units[i].seconds;
         return HALAY_OK;
     }
-    return complain(r, "'%s' is no time; write for example 9.5us or 0.2ns", text);
+    return complain(r, "'%s' is not a time; write for example 9.5us or 0.2ns", text);
 }
 
 static enum halay_status read_ranks(struct reader *r, const char *text, int *ranks_least, int *ranks_most)
@@ -155,7 +155,7 @@ static enum halay_status read_ranks(struct reader *r, const char *text, int *ran
         else if (dash[1])
             is_wrong |= halay_parse_long(dash + 1, least, INT_MAX, &most) != HALAY_OK;
         if (is_wrong)
-            return complain(r, "'%s' is no number of ranks: 4, 3-8, 9- or * would do", text);
+            return complain(r, "'%s' is not a number of ranks: use 4, 3-8, 9- or *", text);
     }
     *ranks_least = (int)least;
     *ranks_most = (int)most;
@@ -166,7 +166,7 @@ static enum halay_status read_upto(struct reader *r, const char *text, size_t *b
 {
     *bytes = SIZE_MAX;
     if (strcmp(text, "*") && halay_parse_size(text, bytes) != HALAY_OK)
-        return complain(r, "'%s' is no size; write for example 65536, 64K or *", text);
+        return complain(r, "'%s' is not a size; write for example 65536, 64K or *", text);
     return HALAY_OK;
 }
 
@@ -193,7 +193,7 @@ static enum halay_status read_cost(struct reader *r)
         char *equals = strchr(r->words[i], '=');
         size_t k = 0;
         if (!equals)
-            return complain(r, "'%s' is no cost; write for example latency=9us", r->words[i]);
+            return complain(r, "'%s' is not a cost; write for example latency=9us", r->words[i]);
         *equals = 0;
         while (k < TERMS && strcmp(r->words[i], terms[k].name))
             k++;
@@ -229,7 +229,7 @@ static enum halay_status read_limits(struct reader *r, int *least, int *most, si
 static enum halay_status read_size(struct reader *r, const char *word, const char *example, size_t *bytes)
 {
     if (halay_parse_size(word, bytes) != HALAY_OK || !*bytes)
-        return complain(r, "'%s' is no size of at least 1; write for example %s", word, example);
+        return complain(r, "'%s' is not a size of at least 1; write for example %s", word, example);
     return HALAY_OK;
 }
 
@@ -321,7 +321,8 @@ static enum halay_status read_row(struct reader *r)
         return read_segment(r);
     if (!strcmp(r->words[0], "slot"))
         return read_slot(r);
-    return complain(r, "'%s' begins no row: cost, use, segment and slot do, with a transport and a place", r->words[0]);
+    return complain(r, "no row begins with '%s': use cost, use, segment or slot, then a transport and a place",
+                    r->words[0]);
 }
 
 /* ---- the text ---- */

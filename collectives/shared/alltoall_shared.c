@@ -117,7 +117,7 @@ static enum halay_status meet(struct halay_coll *c, int rank)
     uint64_t offset = area->table[2 * c->t->rank], given = area->table[2 * c->t->rank + 1];
 
     if (given != length) {
-        halay_error(c->t->log, "rank %d gives %llu elements to rank %d, who expects %zu", rank,
+        halay_error(c->t->log, "rank %d gives %llu elements to rank %d, which expects %zu", rank,
                     (unsigned long long)given, c->t->rank, length);
         return HALAY_ERR_FORMAT;
     }

@@ -56,7 +56,7 @@ static void list_places(const struct halay_config *config, char place[PLACES][PA
 static enum halay_status check_api(struct halay_log *log, const char *path, const struct halay_module_api *api)
 {
     if (!api) {
-        halay_error(log, "'%s' is no module of halay", path);
+        halay_error(log, "'%s' is not a module of halay", path);
         return HALAY_ERR_VERSION;
     }
     if (api->abi == HALAY_MODULE_ABI && !strcmp(api->version, HALAY_VERSION))

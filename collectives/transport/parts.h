@@ -115,7 +115,7 @@ struct halay_parts {
 enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_transport_ops *slots, unsigned caps,
                                    const struct halay_parts_ops *ops, const struct halay_host *host,
                                    const struct halay_boot *boot, size_t part_bytes);
-/* Frees everything, but for the parts that are with a library that goes on: it may write into them, for ever. */
+/* Frees everything, but for the parts that are with a library that goes on: it may write into them, forever. */
 void halay_parts_fini(struct halay_parts *parts, int library_goes_on);
 
 /* Slots of a transport whose first member is its parts. */

@@ -196,18 +196,18 @@ static void check_faults(void)
         const char *variable, *message;
     } cases[] = {
         { "HALAY_FUSION_THRESHOLD=64 MB",
-          "HALAY_FUSION_THRESHOLD: '64 MB' is no size; write for example 67108864, 64M" },
-        { "HALAY_FUSION_THRESHOLD=", "HALAY_FUSION_THRESHOLD: '' is no size" },
+          "HALAY_FUSION_THRESHOLD: '64 MB' is not a size; write for example 67108864, 64M" },
+        { "HALAY_FUSION_THRESHOLD=", "HALAY_FUSION_THRESHOLD: '' is not a size" },
         { "HALAY_UCX_ENDPOINTS=9", "HALAY_UCX_ENDPOINTS: " },
-        { "HALAY_RING_SEGMENT=-1", "HALAY_RING_SEGMENT: '-1' is no size" },
+        { "HALAY_RING_SEGMENT=-1", "HALAY_RING_SEGMENT: '-1' is not a size" },
         { "HALAY_TRANSPORT=smh", "HALAY_TRANSPORT: 'smh' is none of auto, shm, mpi, ucx" },
         { "HALAY_BOOTSTRAP=sotre", "did you mean 'store'?" },
         { "HALAY_DETERMINISTIC=yes", "HALAY_DETERMINISTIC: 'yes' is none of off, run, ranks" },
         { "HALAY_LOG=", "HALAY_LOG: '' is none of error, warning, info, debug" },
-        { "HALAY_START_TIMEOUT=30s", "HALAY_START_TIMEOUT: '30s' is no number of seconds from 0 to 86400" },
-        { "HALAY_SPIN_US=-2", "HALAY_SPIN_US: '-2' is no whole number from -1 to 1000000" },
+        { "HALAY_START_TIMEOUT=30s", "HALAY_START_TIMEOUT: '30s' is not a number of seconds from 0 to 86400" },
+        { "HALAY_SPIN_US=-2", "HALAY_SPIN_US: '-2' is not a whole number from -1 to 1000000" },
         { "HALAY_RANK=0", "HALAY_RANK and HALAY_SIZE go together, but only HALAY_RANK is set" },
-        { "HALAY_STORE_SECRET_FD=-1", "HALAY_STORE_SECRET_FD: '-1' is no whole number" },
+        { "HALAY_STORE_SECRET_FD=-1", "HALAY_STORE_SECRET_FD: '-1' is not a whole number" },
     };
     struct halay_config config, untouched;
     struct lines lines;

@@ -695,7 +695,7 @@ int main(void)
     check_timeout(&s, &log);
     check_generations(&s, &log);
     check_wrong_secret(&s, &log);
-    check_impostor(&log, other_secret, STORE_VERSION, 0, HALAY_ERR_AUTH, "it is no store of this job");
+    check_impostor(&log, other_secret, STORE_VERSION, 0, HALAY_ERR_AUTH, "it is not the store of this job");
     check_impostor(&log, secret, 9, 0, HALAY_ERR_VERSION,
                    "speaks version 9 of the store's protocol, this is version 1");
     check_impostor(&log, secret, STORE_VERSION, 1, HALAY_ERR_TIMEOUT, "does not answer");

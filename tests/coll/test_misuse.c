@@ -257,9 +257,9 @@ static void settings(struct use *u)
     ARGUMENT(halay_group_set_algorithm(u->group, "allreduce", NULL), "unknown algorithm '(null)'");
     ARGUMENT(halay_group_set_segment(u->group, 0), "at least one byte");
     ARGUMENT(halay_group_subset(u->group, ranks, 1, NULL), "no place for the group");
-    ARGUMENT(halay_group_subset(u->group, NULL, 1, &group), "no list of ranks");
+    ARGUMENT(halay_group_subset(u->group, NULL, 1, &group), "not a list of ranks");
     for (int i = 0; i < 4; i++)
-        ARGUMENT(halay_group_subset(u->group, ranks + i, i ? 1 - i % 2 : -1, &group), "no list of ranks");
+        ARGUMENT(halay_group_subset(u->group, ranks + i, i ? 1 - i % 2 : -1, &group), "not a list of ranks");
     CHECK(!halay_group_algorithm(u->group, "allreduse", 0, NULL) && !halay_group_algorithm(u->group, NULL, 0, NULL));
     CHECK(!strcmp(halay_group_explain(u->group, "allreduse", 1, HALAY_F32, 0, text, sizeof text), "?"));
     CHECK(!strcmp(halay_group_explain(u->group, "allreduce", SIZE_MAX, HALAY_F32, 0, text, sizeof text), "?"));

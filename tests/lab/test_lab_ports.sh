@@ -55,4 +55,4 @@ check "there is no such network" err_has \
 run_on_1 1 $hosts --network-interface eth0 --ports 22 "$(realpath "$probe")" meet
 check "no port is free" err_has 'none of the ports 22-22 is free'
 run_on_1 2 $hosts --ports 21019-21000 true
-check "no range" err_has "'21019-21000' is no range of ports from 1 to 65535"
+check "no range" err_has "'21019-21000' is not a range of ports from 1 to 65535"

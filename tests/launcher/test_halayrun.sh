@@ -340,7 +340,7 @@ done
 run 0 -np 1 --bind none --dry-run --config-file "$dir/settings.yaml" sh -c true
 check "its file" out_has 'HALAY_FUSION_THRESHOLD=33554432 HALAY_TIMELINE=t.json sh'
 check "what of that has no effect" test "$(grep -cE "settings.yaml', line (3|7): .* has no effect: " "$dir/err")" = 2
-bad_file 'ports: 9-8' "line 1: ports: '9-8' is no range of ports from 1 to 65535; write for example 20000-20100"
+bad_file 'ports: 9-8' "line 1: ports: '9-8' is not a range of ports from 1 to 65535; write for example 20000-20100"
 run 0 -cb
 check "-cb" out_has '[x] shm'
 run 0 -v

@@ -55,7 +55,7 @@ void halay_member_close(struct halay_member *member)
 static enum halay_status take_place(struct halay_member *member, const unsigned char *bytes)
 {
     if (!halay_place_read(bytes, HALAY_PLACE_BYTES, &member->place)) {
-        halay_error(member->log, "halayrun's answer is no place in an elastic job");
+        halay_error(member->log, "halayrun's answer does not describe a place in an elastic job");
         return HALAY_ERR_FORMAT;
     }
     if (member->place.verdict == HALAY_VERDICT_PLACE) {

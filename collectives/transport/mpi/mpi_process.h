@@ -27,7 +27,7 @@ enum halay_status halay_mpi_check(const struct halay_host *host, int error, cons
 enum halay_status halay_mpi_split(const struct halay_host *host, MPI_Comm of, int rank, MPI_Comm *out);
 
 /* Something of ours that uses MPI is open (+1) or closed (-1). While anything is, exit doesn't finalise: the peers may
- * be waiting for this process, and would for ever. */
+ * be waiting for this process, and would forever. */
 void halay_mpi_count_open(int change);
 /* A peer failed: exit doesn't finalise, which would wait for it. */
 void halay_mpi_count_failure(void);

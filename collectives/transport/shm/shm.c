@@ -115,7 +115,7 @@ static int who_is_to_blame(struct shm_transport *self, const struct halay_shm_pe
         halay_error(self->base.log, "rank %d has left", world_rank(self, p->rank));
         return p->rank;
     }
-    halay_error(self->base.log, "rank %d is dead or has left: rank %d says so, which has left for that",
+    halay_error(self->base.log, "rank %d is dead or has left, according to rank %d, which has left because of it",
                 world_rank(self, (int)lost), world_rank(self, p->rank));
     return (int)lost;
 }
