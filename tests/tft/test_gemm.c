@@ -14,8 +14,17 @@ enum { BEHIND = 16 }; /* rows */
 
 typedef void product(struct matrix, struct matrix, size_t, size_t, size_t, int, real *, size_t);
 
-static void check(const char *name, product *gemm, size_t M, size_t N, size_t K, int ta, int tb, int add, size_t gap)
+/* M, N, K; bits of how: the first factor is transposed, the second is, the product is added; columns behind each row. */
+struct problem {
+    const size_t *shape;
+    int how;
+    size_t gap;
+};
+
+static void check(const char *name, product *gemm, const struct problem *p)
 {
+    const size_t M = p->shape[0], N = p->shape[1], K = p->shape[2], gap = p->gap;
+    const int ta = p->how & 1, tb = p->how >> 1 & 1, add = p->how >> 2;
     size_t lda = (ta ? M : K) + gap, ldb = (tb ? K : N) + gap, ldc = N + gap;
     double worst = 0;
     size_t touched = 0;
@@ -79,22 +88,22 @@ int main(void)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int how = 0; how < 8; how++)
             for (size_t gap = 0; gap < 20; gap += 13) {
-                const size_t *n = shapes[s];
+                const struct problem problem = { shapes[s], how, gap };
 
-                check("library", tft_gemm, n[0], n[1], n[2], how & 1, how >> 1 & 1, how >> 2, gap);
-                check("plain", tft_gemm_plain, n[0], n[1], n[2], how & 1, how >> 1 & 1, how >> 2, gap);
+                check("library", tft_gemm, &problem);
+                check("plain", tft_gemm_plain, &problem);
             }
     round_values(a, 1 << 20);
     round_values(b, 1 << 20);
     for (size_t s = 0; tft_bf16_here() != TFT_BF16_NONE && s < sizeof shapes / sizeof *shapes; s++)
         for (int how = 0; how < 8; how++)
             for (size_t gap = 0; gap < 20; gap += 13) {
-                const size_t *n = shapes[s];
+                const struct problem problem = { shapes[s], how, gap };
 
-                check("pairs", by_pairs, n[0], n[1], n[2], how & 1, how >> 1 & 1, how >> 2, gap);
-                check("packed", by_packed, n[0], n[1], n[2], how & 1, how >> 1 & 1, how >> 2, gap);
+                check("pairs", by_pairs, &problem);
+                check("packed", by_packed, &problem);
                 if (tft_bf16_here() == TFT_BF16_TILES)
-                    check("tiles", by_tiles, n[0], n[1], n[2], how & 1, how >> 1 & 1, how >> 2, gap);
+                    check("tiles", by_tiles, &problem);
             }
     return test_end();
 }

@@ -315,6 +315,35 @@ static void trimmed(void)
 
 /* ---- inputs ---- */
 
+/* Through a file, and to a batch. */
+static void categories_of_file(const struct tft_data *d)
+{
+    const char *path = in_scratch("c.htd");
+    struct tft_data m;
+    REQUIRE(!tft_htd_write(&test_log, path, d) && !tft_htd_open(&test_log, path, &m));
+    SAME(codes(&m, 0, "wind"), "1 0 2 2");
+    struct tft_windows w;
+    REQUIRE(!tft_windows_init(&test_log, &m, TFT_TRAIN, 1, &w));
+    CHECK(w.count == 2);
+    float r[6], sr[1], target[1], weight[1];
+    int32_t c[3], sc[2];
+    size_t length[1];
+    struct tft_batch batch = { .B = 1,
+                               .position = 1,
+                               .reals = r,
+                               .cats = c,
+                               .static_reals = sr,
+                               .static_cats = sc,
+                               .targets = target,
+                               .weights = weight,
+                               .lengths = length };
+    struct tft_gather gather = { .windows = &w };
+    CHECK(!tft_gather_fill(&gather, 0, &batch) && c[0] == 0 && c[1] == 1 && c[2] == 0 && sc[0] == 1 && sc[1] == 1 &&
+          weight[0] == 1 && length[0] == 2);
+    tft_windows_fini(&w);
+    tft_data_fini(&m);
+}
+
 static void categories(void)
 {
 #define CATEGORIES(more)                                                                                               \
@@ -341,31 +370,7 @@ static void categories(void)
     CHECK(model.variable_count == 5 && !strcmp(model.variables[2].name, "wind") && model.variables[2].categories == 3 &&
           model.variables[2].role == TFT_OBSERVED);
 
-    /* Through a file, and to a batch. */
-    const char *path = in_scratch("c.htd");
-    struct tft_data m;
-    REQUIRE(!tft_htd_write(&test_log, path, &d) && !tft_htd_open(&test_log, path, &m));
-    SAME(codes(&m, 0, "wind"), "1 0 2 2");
-    struct tft_windows w;
-    REQUIRE(!tft_windows_init(&test_log, &m, TFT_TRAIN, 1, &w));
-    CHECK(w.count == 2);
-    float r[6], sr[1], target[1], weight[1];
-    int32_t c[3], sc[2];
-    size_t length[1];
-    struct tft_batch batch = { .B = 1,
-                               .position = 1,
-                               .reals = r,
-                               .cats = c,
-                               .static_reals = sr,
-                               .static_cats = sc,
-                               .targets = target,
-                               .weights = weight,
-                               .lengths = length };
-    struct tft_gather gather = { .windows = &w };
-    CHECK(!tft_gather_fill(&gather, 0, &batch) && c[0] == 0 && c[1] == 1 && c[2] == 0 && sc[0] == 1 && sc[1] == 1 &&
-          weight[0] == 1 && length[0] == 2);
-    tft_windows_fini(&w);
-    tft_data_fini(&m);
+    categories_of_file(&d);
     tft_data_fini(&d);
 
     CHECK(prepare(CATEGORIES(""), rows, &d) && error_says("'a' has no value for input 'wind'"));

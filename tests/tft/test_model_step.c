@@ -338,6 +338,62 @@ static void check_bf16(void)
     trainer_fini(&threads);
 }
 
+/* 60 steps; a failing one among them. *first: the first one's loss. */
+static void train_steps(struct trainer *t, struct tft_adam *adam, real *gradients, double *first)
+{
+    double loss = 0;
+
+    for (uint32_t step = 0; step < 60; step++) {
+        struct tft_step one = { .params = t->params,
+                                .gradients = gradients,
+                                .seed = 1,
+                                .step = step,
+                                .samples = 15,
+                                .count = 8,
+                                .loss_scale = 1.0 / (15 * 3),
+                                .fill = tft_synthetic_fill,
+                                .fill_arg = t->model };
+
+        if (step == 10)
+            counting_start();
+        if (step == 5) {
+            one.fill = failing_fill;
+            CHECK(tft_step_run(t->workers, &one, &loss) == HALAY_ERR_FORMAT);
+            one.fill = wrong_code;
+            CHECK(tft_step_run(t->workers, &one, &loss) == HALAY_ERR_ARGUMENT);
+            one.fill = tft_synthetic_fill;
+        }
+        REQUIRE(tft_step_run(t->workers, &one, &loss) == HALAY_OK);
+        *first = step ? *first : loss;
+        REQUIRE(tft_adam_step(adam, t->pool, tft_model_params(t->model), t->params, gradients, NULL, NULL) == HALAY_OK);
+    }
+    long calls = counting_stop();
+    if (!CHECK(calls == 0 || !counting_is_possible(), "50 steps asked for memory %ld times", calls))
+        counting_show(0);
+    CHECK(loss < 0.5 * *first, "the loss went from %g to %g", *first, loss);
+}
+
+/* Each sample is seen once. */
+static void check_evaluation(struct trainer *t, double first)
+{
+    struct taken taken = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct tft_evaluation evaluation = { .params = t->params,
+                                         .samples = 31,
+                                         .fill = tft_synthetic_fill,
+                                         .fill_arg = t->model,
+                                         .take = take,
+                                         .take_arg = &taken,
+                                         .with_loss = 1 };
+
+    CHECK(tft_evaluate_run(t->workers, &evaluation) == HALAY_OK);
+    for (size_t i = 0; i < 31; i++)
+        CHECK(taken.sample[i] == 1, "sample %zu was taken %d times", i, taken.sample[i]);
+    CHECK(taken.loss / (31 * 3) < first, "evaluation's loss %g", taken.loss / (31 * 3));
+    CHECK(isfinite(taken.forecasts[31 * 9 - 1]));
+    evaluation.fill = failing_fill;
+    CHECK(tft_evaluate_run(t->workers, &evaluation) == HALAY_ERR_FORMAT);
+}
+
 /* It learns, and asks the allocator for nothing once it has made its first steps; an evaluation sees each sample once
  * and its loss falls; an error ends a step and the next one works. */
 static void check_training(void)
@@ -346,8 +402,7 @@ static void check_training(void)
     struct trainer t;
     struct tft_adam adam;
     real *gradients, *moments;
-    double first = 0, loss = 0;
-    struct taken taken = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    double first = 0;
 
     step_config(&config);
     config.dropout = 0.1;
@@ -359,50 +414,8 @@ static void check_training(void)
     adam.learning_rate = 0.01;
     adam.m = moments;
     adam.v = moments + t.reals;
-    for (uint32_t step = 0; step < 60; step++) {
-        struct tft_step one = { .params = t.params,
-                                .gradients = gradients,
-                                .seed = 1,
-                                .step = step,
-                                .samples = 15,
-                                .count = 8,
-                                .loss_scale = 1.0 / (15 * 3),
-                                .fill = tft_synthetic_fill,
-                                .fill_arg = t.model };
-
-        if (step == 10)
-            counting_start();
-        if (step == 5) {
-            one.fill = failing_fill;
-            CHECK(tft_step_run(t.workers, &one, &loss) == HALAY_ERR_FORMAT);
-            one.fill = wrong_code;
-            CHECK(tft_step_run(t.workers, &one, &loss) == HALAY_ERR_ARGUMENT);
-            one.fill = tft_synthetic_fill;
-        }
-        REQUIRE(tft_step_run(t.workers, &one, &loss) == HALAY_OK);
-        first = step ? first : loss;
-        REQUIRE(tft_adam_step(&adam, t.pool, tft_model_params(t.model), t.params, gradients, NULL, NULL) == HALAY_OK);
-    }
-    long calls = counting_stop();
-    if (!CHECK(calls == 0 || !counting_is_possible(), "50 steps asked for memory %ld times", calls))
-        counting_show(0);
-    CHECK(loss < 0.5 * first, "the loss went from %g to %g", first, loss);
-
-    struct tft_evaluation evaluation = { .params = t.params,
-                                         .samples = 31,
-                                         .fill = tft_synthetic_fill,
-                                         .fill_arg = t.model,
-                                         .take = take,
-                                         .take_arg = &taken,
-                                         .with_loss = 1 };
-
-    CHECK(tft_evaluate_run(t.workers, &evaluation) == HALAY_OK);
-    for (size_t i = 0; i < 31; i++)
-        CHECK(taken.sample[i] == 1, "sample %zu was taken %d times", i, taken.sample[i]);
-    CHECK(taken.loss / (31 * 3) < first, "evaluation's loss %g", taken.loss / (31 * 3));
-    CHECK(isfinite(taken.forecasts[31 * 9 - 1]));
-    evaluation.fill = failing_fill;
-    CHECK(tft_evaluate_run(t.workers, &evaluation) == HALAY_ERR_FORMAT);
+    train_steps(&t, &adam, gradients, &first);
+    check_evaluation(&t, first);
     tft_adam_fini(&adam);
     free(gradients);
     free(moments);

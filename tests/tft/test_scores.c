@@ -216,6 +216,11 @@ static void limits(void)
         CHECK(r.highest > 0.99 && r.last < 1e-3, "%g times as slow: from %g to %g", slower[i], r.highest, r.last);
         CHECK(r.end.seconds <= 100 + 0.5, "%g times as slow: %g s", slower[i], r.end.seconds);
     }
+}
+
+/* A slow beginning, few steps, a limit of steps, and the schedules that have nothing to plan. */
+static void limits_of_other_runs(void)
+{
     struct run cold = {
         .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .first = 20, .step_seconds = 0.1, .slowed = 1
     };
@@ -334,6 +339,7 @@ int main(void)
     zeros();
     schedule();
     limits();
+    limits_of_other_runs();
     sampler();
     weighted_sampler();
     rate_finder();
