@@ -7,8 +7,8 @@
  *     C   publishes where its parts for A B C lie      copies   C's part of a, of b         done
  *
  *   arrive  one entry a rank of the table (area.h): where its part lies, and its length; how many chunks the longest
- *           part has. No rank knows that of all, so the numbers of the channel grow by the largest that was published (by
- *           one if there is none).
+ *           part has. No rank knows that of all, so the numbers of the channel grow by the largest that was published
+ *           (by one if there is none).
  *   own     what a rank keeps, copied while it waits for the others
  *   fill    a private rank copies chunk k of every other's part into its slots, one cell a taker: the slot k mod
  *           SHARED_SLOTS, when everybody has taken chunk k - SHARED_SLOTS

@@ -17,30 +17,6 @@ fusion/api/calls.c:halay_alltoall_async
 fusion/api/calls.c:halay_allgather
 fusion/api/calls.c:halay_alltoall
 '
-# Still to be cut.
-exceptions="$exceptions
-tests/coll/matrix.c:algorithm_all
-tests/coll/test_reduce.c:check_edges
-tests/coll/test_tuning.c:check_complaints
-tests/fusion/schedule.c:make_tensors
-tests/fusion/schedule.c:schedule_bits
-tests/fusion/test_elastic.c:run
-tests/fusion/test_engine.c:body_basics
-tests/fusion/test_engine.c:body_scaling
-tests/fusion/test_engine.c:body_arguments
-tests/fusion/test_engine.c:body_mismatch
-tests/fusion/test_messages.c:random_item
-tests/fusion/test_operations.c:body_allgather
-tests/fusion/test_operations.c:body_join_bits
-tests/fusion/test_operations.c:body_mismatch
-tests/fusion/test_sets.c:body_refused
-tests/tft/test_dropout.c:check_known
-tests/tft/test_gemm.c:check
-tests/tft/test_inputs.c:categories
-tests/tft/test_model_step.c:check_training
-tests/tft/test_schema.c:refused
-tests/tft/test_scores.c:limits
-"
 
 # Files of the current tree that people write.
 list_files() {

@@ -339,58 +339,68 @@ static void choose_set(struct program *p, struct random *common, size_t t)
     snprintf(c->name, sizeof c->name, "tensor.%zu", named);
 }
 
+/* What the tensor is: the same on all ranks. */
+static struct halay_tensor_info draw_info(struct random *common, struct tensor_case *c)
+{
+    static const size_t counts[] = { 0, 1, 2, 7, 64, 100, 1000, 4097, 30000 };
+    struct halay_tensor_info info = { .struct_size = sizeof info, .name = c->name, .dimensions = 1, .set = c->of->set };
+    c->count = counts[random_below(common, sizeof counts / sizeof *counts)];
+    info.shape[0] = c->count;
+    info.dtype = (enum halay_dtype)random_below(common, random_below(common, 2) ? 1 : HALAY_DTYPE_COUNT);
+    info.operation =
+        random_below(common, 3) ? HALAY_ALLREDUCE : (enum halay_operation)random_below(common, HALAY_BARRIER + 1);
+    int is_reduced = info.operation == HALAY_ALLREDUCE || info.operation == HALAY_REDUCE_SCATTER;
+    if (info.operation == HALAY_BROADCAST)
+        info.root = c->of->ranks[random_below(common, (size_t)c->of->size)];
+    else if (is_reduced && !random_below(common, 3))
+        info.op = (enum halay_op)random_below(common, HALAY_ADASUM);
+    if (!halay_op_takes(info.op, info.dtype))
+        info.op = HALAY_SUM;
+    if (is_reduced && info.dtype != HALAY_BOOL && info.op <= HALAY_MAX && !random_below(common, 3)) {
+        info.prescale = random_below(common, 2) ? 2 : 0;
+        info.postscale = random_below(common, 2) ? 0.5 : 0;
+    }
+    if (info.operation == HALAY_ALLREDUCE && info.dtype == HALAY_F32 && !random_below(common, 4))
+        info.wire = random_below(common, 2) ? HALAY_WIRE_F16 : HALAY_WIRE_BF16;
+    info.priority = random_below(common, 4) ? 0 : (int)random_below(common, 3) - 1;
+    c->out_count = c->count;
+    if (info.operation >= HALAY_ALLGATHER) {
+        info.dimensions = 2;
+        info.shape[1] = counts[random_below(common, 7)];
+        info.shape[0] = random_below(common, 2 * ROWS_MAX);
+        c->count = info.operation == HALAY_BARRIER ? 0 : info.shape[0] * info.shape[1];
+        c->out_count = c->count;
+    }
+    return info;
+}
+
+/* Where it lies: each rank's own affair. */
+static void give_memory(struct program *p, struct random *own, struct tensor_case *c, struct halay_tensor_info *info)
+{
+    size_t element = halay_dtype_size(info->dtype);
+    c->in_bytes = c->out_bytes = c->count * element;
+    if (is_ragged(info))
+        c->in_bytes = c->out_bytes = (size_t)(p->size * ROWS_MAX) * info->shape[1] * element;
+    c->is_shared = random_below(own, 2) != 0;
+    c->out = c->in = buffer(p, c->out_bytes, c->is_shared);
+    if (info->operation >= HALAY_ALLGATHER || (info->operation == HALAY_ALLREDUCE && !random_below(own, 3)))
+        c->in = buffer(p, c->in_bytes, c->is_shared);
+    info->in = c->in == c->out ? NULL : c->in;
+    c->is_held = info->operation >= HALAY_ALLGATHER && !random_below(own, 3);
+    info->out = c->is_held ? NULL : c->out;
+    info->splits = info->operation == HALAY_ALLTOALL ? c->splits : NULL;
+    info->out_bytes = c->out_bytes;
+}
+
 /* The same tensors on every rank, in memory of each rank's own choice. */
 static void make_tensors(struct program *p, struct random *common, struct random *own)
 {
-    static const size_t counts[] = { 0, 1, 2, 7, 64, 100, 1000, 4097, 30000 };
-
     for (size_t t = 0; t < p->tensor_count; t++) {
         struct tensor_case *c = &p->tensors[t];
         choose_set(p, common, t);
-        struct halay_tensor_info info = {
-            .struct_size = sizeof info, .name = c->name, .dimensions = 1, .set = c->of->set
-        };
-        c->count = counts[random_below(common, sizeof counts / sizeof *counts)];
-        info.shape[0] = c->count;
-        info.dtype = (enum halay_dtype)random_below(common, random_below(common, 2) ? 1 : HALAY_DTYPE_COUNT);
-        info.operation =
-            random_below(common, 3) ? HALAY_ALLREDUCE : (enum halay_operation)random_below(common, HALAY_BARRIER + 1);
-        int is_reduced = info.operation == HALAY_ALLREDUCE || info.operation == HALAY_REDUCE_SCATTER;
-        if (info.operation == HALAY_BROADCAST)
-            info.root = c->of->ranks[random_below(common, (size_t)c->of->size)];
-        else if (is_reduced && !random_below(common, 3))
-            info.op = (enum halay_op)random_below(common, HALAY_ADASUM);
-        if (!halay_op_takes(info.op, info.dtype))
-            info.op = HALAY_SUM;
-        if (is_reduced && info.dtype != HALAY_BOOL && info.op <= HALAY_MAX && !random_below(common, 3)) {
-            info.prescale = random_below(common, 2) ? 2 : 0;
-            info.postscale = random_below(common, 2) ? 0.5 : 0;
-        }
-        if (info.operation == HALAY_ALLREDUCE && info.dtype == HALAY_F32 && !random_below(common, 4))
-            info.wire = random_below(common, 2) ? HALAY_WIRE_F16 : HALAY_WIRE_BF16;
-        info.priority = random_below(common, 4) ? 0 : (int)random_below(common, 3) - 1;
-        c->out_count = c->count;
-        if (info.operation >= HALAY_ALLGATHER) {
-            info.dimensions = 2;
-            info.shape[1] = counts[random_below(common, 7)];
-            info.shape[0] = random_below(common, 2 * ROWS_MAX);
-            c->count = info.operation == HALAY_BARRIER ? 0 : info.shape[0] * info.shape[1];
-            c->out_count = c->count;
-        }
-        size_t element = halay_dtype_size(info.dtype);
-        c->in_bytes = c->out_bytes = c->count * element;
-        if (is_ragged(&info))
-            c->in_bytes = c->out_bytes = (size_t)(p->size * ROWS_MAX) * info.shape[1] * element;
+        struct halay_tensor_info info = draw_info(common, c);
         int is_registered = random_below(common, 3) != 0;
-        c->is_shared = random_below(own, 2) != 0;
-        c->out = c->in = buffer(p, c->out_bytes, c->is_shared);
-        if (info.operation >= HALAY_ALLGATHER || (info.operation == HALAY_ALLREDUCE && !random_below(own, 3)))
-            c->in = buffer(p, c->in_bytes, c->is_shared);
-        info.in = c->in == c->out ? NULL : c->in;
-        c->is_held = info.operation >= HALAY_ALLGATHER && !random_below(own, 3);
-        info.out = c->is_held ? NULL : c->out;
-        info.splits = info.operation == HALAY_ALLTOALL ? c->splits : NULL;
-        info.out_bytes = c->out_bytes;
+        give_memory(p, own, c, &info);
         c->info = info;
         if (info.operation == HALAY_ALLREDUCE && !random_below(common, 5))
             make_group(c, common);
@@ -610,70 +620,87 @@ int schedule_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_
     return test_failed;
 }
 
-uint64_t schedule_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_seed, int alone)
-{
-    enum { COUNT_MAX = 3000, STEPS = 3 };
-    struct random common = { seed }, own = { order_seed * 1009 + (uint64_t)halay_rank(ctx) };
-    struct halay_tensor *tensors[TENSORS_FEW] = { NULL };
+/* A few tensors that are summed again and again, and a hash of what came out. */
+struct bits {
+    struct halay_context *ctx;
+    struct halay_tensor *tensors[TENSORS_FEW];
     struct halay_request *requests[TENSORS_FEW];
     struct halay_tensor_info info[TENSORS_FEW];
     char names[TENSORS_FEW][16];
     float *data[TENSORS_FEW];
     size_t order[TENSORS_FEW];
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash;
+};
+
+/* again: a process set of all ranks, for some of them. */
+static void make_bits(struct bits *b, struct random *common, struct halay_process_set *again)
+{
+    enum { COUNT_MAX = 3000 };
+
+    for (size_t t = 0; t < TENSORS_FEW; t++) {
+        snprintf(b->names[t], sizeof b->names[t], "bits.%zu", t);
+        size_t count = 1 + random_below(common, COUNT_MAX);
+        REQUIRE(halay_alloc(b->ctx, count * sizeof(float), (void **)&b->data[t]) == HALAY_OK);
+        b->info[t] = (struct halay_tensor_info){ .struct_size = sizeof b->info[t],
+                                                 .name = b->names[t],
+                                                 .dimensions = 1,
+                                                 .shape = { count },
+                                                 .out = b->data[t],
+                                                 .set = t % 7 == 3 ? again : NULL };
+        if (random_below(common, 8))
+            REQUIRE(halay_register(b->ctx, &b->info[t], &b->tensors[t]) == HALAY_OK);
+        b->order[t] = t;
+    }
+}
+
+static void run_bits(struct bits *b, uint64_t seed, int step, struct random *own, int alone)
+{
+    for (size_t t = 0; t < TENSORS_FEW; t++) {
+        struct random values = { seed ^ (t * 7919 + (size_t)step * 104729 + (size_t)halay_rank(b->ctx) * 1299709) };
+        for (size_t i = 0; i < b->info[t].shape[0]; i++)
+            b->data[t][i] = (float)((double)random_next(&values) / 1e18 - 9) * (float)(1 + i % 1000);
+    }
+    for (size_t i = TENSORS_FEW; i > 1; i--) {
+        size_t j = alone ? i - 1 : random_below(own, i), swap = b->order[i - 1];
+        b->order[i - 1] = b->order[j];
+        b->order[j] = swap;
+    }
+    for (size_t i = 0; i < TENSORS_FEW; i++) {
+        size_t t = b->order[i];
+        CHECK((b->tensors[t] ? halay_submit(b->tensors[t], NULL, NULL, &b->requests[t])
+                             : halay_submit_named(b->ctx, &b->info[t], NULL, NULL, &b->requests[t])) == HALAY_OK);
+        if (alone)
+            CHECK(halay_wait(b->requests[t], 60000) == HALAY_OK);
+        for (size_t n = random_below(own, 30); n > 25; n--)
+            sched_yield();
+    }
+    for (size_t i = 0; i < TENSORS_FEW; i++) {
+        CHECK(halay_wait(b->requests[b->order[i]], 60000) == HALAY_OK);
+        halay_request_free(b->requests[b->order[i]]);
+    }
+    for (size_t t = 0; t < TENSORS_FEW; t++)
+        for (size_t i = 0; i < b->info[t].shape[0] * sizeof(float); i++)
+            b->hash = (b->hash ^ ((unsigned char *)b->data[t])[i]) * 1099511628211u;
+}
+
+uint64_t schedule_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_seed, int alone)
+{
+    enum { STEPS = 3 };
+    struct random common = { seed }, own = { order_seed * 1009 + (uint64_t)halay_rank(ctx) };
+    struct bits b = { .ctx = ctx, .hash = 14695981039346656037u };
     struct halay_process_set *again;
     int ranks[RANKS_MAX];
 
     halay_process_set_ranks(halay_process_set_find(ctx, 0), ranks);
     enum halay_status status = halay_process_set_create(ctx, ranks, (size_t)halay_size(ctx), &again);
     REQUIRE(status == HALAY_OK);
-
+    make_bits(&b, &common, again);
+    for (int step = 0; step < STEPS; step++)
+        run_bits(&b, seed, step, &own, alone);
     for (size_t t = 0; t < TENSORS_FEW; t++) {
-        snprintf(names[t], sizeof names[t], "bits.%zu", t);
-        size_t count = 1 + random_below(&common, COUNT_MAX);
-        REQUIRE(halay_alloc(ctx, count * sizeof(float), (void **)&data[t]) == HALAY_OK);
-        info[t] = (struct halay_tensor_info){ .struct_size = sizeof info[t],
-                                              .name = names[t],
-                                              .dimensions = 1,
-                                              .shape = { count },
-                                              .out = data[t],
-                                              .set = t % 7 == 3 ? again : NULL };
-        if (random_below(&common, 8))
-            REQUIRE(halay_register(ctx, &info[t], &tensors[t]) == HALAY_OK);
-        order[t] = t;
-    }
-    for (int step = 0; step < STEPS; step++) {
-        for (size_t t = 0; t < TENSORS_FEW; t++) {
-            struct random values = { seed ^ (t * 7919 + (size_t)step * 104729 + (size_t)halay_rank(ctx) * 1299709) };
-            for (size_t i = 0; i < info[t].shape[0]; i++)
-                data[t][i] = (float)((double)random_next(&values) / 1e18 - 9) * (float)(1 + i % 1000);
-        }
-        for (size_t i = TENSORS_FEW; i > 1; i--) {
-            size_t j = alone ? i - 1 : random_below(&own, i), swap = order[i - 1];
-            order[i - 1] = order[j];
-            order[j] = swap;
-        }
-        for (size_t i = 0; i < TENSORS_FEW; i++) {
-            size_t t = order[i];
-            CHECK((tensors[t] ? halay_submit(tensors[t], NULL, NULL, &requests[t])
-                              : halay_submit_named(ctx, &info[t], NULL, NULL, &requests[t])) == HALAY_OK);
-            if (alone)
-                CHECK(halay_wait(requests[t], 60000) == HALAY_OK);
-            for (size_t n = random_below(&own, 30); n > 25; n--)
-                sched_yield();
-        }
-        for (size_t i = 0; i < TENSORS_FEW; i++) {
-            CHECK(halay_wait(requests[order[i]], 60000) == HALAY_OK);
-            halay_request_free(requests[order[i]]);
-        }
-        for (size_t t = 0; t < TENSORS_FEW; t++)
-            for (size_t i = 0; i < info[t].shape[0] * sizeof(float); i++)
-                hash = (hash ^ ((unsigned char *)data[t])[i]) * 1099511628211u;
-    }
-    for (size_t t = 0; t < TENSORS_FEW; t++) {
-        CHECK(halay_unregister(tensors[t]) == HALAY_OK);
-        halay_free(ctx, data[t]);
+        CHECK(halay_unregister(b.tensors[t]) == HALAY_OK);
+        halay_free(ctx, b.data[t]);
     }
     CHECK(halay_process_set_remove(again) == HALAY_OK);
-    return test_failed ? 0 : hash;
+    return test_failed ? 0 : b.hash;
 }

@@ -189,9 +189,9 @@ static int add_large(struct training *t)
     return 1;
 }
 
-static int run(struct training *t)
+/* What a training has, and what of it outlives a loss. 0 or an exit code. */
+static int prepare(struct training *t)
 {
-    struct halay_elastic_change change = { .struct_size = sizeof change };
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = "gradient",
                                       .dtype = HALAY_F32,
@@ -211,6 +211,16 @@ static int run(struct training *t)
         halay_elastic_add(t->ctx, &t->step, sizeof t->step) != HALAY_OK || !halay_elastic_is_on(t->ctx) ||
         !add_large(t))
         return 12;
+    return 0;
+}
+
+static int run(struct training *t)
+{
+    struct halay_elastic_change change = { .struct_size = sizeof change };
+    int code = prepare(t);
+
+    if (code)
+        return code;
     enum halay_status status = halay_elastic_begin(t->ctx, &change);
     tell(t, 'b');
     if (status == HALAY_OK && !register_uneven(t))

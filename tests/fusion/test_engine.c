@@ -42,58 +42,44 @@ static void count_call(void *arg, enum halay_status status, const char *text)
     atomic_fetch_add((_Atomic int *)arg, status == HALAY_OK && !*text ? 1 : 1000);
 }
 
-static void body_basics(struct rank_run *run)
+enum { BASIC_COUNT = 1000 };
+
+/* Orthogonal vectors are added, equal ones stay; each tensor by itself, fused or not. */
+static void check_adasum(struct rank_run *run)
 {
-    struct halay_context *ctx = run->ctx;
-    enum { COUNT = 1000 };
-    float a[COUNT], b[COUNT], *shared;
     struct halay_request *request, *second;
-    struct halay_tensor *tensor;
-    _Atomic int calls = 0;
+    float a[BASIC_COUNT], b[BASIC_COUNT];
 
-    CHECK(halay_rank(ctx) == run->rank && halay_size(ctx) == run->size && halay_local_rank(ctx) == run->rank &&
-          halay_local_size(ctx) == run->size && halay_cross_rank(ctx) == 0 && halay_cross_size(ctx) == 1 &&
-          halay_is_homogeneous(ctx));
-    CHECK(halay_context_status(ctx, NULL, 0) == HALAY_OK);
-
-    fill(a, COUNT, run->rank);
-    CHECK(halay_allreduce(ctx, "blocking", NULL, a, COUNT, HALAY_F32, HALAY_SUM) == HALAY_OK);
-    CHECK(is_sum(a, COUNT, run->size));
-
-    fill(a, COUNT, run->rank);
-    CHECK(halay_allreduce_async(ctx, "async", a, b, COUNT, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
-    CHECK(halay_allreduce_async(ctx, "async 2", NULL, b, 0, HALAY_F32, HALAY_SUM, &second) == HALAY_OK);
-    CHECK(halay_wait(request, -1) == HALAY_OK && halay_wait(second, -1) == HALAY_OK);
-    CHECK(halay_test(request) == HALAY_OK && !*halay_request_text(request));
-    CHECK(is_sum(b, COUNT, run->size));
-    halay_request_free(request);
-    halay_request_free(second);
-
-    /* Orthogonal vectors are added, equal ones stay; each tensor by itself, fused or not. */
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < BASIC_COUNT; i++) {
         a[i] = i == run->rank ? 3 : 0;
         b[i] = (float)i;
     }
-    CHECK(halay_allreduce_async(ctx, "adasum", NULL, a, COUNT, HALAY_F32, HALAY_ADASUM, &request) == HALAY_OK);
-    CHECK(halay_allreduce_async(ctx, "adasum 2", NULL, b, COUNT, HALAY_F32, HALAY_ADASUM, &second) == HALAY_OK);
+    CHECK(halay_allreduce_async(run->ctx, "adasum", NULL, a, BASIC_COUNT, HALAY_F32, HALAY_ADASUM, &request) ==
+          HALAY_OK);
+    CHECK(halay_allreduce_async(run->ctx, "adasum 2", NULL, b, BASIC_COUNT, HALAY_F32, HALAY_ADASUM, &second) ==
+          HALAY_OK);
     CHECK(halay_wait(request, -1) == HALAY_OK && halay_wait(second, -1) == HALAY_OK);
     halay_request_free(request);
     halay_request_free(second);
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < BASIC_COUNT; i++)
         if (a[i] != (i < run->size ? 3 : 0) || b[i] != (float)i) {
             CHECK(0, "adasum: %d", i);
             break;
         }
+}
 
-    b[0] = (float)run->rank;
-    CHECK(halay_broadcast(ctx, "broadcast", b, 1, HALAY_F32, run->size - 1) == HALAY_OK);
-    CHECK(b[0] == (float)(run->size - 1));
+static void check_registered(struct rank_run *run)
+{
+    struct halay_request *request;
+    struct halay_tensor *tensor;
+    _Atomic int calls = 0;
+    float *shared;
 
-    REQUIRE(halay_alloc(ctx, COUNT * sizeof *shared, (void **)&shared) == HALAY_OK);
-    struct halay_tensor_info info = float_info("registered", shared, COUNT);
-    CHECK(halay_register(ctx, &info, &tensor) == HALAY_OK);
+    REQUIRE(halay_alloc(run->ctx, BASIC_COUNT * sizeof *shared, (void **)&shared) == HALAY_OK);
+    struct halay_tensor_info info = float_info("registered", shared, BASIC_COUNT);
+    CHECK(halay_register(run->ctx, &info, &tensor) == HALAY_OK);
     for (int step = 0; step < 20; step++) {
-        fill(shared, COUNT, run->rank);
+        fill(shared, BASIC_COUNT, run->rank);
         CHECK(halay_submit(tensor, count_call, &calls, step % 2 ? &request : NULL) == HALAY_OK);
         if (step % 2) {
             CHECK(halay_wait(request, -1) == HALAY_OK);
@@ -101,17 +87,50 @@ static void body_basics(struct rank_run *run)
         }
         while (calls != step + 1)
             sched_yield();
-        CHECK(is_sum(shared, COUNT, run->size));
+        CHECK(is_sum(shared, BASIC_COUNT, run->size));
     }
     CHECK(halay_unregister(tensor) == HALAY_OK);
-    halay_free(ctx, shared);
+    halay_free(run->ctx, shared);
+}
+
+static void body_basics(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    float a[BASIC_COUNT], b[BASIC_COUNT];
+    struct halay_request *request, *second;
+
+    CHECK(halay_rank(ctx) == run->rank && halay_size(ctx) == run->size && halay_local_rank(ctx) == run->rank &&
+          halay_local_size(ctx) == run->size && halay_cross_rank(ctx) == 0 && halay_cross_size(ctx) == 1 &&
+          halay_is_homogeneous(ctx));
+    CHECK(halay_context_status(ctx, NULL, 0) == HALAY_OK);
+
+    fill(a, BASIC_COUNT, run->rank);
+    CHECK(halay_allreduce(ctx, "blocking", NULL, a, BASIC_COUNT, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    CHECK(is_sum(a, BASIC_COUNT, run->size));
+
+    fill(a, BASIC_COUNT, run->rank);
+    CHECK(halay_allreduce_async(ctx, "async", a, b, BASIC_COUNT, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    CHECK(halay_allreduce_async(ctx, "async 2", NULL, b, 0, HALAY_F32, HALAY_SUM, &second) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_OK && halay_wait(second, -1) == HALAY_OK);
+    CHECK(halay_test(request) == HALAY_OK && !*halay_request_text(request));
+    CHECK(is_sum(b, BASIC_COUNT, run->size));
+    halay_request_free(request);
+    halay_request_free(second);
+
+    check_adasum(run);
+
+    b[0] = (float)run->rank;
+    CHECK(halay_broadcast(ctx, "broadcast", b, 1, HALAY_F32, run->size - 1) == HALAY_OK);
+    CHECK(b[0] == (float)(run->size - 1));
+
+    check_registered(run);
 
     /* polled only: the background thread drives */
-    fill(a, COUNT, run->rank);
-    CHECK(halay_allreduce_async(ctx, "polled", NULL, a, COUNT, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
+    fill(a, BASIC_COUNT, run->rank);
+    CHECK(halay_allreduce_async(ctx, "polled", NULL, a, BASIC_COUNT, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     while (halay_test(request) == HALAY_IN_PROGRESS)
         sched_yield();
-    CHECK(halay_test(request) == HALAY_OK && is_sum(a, COUNT, run->size));
+    CHECK(halay_test(request) == HALAY_OK && is_sum(a, BASIC_COUNT, run->size));
     halay_request_free(request);
 }
 
@@ -134,44 +153,45 @@ struct scaling {
     } in, want;
 };
 
+static const struct scaling scalings[] = {
+    { HALAY_F32, 0.5, 0, { .f32 = 3 }, { .f32 = 1.5f } },
+    { HALAY_F32, 0, 1.0 / 3, { .f32 = 5 }, { .f32 = 5 * (1 / 3.0f) } },
+    { HALAY_F32, 0.25, 4, { .f32 = 3e38f }, { .f32 = 3e38f } },
+    { HALAY_F64, 1.0 / 3, 3, { .f64 = 0.1 }, { .f64 = 0.1 * (1.0 / 3) * 3 } },
+    { HALAY_F16, 0.5, 0, { .half = 0x4200 }, { .half = 0x3e00 } },     /* 3, 1.5 */
+    { HALAY_F16, 1, 1.0 / 3, { .half = 0x3c00 }, { .half = 0x3555 } }, /* rounded to nearest */
+    { HALAY_F16, 4, 0.25, { .half = 0x7bff }, { .half = 0x7c00 } },    /* 65504: too large in between */
+    { HALAY_BF16, 1.0 / 3, 0, { .half = 0x3f80 }, { .half = 0x3eab } },
+    { HALAY_I32, 0.5, 0, { .i32 = -7 }, { .i32 = -3 } }, /* cut towards zero, once each */
+    { HALAY_I32, 0.5, 2, { .i32 = 7 }, { .i32 = 6 } },
+    { HALAY_I32, 2, 0, { .i32 = 2000000000 }, { .i32 = INT32_MAX } },
+    { HALAY_I64, 1e10, 0, { .i64 = -3000000000 }, { .i64 = INT64_MIN } },
+    { HALAY_I64, 0, 1e19, { .i64 = 1 }, { .i64 = INT64_MAX } },
+    { HALAY_I64, -1, 0, { .i64 = 1000000007 }, { .i64 = -1000000007 } },
+    { HALAY_I16, 1.5, 0, { .i16 = 101 }, { .i16 = 151 } },
+    { HALAY_U16, 10, 0, { .u16 = 7000 }, { .u16 = 65535 } },
+    { HALAY_I8, 1.5, 0, { .i8 = -100 }, { .i8 = -128 } },
+    { HALAY_U8, -1, 0, { .u8 = 9 }, { .u8 = 0 } },
+};
+
 static void body_scaling(struct rank_run *run)
 {
-    enum { COUNT = 1500 }; /* more than halves are widened at a time */
-    static const struct scaling cases[] = {
-        { HALAY_F32, 0.5, 0, { .f32 = 3 }, { .f32 = 1.5f } },
-        { HALAY_F32, 0, 1.0 / 3, { .f32 = 5 }, { .f32 = 5 * (1 / 3.0f) } },
-        { HALAY_F32, 0.25, 4, { .f32 = 3e38f }, { .f32 = 3e38f } },
-        { HALAY_F64, 1.0 / 3, 3, { .f64 = 0.1 }, { .f64 = 0.1 * (1.0 / 3) * 3 } },
-        { HALAY_F16, 0.5, 0, { .half = 0x4200 }, { .half = 0x3e00 } },     /* 3, 1.5 */
-        { HALAY_F16, 1, 1.0 / 3, { .half = 0x3c00 }, { .half = 0x3555 } }, /* rounded to nearest */
-        { HALAY_F16, 4, 0.25, { .half = 0x7bff }, { .half = 0x7c00 } },    /* 65504: too large in between */
-        { HALAY_BF16, 1.0 / 3, 0, { .half = 0x3f80 }, { .half = 0x3eab } },
-        { HALAY_I32, 0.5, 0, { .i32 = -7 }, { .i32 = -3 } }, /* cut towards zero, once each */
-        { HALAY_I32, 0.5, 2, { .i32 = 7 }, { .i32 = 6 } },
-        { HALAY_I32, 2, 0, { .i32 = 2000000000 }, { .i32 = INT32_MAX } },
-        { HALAY_I64, 1e10, 0, { .i64 = -3000000000 }, { .i64 = INT64_MIN } },
-        { HALAY_I64, 0, 1e19, { .i64 = 1 }, { .i64 = INT64_MAX } },
-        { HALAY_I64, -1, 0, { .i64 = 1000000007 }, { .i64 = -1000000007 } },
-        { HALAY_I16, 1.5, 0, { .i16 = 101 }, { .i16 = 151 } },
-        { HALAY_U16, 10, 0, { .u16 = 7000 }, { .u16 = 65535 } },
-        { HALAY_I8, 1.5, 0, { .i8 = -100 }, { .i8 = -128 } },
-        { HALAY_U8, -1, 0, { .u8 = 9 }, { .u8 = 0 } },
-    };
-    unsigned char in[COUNT * 8], out[COUNT * 8];
+    enum { MANY = 1500 }; /* more than halves are widened at a time */
+    unsigned char in[MANY * 8], out[MANY * 8];
     struct halay_request *requests[2];
 
-    for (const struct scaling *c = cases; c < cases + sizeof cases / sizeof *cases; c++) {
+    for (const struct scaling *c = scalings; c < scalings + sizeof scalings / sizeof *scalings; c++) {
         size_t element = halay_dtype_size(c->dtype);
         /* alone, then beside another in one bucket; in place and out of place */
         for (int k = 0; k < 4; k++) {
             unsigned char *from = k & 1 ? in : out;
-            for (size_t i = 0; i < COUNT; i++)
+            for (size_t i = 0; i < MANY; i++)
                 memcpy(from + i * element, &c->in, element);
             struct halay_tensor_info info = { .struct_size = sizeof info,
                                               .name = "scaled",
                                               .dtype = c->dtype,
                                               .dimensions = 1,
-                                              .shape = { COUNT },
+                                              .shape = { MANY },
                                               .in = from,
                                               .out = out,
                                               .op = HALAY_MAX,
@@ -193,10 +213,10 @@ static void body_scaling(struct rank_run *run)
                 halay_request_free(requests[i]);
             }
             size_t right = 0;
-            for (size_t i = 0; i < COUNT; i++)
+            for (size_t i = 0; i < MANY; i++)
                 right += !memcmp(out + i * element, &c->want, element);
-            CHECK(right == COUNT, "case %d, %s, %g, %g: %zu of %d are right", (int)(c - cases),
-                  halay_dtype_name(c->dtype), c->prescale, c->postscale, right, COUNT);
+            CHECK(right == MANY, "case %d, %s, %g, %g: %zu of %d are right", (int)(c - scalings),
+                  halay_dtype_name(c->dtype), c->prescale, c->postscale, right, MANY);
             CHECK(beside[0] == 0 && !memcmp(beside, beside + 1, 7));
         }
     }
@@ -204,17 +224,13 @@ static void body_scaling(struct rank_run *run)
 
 /* ---- arguments ---- */
 
-static void body_arguments(struct rank_run *run)
+/* Of a call by name. */
+static void check_call_arguments(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
     char longest[HALAY_NAME_MAX + 2];
-    float a[4] = { 0 }, b[4] = { 0 };
-    struct halay_request *request, *second;
-    struct halay_tensor *tensor, *other;
-    struct halay_tensor_info info = float_info("w", a, 4);
-    _Alignas(struct halay_tensor_info) unsigned char newer[sizeof info + 8];
+    float a[4] = { 0 };
 
-    memset(newer, 1, sizeof newer);
     memset(longest, 'n', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
     CHECK(halay_allreduce(ctx, longest, NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
@@ -235,6 +251,18 @@ static void body_arguments(struct rank_run *run)
     CHECK(halay_allreduce(ctx, "i", NULL, a, (size_t)-1, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
     CHECK(halay_broadcast(ctx, "i", a, 4, HALAY_F32, run->size) == HALAY_ERR_ARGUMENT);
     CHECK(halay_broadcast(ctx, "i", a, 4, HALAY_F32, -1) == HALAY_ERR_ARGUMENT);
+}
+
+/* Of a tensor's description. */
+static void check_info_arguments(struct halay_context *ctx)
+{
+    float a[4] = { 0 };
+    struct halay_request *request;
+    struct halay_tensor *tensor;
+    struct halay_tensor_info info = float_info("w", a, 4);
+    _Alignas(struct halay_tensor_info) unsigned char newer[sizeof info + 8];
+
+    memset(newer, 1, sizeof newer);
     info.prescale = (double)INFINITY;
     CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
     info.prescale = 2;
@@ -254,7 +282,18 @@ static void body_arguments(struct rank_run *run)
     CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
     info = float_info("w", a, 4);
     CHECK(halay_submit_named(ctx, &info, NULL, NULL, NULL) == HALAY_ERR_ARGUMENT, "nobody would hear of it");
+}
 
+static void body_arguments(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    float a[4] = { 0 }, b[4] = { 0 };
+    struct halay_request *request, *second;
+    struct halay_tensor *tensor, *other;
+    struct halay_tensor_info info = float_info("w", a, 4);
+
+    check_call_arguments(run);
+    check_info_arguments(ctx);
     CHECK(halay_register(ctx, &info, &tensor) == HALAY_OK);
     CHECK(halay_register(ctx, &info, &other) == HALAY_ERR_DUPLICATE);
     info.shape[0] = 3;
@@ -318,10 +357,36 @@ struct difference {
     struct halay_tensor_info info[2]; /* what the others say, what the odd one says */
 };
 
+/* round: 0 with a new name, 1 after the ranks had agreed on it. data: what the infos speak of. */
+static void check_kind(struct rank_run *run, const struct difference *kind, int round, float data[64])
+{
+    struct halay_request *request, *other;
+    int odd = run->size - 1;
+    char want[200];
+
+    for (size_t i = 0; i < 64; i++)
+        data[i] = (float)run->rank;
+    CHECK(halay_submit_named(run->ctx, &kind->info[run->rank == odd], NULL, NULL, &request) == HALAY_OK);
+    float unharmed = 1;
+    CHECK(halay_allreduce_async(run->ctx, "other", NULL, &unharmed, 1, HALAY_F32, HALAY_SUM, &other) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_ERR_MISMATCH, "%s", kind->text);
+    snprintf(want, sizeof want, kind->text, odd);
+    CHECK(!strcmp(halay_request_text(request), want), "'%s', not '%s'", halay_request_text(request), want);
+    CHECK(halay_wait(other, -1) == HALAY_OK && unharmed == (float)run->size, "the engine lives on");
+    for (size_t i = 0; i < 64; i++)
+        CHECK(data[i] == (float)run->rank, "data were touched");
+    halay_request_free(request);
+    halay_request_free(other);
+    struct halay_tensor_info good = kind->info[0];
+    good.name = round ? "good" : "vsn.w";
+    CHECK(halay_submit_named(run->ctx, &good, NULL, NULL, &request) == HALAY_OK);
+    CHECK(halay_wait(request, -1) == HALAY_OK);
+    halay_request_free(request);
+}
+
 static void body_mismatch(struct rank_run *run)
 {
     float data[64] = { 0 };
-    int odd = run->size - 1;
     struct halay_tensor_info plain = {
         .struct_size = sizeof plain, .name = "vsn.w", .dimensions = 2, .shape = { 4, 8 }, .out = data
     };
@@ -334,7 +399,6 @@ static void body_mismatch(struct rank_run *run)
         { "tensor 'vsn.w': rank %d has root 1, rank 0 has 0", { plain, plain } },
         { "tensor 'vsn.w': rank %d has scale factors 0.5, 1, rank 0 has 1, 2", { plain, plain } }
     };
-    char want[200];
 
     kinds[0].info[1].shape[1] = 4;
     kinds[1].info[1].dimensions = 1;
@@ -347,30 +411,9 @@ static void body_mismatch(struct rank_run *run)
     kinds[6].info[1].prescale = 0.5;
     kinds[6].info[0].postscale = 2;
 
-    /* once as a new name, then after the ranks had agreed on it */
     for (int round = 0; round < 2; round++)
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            struct halay_request *request, *other;
-            for (size_t i = 0; i < 64; i++)
-                data[i] = (float)run->rank;
-            CHECK(halay_submit_named(run->ctx, &kinds[k].info[run->rank == odd], NULL, NULL, &request) == HALAY_OK);
-            float unharmed = 1;
-            CHECK(halay_allreduce_async(run->ctx, "other", NULL, &unharmed, 1, HALAY_F32, HALAY_SUM, &other) ==
-                  HALAY_OK);
-            CHECK(halay_wait(request, -1) == HALAY_ERR_MISMATCH, "kind %zu", k);
-            snprintf(want, sizeof want, kinds[k].text, odd);
-            CHECK(!strcmp(halay_request_text(request), want), "'%s', not '%s'", halay_request_text(request), want);
-            CHECK(halay_wait(other, -1) == HALAY_OK && unharmed == (float)run->size, "the engine lives on");
-            for (size_t i = 0; i < 64; i++)
-                CHECK(data[i] == (float)run->rank, "data were touched");
-            halay_request_free(request);
-            halay_request_free(other);
-            struct halay_tensor_info good = kinds[k].info[0];
-            good.name = round ? "good" : "vsn.w";
-            CHECK(halay_submit_named(run->ctx, &good, NULL, NULL, &request) == HALAY_OK);
-            CHECK(halay_wait(request, -1) == HALAY_OK);
-            halay_request_free(request);
-        }
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            check_kind(run, &kinds[k], round, data);
     CHECK(halay_context_status(run->ctx, NULL, 0) == HALAY_OK);
 
     /* all deviate together: a new agreement */

@@ -10,15 +10,48 @@
 
 enum { SIZE = 4 };
 
+static void random_text(struct random *r, char first, char *text, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        text[i] = (char)(first + random_below(r, 26));
+}
+
+/* Of an announcement; text: words as good as any. */
+static void random_signature(struct random *r, const char *text, struct halay_item *item)
+{
+    struct halay_signature *s = &item->signature;
+
+    item->name_length = 1 + random_below(r, HALAY_NAME_MAX);
+    s->operation = (uint8_t)random_below(r, 2);
+    item->words = text;
+    item->word_count = random_below(r, HALAY_TEXT_MAX / 8);
+    s->dtype = (uint8_t)random_below(r, HALAY_DTYPE_COUNT);
+    s->op = s->operation == HALAY_ALLREDUCE ? (uint8_t)(2 * random_below(r, 2)) : 0;
+    s->root = s->operation == HALAY_BROADCAST ? (int32_t)random_below(r, SIZE) : 0;
+    s->dimensions = (uint8_t)random_below(r, HALAY_DIMENSIONS_MAX + 1);
+    for (int d = 0; d < s->dimensions; d++)
+        s->shape[d] = random_below(r, 30);
+    s->prescale = s->postscale = 1;
+    if (s->operation == HALAY_ALLREDUCE && s->dtype != HALAY_BOOL)
+        s->prescale = 1 + (double)random_below(r, 5) / 7;
+    s->priority = (int32_t)random_below(r, 9) - 4;
+    if (s->operation == HALAY_ALLREDUCE && s->dtype == HALAY_F32)
+        s->wire = (uint32_t)random_below(r, 3);
+    if (s->operation == HALAY_ALLREDUCE && !random_below(r, 3)) {
+        s->members = 1 + (uint32_t)random_below(r, 5);
+        s->words = (uint32_t)item->word_count;
+        s->dtype = s->dimensions = 0;
+        memset(s->shape, 0, sizeof s->shape);
+    }
+    item->id = (uint32_t)random_next(r);
+}
+
 static struct halay_item random_item(struct random *r, char *name, char *text, struct halay_id_range *ranges)
 {
     struct halay_item item = { .kind = (enum halay_item_kind)(1 + random_below(r, HALAY_ITEM_KINDS - 1)), .rank = -1 };
-    struct halay_signature *s = &item.signature;
 
-    for (size_t i = 0; i < HALAY_NAME_MAX; i++)
-        name[i] = (char)('a' + random_below(r, 26));
-    for (size_t i = 0; i < HALAY_TEXT_MAX; i++)
-        text[i] = (char)('A' + random_below(r, 26));
+    random_text(r, 'a', name, HALAY_NAME_MAX);
+    random_text(r, 'A', text, HALAY_TEXT_MAX);
     item.name = name;
     item.text = text;
     switch (item.kind) {
@@ -27,29 +60,7 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         break;
     case HALAY_ITEM_ANNOUNCE:
     case HALAY_ITEM_AGREE:
-        item.name_length = 1 + random_below(r, HALAY_NAME_MAX);
-        s->operation = (uint8_t)random_below(r, 2);
-        item.words = text; /* as good as any */
-        item.word_count = random_below(r, HALAY_TEXT_MAX / 8);
-        s->dtype = (uint8_t)random_below(r, HALAY_DTYPE_COUNT);
-        s->op = s->operation == HALAY_ALLREDUCE ? (uint8_t)(2 * random_below(r, 2)) : 0;
-        s->root = s->operation == HALAY_BROADCAST ? (int32_t)random_below(r, SIZE) : 0;
-        s->dimensions = (uint8_t)random_below(r, HALAY_DIMENSIONS_MAX + 1);
-        for (int d = 0; d < s->dimensions; d++)
-            s->shape[d] = random_below(r, 30);
-        s->prescale = s->postscale = 1;
-        if (s->operation == HALAY_ALLREDUCE && s->dtype != HALAY_BOOL)
-            s->prescale = 1 + (double)random_below(r, 5) / 7;
-        s->priority = (int32_t)random_below(r, 9) - 4;
-        if (s->operation == HALAY_ALLREDUCE && s->dtype == HALAY_F32)
-            s->wire = (uint32_t)random_below(r, 3);
-        if (s->operation == HALAY_ALLREDUCE && !random_below(r, 3)) {
-            s->members = 1 + (uint32_t)random_below(r, 5);
-            s->words = (uint32_t)item.word_count;
-            s->dtype = s->dimensions = 0;
-            memset(s->shape, 0, sizeof s->shape);
-        }
-        item.id = (uint32_t)random_next(r);
+        random_signature(r, text, &item);
         break;
     case HALAY_ITEM_LATE:
         item.id = (uint32_t)random_next(r);

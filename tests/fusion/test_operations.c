@@ -42,28 +42,15 @@ static void check_gathered(const float *data, const size_t *rows, int size, size
     }
 }
 
-static void body_allgather(struct rank_run *run)
+/* The result in the request's memory, by handle; then by name with other rows. */
+static void check_held(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
-    float in[(ROWS + RANKS_MAX) * COLUMNS], out[RANKS_MAX * (ROWS + RANKS_MAX) * COLUMNS];
-    size_t rows_from[RANKS_MAX], room = sizeof out / sizeof *out / COLUMNS;
+    float in[(ROWS + RANKS_MAX) * COLUMNS];
     struct halay_result result = { .struct_size = sizeof result };
     struct halay_request *request;
     struct halay_tensor *tensor;
-    uint64_t before = 0;
 
-    /* Three steps alike, then other rows: each change is negotiated once. */
-    for (int step = 0; step < 9; step++) {
-        size_t mine = (size_t)(step / 3 + run->rank);
-        fill_rows(in, mine, COLUMNS, run->rank);
-        CHECK(halay_allgather(ctx, "ragged", in, mine, COLUMNS, HALAY_F32, out, room, rows_from) == HALAY_OK);
-        check_gathered(out, rows_from, run->size, (size_t)step / 3);
-        if (step % 3 == 0)
-            before = negotiations(ctx);
-        CHECK(negotiations(ctx) == before, "a steady step speaks in ids only");
-    }
-
-    /* The result in the request's memory, by handle. */
     fill_rows(in, 1 + (size_t)run->rank, COLUMNS, run->rank);
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = "held",
@@ -87,12 +74,20 @@ static void body_allgather(struct rank_run *run)
     check_gathered(result.data, result.rows, run->size, 2);
     halay_request_free(request);
     CHECK(halay_unregister(tensor) == HALAY_OK);
+}
 
-    /* Too little room on the last rank: it alone is told, with its data; the engine lives on. */
+/* Too little room on the last rank: it alone is told, with its data; the engine lives on. */
+static void check_short(struct rank_run *run)
+{
+    float in[(ROWS + RANKS_MAX) * COLUMNS], out[RANKS_MAX * (ROWS + RANKS_MAX) * COLUMNS];
+    struct halay_result result = { .struct_size = sizeof result };
+    struct halay_request *request;
     int is_short = run->rank == run->size - 1;
+
+    fill_rows(in, 2 + (size_t)run->rank, COLUMNS, run->rank);
     size_t total = 2 * (size_t)run->size + (size_t)(run->size * (run->size - 1) / 2);
     out[(total - 1) * COLUMNS] = -1;
-    CHECK(halay_allgather_async(ctx, "short", in, 2 + (size_t)run->rank, COLUMNS, HALAY_F32, out,
+    CHECK(halay_allgather_async(run->ctx, "short", in, 2 + (size_t)run->rank, COLUMNS, HALAY_F32, out,
                                 is_short ? total - 1 : total, &request) == HALAY_OK);
     CHECK(halay_wait(request, -1) == (is_short ? HALAY_ERR_ARGUMENT : HALAY_OK));
     CHECK(halay_request_result(request, &result) == (is_short ? HALAY_ERR_ARGUMENT : HALAY_OK));
@@ -105,6 +100,28 @@ static void body_allgather(struct rank_run *run)
         CHECK(out[(total - 1) * COLUMNS] == -1, "written beyond the room");
     }
     halay_request_free(request);
+}
+
+static void body_allgather(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    float in[(ROWS + RANKS_MAX) * COLUMNS], out[RANKS_MAX * (ROWS + RANKS_MAX) * COLUMNS];
+    size_t rows_from[RANKS_MAX], room = sizeof out / sizeof *out / COLUMNS;
+    uint64_t before = 0;
+
+    /* Three steps alike, then other rows: each change is negotiated once. */
+    for (int step = 0; step < 9; step++) {
+        size_t mine = (size_t)(step / 3 + run->rank);
+        fill_rows(in, mine, COLUMNS, run->rank);
+        CHECK(halay_allgather(ctx, "ragged", in, mine, COLUMNS, HALAY_F32, out, room, rows_from) == HALAY_OK);
+        check_gathered(out, rows_from, run->size, (size_t)step / 3);
+        if (step % 3 == 0)
+            before = negotiations(ctx);
+        CHECK(negotiations(ctx) == before, "a steady step speaks in ids only");
+    }
+
+    check_held(run);
+    check_short(run);
 
     /* Nothing at all. */
     CHECK(halay_allgather(ctx, "none", NULL, 0, COLUMNS, HALAY_F32, NULL, 0, rows_from) == HALAY_OK);
@@ -496,6 +513,13 @@ static void body_join(struct rank_run *run)
     CHECK(halay_allreduce(ctx, "join", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "a name that is kept");
 }
 
+/* i, where the k-th was, which comes behind all others. */
+static void put_into_order(size_t *order, size_t i, size_t k)
+{
+    order[i] = order[k];
+    order[k] = i;
+}
+
 /* Rank r has 2 r + 1 steps of ten gradients in an order of its own, and waits for one of them now and then; a rank that
  * has fewer steps submits three of the next one and joins. */
 static void body_join_bits(struct rank_run *run)
@@ -524,11 +548,8 @@ static void body_join_bits(struct rank_run *run)
     for (int step = 0; step < 2 * run->rank + 2; step++) {
         int is_last = step == 2 * run->rank + 1;
         size_t submits = !is_last ? TENSORS : run->rank < run->size - 1 ? 3 : 0, order[TENSORS];
-        for (size_t i = 0; i < TENSORS; i++) {
-            size_t k = is_last ? i : random_below(&random, i + 1); /* those three are the same in every run */
-            order[i] = order[k];
-            order[k] = i;
-        }
+        for (size_t i = 0; i < TENSORS; i++) /* those three are the same in every run */
+            put_into_order(order, i, is_last ? i : random_below(&random, i + 1));
         for (size_t i = 0; i < TENSORS * MOST; i++)
             data[i] = (float)(i % 91 + 1) / (float)(3 * run->rank + step + 7);
         for (size_t i = 0; i < submits; i++)
@@ -809,56 +830,71 @@ static void check_difference(struct rank_run *run, const struct difference *d)
     halay_request_free(request);
 }
 
-static void body_mismatch(struct rank_run *run)
+/* What two ranks may say of one tensor: an all-gather, a reduce-scatter, an all-to-all, a barrier, an all-reduce, a
+ * group of two members, and reduce-scatters with splits. */
+struct sayings {
+    float in[64], out[8 * 64];
+    size_t splits[RANKS_MAX], all[RANKS_MAX], most[RANKS_MAX];
+    struct halay_member two[2], deviating[3][2];
+    struct halay_tensor_info g, s, a, b, r, m, u, v;
+};
+
+static void make_sayings(struct sayings *x)
 {
-    float in[64] = { 0 }, out[8 * 64];
-    size_t splits[RANKS_MAX] = { 1, 1, 1, 1 };
-    struct halay_tensor_info g = { .struct_size = sizeof g,
-                                   .name = "m",
-                                   .operation = HALAY_ALLGATHER,
-                                   .dimensions = 2,
-                                   .shape = { 4, 8 },
-                                   .in = in,
-                                   .out = out,
-                                   .out_bytes = sizeof out };
-    struct halay_tensor_info s = g, a = g, b = g;
-    s.operation = HALAY_REDUCE_SCATTER;
-    struct halay_tensor_info r = g, m = { .struct_size = sizeof m, .name = "m" };
-    struct halay_member two[2] = { { .out = out, .dtype = HALAY_F32, .dimensions = 1, .shape = { 4 } },
-                                   { .out = out + 8, .dtype = HALAY_F64, .dimensions = 1, .shape = { 3 } } };
-    r.operation = HALAY_ALLREDUCE;
-    m.members = two;
-    m.member_count = 2;
-    a.operation = HALAY_ALLTOALL;
-    a.splits = splits;
-    b.operation = HALAY_BARRIER;
-    const size_t all[RANKS_MAX] = { 4 }, most[RANKS_MAX] = { 3, 1 };
-    struct halay_tensor_info u = s, v = s;
-    u.splits = all;
-    v.splits = most;
-    struct difference kinds[] = { { "tensor 'm': rank %d has shape [*,4], rank 0 has [*,8]", { g, g } },
-                                  { "tensor 'm': rank %d has shape [*,8,1], rank 0 has [*,8]", { g, g } },
-                                  { "tensor 'm': rank %d has type i32, rank 0 has f32", { g, g } },
-                                  { "tensor 'm': rank %d has operation alltoall, rank 0 has allgather", { g, a } },
-                                  { "tensor 'm': rank %d has operation barrier, rank 0 has reduce-scatter", { s, b } },
-                                  { "tensor 'm': rank %d has shape [5,8], rank 0 has [4,8]", { s, s } },
-                                  { "tensor 'm': rank %d has reduction max, rank 0 has sum", { s, s } },
-                                  { "tensor 'm': rank %d has scale factors 2, 1, rank 0 has 1, 1", { s, s } },
-                                  { "tensor 'm': rank %d has shape [*,2], rank 0 has [*,8]", { a, a } },
-                                  { "tensor 'm': rank %d has operation allgather, rank 0 has alltoall", { a, g } },
-                                  { "tensor 'm': rank %d has operation reduce-scatter, rank 0 has barrier", { b, s } },
-                                  { "tensor 'm': rank %d has wire type bf16, rank 0 has as is", { r, r } },
-                                  { "tensor 'm': rank %d has priority 3, rank 0 has 0", { r, r } },
-                                  { "tensor 'm': rank %d has no members, rank 0 has 2 members", { m, r } },
-                                  { "tensor 'm': rank %d has 1 member, rank 0 has 2 members", { m, m } },
-                                  { "tensor 'm': rank %d has member 1 f64 [3,2], rank 0 has f64 [3]", { m, m } },
-                                  { "tensor 'm': rank %d has member 1 f64 [2], rank 0 has f64 [3]", { m, m } },
-                                  { "tensor 'm': rank %d has member 0 f16 [4], rank 0 has f32 [4]", { m, m } },
-                                  { "tensor 'm': rank %d has splits, rank 0 has none", { s, u } },
-                                  { "tensor 'm': rank %d has no splits, rank 0 has splits", { u, s } },
-                                  { "tensor 'm': rank %d has 4 rows for rank 0 in its splits, rank 0 has 3",
-                                    { v, u } } };
-    struct halay_member deviating[3][2] = { { two[0], two[1] }, { two[0], two[1] }, { two[0], two[1] } };
+    *x = (struct sayings){ .splits = { 1, 1, 1, 1 }, .all = { 4 }, .most = { 3, 1 } };
+    x->g = (struct halay_tensor_info){ .struct_size = sizeof x->g,
+                                       .name = "m",
+                                       .operation = HALAY_ALLGATHER,
+                                       .dimensions = 2,
+                                       .shape = { 4, 8 },
+                                       .in = x->in,
+                                       .out = x->out,
+                                       .out_bytes = sizeof x->out };
+    x->s = x->a = x->b = x->r = x->g;
+    x->s.operation = HALAY_REDUCE_SCATTER;
+    x->a.operation = HALAY_ALLTOALL;
+    x->a.splits = x->splits;
+    x->b.operation = HALAY_BARRIER;
+    x->r.operation = HALAY_ALLREDUCE;
+    x->u = x->v = x->s;
+    x->u.splits = x->all;
+    x->v.splits = x->most;
+    x->two[0] = (struct halay_member){ .out = x->out, .dtype = HALAY_F32, .dimensions = 1, .shape = { 4 } };
+    x->two[1] = (struct halay_member){ .out = x->out + 8, .dtype = HALAY_F64, .dimensions = 1, .shape = { 3 } };
+    x->m = (struct halay_tensor_info){ .struct_size = sizeof x->m, .name = "m", .members = x->two, .member_count = 2 };
+    for (int i = 0; i < 3; i++)
+        memcpy(x->deviating[i], x->two, sizeof x->two);
+    x->deviating[0][1].dimensions = 2;
+    x->deviating[0][1].shape[1] = 2;
+    x->deviating[1][1].shape[0] = 2;
+    x->deviating[2][0].dtype = HALAY_F16;
+}
+
+static void check_differences(struct rank_run *run, struct sayings *x)
+{
+    struct difference kinds[] = {
+        { "tensor 'm': rank %d has shape [*,4], rank 0 has [*,8]", { x->g, x->g } },
+        { "tensor 'm': rank %d has shape [*,8,1], rank 0 has [*,8]", { x->g, x->g } },
+        { "tensor 'm': rank %d has type i32, rank 0 has f32", { x->g, x->g } },
+        { "tensor 'm': rank %d has operation alltoall, rank 0 has allgather", { x->g, x->a } },
+        { "tensor 'm': rank %d has operation barrier, rank 0 has reduce-scatter", { x->s, x->b } },
+        { "tensor 'm': rank %d has shape [5,8], rank 0 has [4,8]", { x->s, x->s } },
+        { "tensor 'm': rank %d has reduction max, rank 0 has sum", { x->s, x->s } },
+        { "tensor 'm': rank %d has scale factors 2, 1, rank 0 has 1, 1", { x->s, x->s } },
+        { "tensor 'm': rank %d has shape [*,2], rank 0 has [*,8]", { x->a, x->a } },
+        { "tensor 'm': rank %d has operation allgather, rank 0 has alltoall", { x->a, x->g } },
+        { "tensor 'm': rank %d has operation reduce-scatter, rank 0 has barrier", { x->b, x->s } },
+        { "tensor 'm': rank %d has wire type bf16, rank 0 has as is", { x->r, x->r } },
+        { "tensor 'm': rank %d has priority 3, rank 0 has 0", { x->r, x->r } },
+        { "tensor 'm': rank %d has no members, rank 0 has 2 members", { x->m, x->r } },
+        { "tensor 'm': rank %d has 1 member, rank 0 has 2 members", { x->m, x->m } },
+        { "tensor 'm': rank %d has member 1 f64 [3,2], rank 0 has f64 [3]", { x->m, x->m } },
+        { "tensor 'm': rank %d has member 1 f64 [2], rank 0 has f64 [3]", { x->m, x->m } },
+        { "tensor 'm': rank %d has member 0 f16 [4], rank 0 has f32 [4]", { x->m, x->m } },
+        { "tensor 'm': rank %d has splits, rank 0 has none", { x->s, x->u } },
+        { "tensor 'm': rank %d has no splits, rank 0 has splits", { x->u, x->s } },
+        { "tensor 'm': rank %d has 4 rows for rank 0 in its splits, rank 0 has 3", { x->v, x->u } }
+    };
 
     kinds[0].info[1].shape[1] = 4;
     kinds[1].info[1].dimensions = 3;
@@ -871,28 +907,32 @@ static void body_mismatch(struct rank_run *run)
     kinds[11].info[1].wire = HALAY_WIRE_BF16;
     kinds[12].info[1].priority = 3;
     kinds[14].info[1].member_count = 1;
-    deviating[0][1].dimensions = 2;
-    deviating[0][1].shape[1] = 2;
-    deviating[1][1].shape[0] = 2;
-    deviating[2][0].dtype = HALAY_F16;
     for (int i = 0; i < 3; i++)
-        kinds[15 + i].info[1].members = deviating[i];
+        kinds[15 + i].info[1].members = x->deviating[i];
     for (int round = 0; round < 2; round++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
             check_difference(run, &kinds[k]);
+}
 
+static void body_mismatch(struct rank_run *run)
+{
+    struct sayings x;
+    struct halay_request *request;
+
+    make_sayings(&x);
+    check_differences(run, &x);
     /* Rows alone may differ, also after a mismatch in which they did. */
     for (size_t rows = 1; rows < 4; rows++) {
         size_t rows_from[RANKS_MAX];
-        g.shape[0] = rows + (size_t)run->rank;
-        kinds[0].info[0].shape[0] = kinds[0].info[1].shape[0] = rows;
-        check_difference(run, &kinds[0]);
-        CHECK(halay_allgather(run->ctx, "m", in, rows, 8, HALAY_F32, out, 64, rows_from) == HALAY_OK &&
+        struct difference columns = { "tensor 'm': rank %d has shape [*,4], rank 0 has [*,8]", { x.g, x.g } };
+        columns.info[0].shape[0] = columns.info[1].shape[0] = rows;
+        columns.info[1].shape[1] = 4;
+        check_difference(run, &columns);
+        CHECK(halay_allgather(run->ctx, "m", x.in, rows, 8, HALAY_F32, x.out, 64, rows_from) == HALAY_OK &&
               rows_from[0] == rows);
     }
     /* More than any memory holds, all together. */
-    struct halay_request *request;
-    CHECK(halay_allgather_async(run->ctx, "huge", in, SIZE_MAX / 2 / (size_t)run->size + 1, 1, HALAY_U8, NULL, 0,
+    CHECK(halay_allgather_async(run->ctx, "huge", x.in, SIZE_MAX / 2 / (size_t)run->size + 1, 1, HALAY_U8, NULL, 0,
                                 &request) == HALAY_OK);
     CHECK(halay_wait(request, -1) == HALAY_ERR_ARGUMENT);
     CHECK(!strcmp(halay_request_text(request), "tensor 'huge': all ranks' rows together are more than fits in memory"),

@@ -267,25 +267,18 @@ static void check_wild_lists(struct rank_run *run)
     expect(run, "process sets: more than 8000 ranks");
 }
 
-static void body_refused(struct rank_run *run)
+/* What concerns a rank that is no member, or a root that is none. */
+static void check_membership(struct rank_run *run, struct halay_process_set *set)
 {
-    int size = run->size, ranks[] = { size - 1, size - 2 }, other[] = { 0, run->rank == 1 ? 1 : size - 1 };
-    int beyond[] = { 0, size }, twice[] = { 1, 0, 1 };
+    int size = run->size;
     struct halay_context *ctx = run->ctx;
-    struct halay_process_set *set = create(ctx, ranks, 2), *none = NULL;
     struct halay_tensor *tensor;
-    struct halay_request *request = NULL;
+    struct halay_request *request;
     float data[2] = { 1, 1 };
     char want[200];
-    int is_member = halay_process_set_is_included(set);
-
-    run->expected_lines = 0;
-    check_mismatch(run, set);
-    CHECK(halay_barrier(ctx, NULL) == HALAY_OK); /* rank 0 has said it as well, member or not */
-    run->expected_lines = 0;
 
     struct halay_tensor_info info = info_of(set, "t", HALAY_ALLREDUCE, 2, NULL, data);
-    if (!is_member) {
+    if (!halay_process_set_is_included(set)) {
         snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: this rank is no member of its process set",
                  size - 2, size - 1);
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
@@ -299,7 +292,17 @@ static void body_refused(struct rank_run *run)
                  size - 2, size - 1);
         expect(run, want);
     }
-    /* Rank 1 asks for something else; then all for what is impossible. */
+}
+
+/* Rank 1 asks for something else; then all for what is impossible. */
+static void check_impossible_sets(struct rank_run *run)
+{
+    int size = run->size, other[] = { 0, run->rank == 1 ? 1 : size - 1 };
+    int beyond[] = { 0, size }, twice[] = { 1, 0, 1 };
+    struct halay_context *ctx = run->ctx;
+    struct halay_process_set *none = NULL;
+    char want[200];
+
     if (size > 2) {
         CHECK(halay_process_set_create(ctx, other, 2, &none) == HALAY_ERR_MISMATCH && !none);
         snprintf(want, sizeof want, "process sets: rank 1 makes [0,1], rank 0 makes [0,%d]", size - 1);
@@ -315,9 +318,18 @@ static void body_refused(struct rank_run *run)
     check_wild_lists(run);
     CHECK(halay_process_set_remove(halay_process_set_find(ctx, 0)) == HALAY_ERR_ARGUMENT);
     expect(run, "process sets: 0 is not removed, it is that of all ranks");
+}
 
-    /* The last rank has something in flight in it. */
-    info = info_of(set, "late", HALAY_ALLREDUCE, 2, NULL, data);
+/* The last rank has something in flight in it when all ask for its end. */
+static void check_busy_set(struct rank_run *run, struct halay_process_set *set)
+{
+    int size = run->size;
+    struct halay_context *ctx = run->ctx;
+    struct halay_request *request = NULL;
+    float data[2] = { 1, 1 };
+    char want[200];
+
+    struct halay_tensor_info info = info_of(set, "late", HALAY_ALLREDUCE, 2, NULL, data);
     if (run->rank == size - 1)
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
     CHECK(halay_process_set_remove(set) == HALAY_ERR_MISMATCH);
@@ -326,11 +338,21 @@ static void body_refused(struct rank_run *run)
     expect(run, want);
     if (run->rank == size - 2)
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
-    if (is_member)
+    if (halay_process_set_is_included(set))
         CHECK(wait_and_free(request) == HALAY_OK);
+}
 
-    /* Removed; what was registered in it is unregistered as ever. */
-    info.name = "registered";
+/* What was registered in a set that is removed is unregistered as ever. */
+static void check_removed_set(struct rank_run *run, struct halay_process_set *set)
+{
+    int size = run->size, is_member = halay_process_set_is_included(set);
+    struct halay_context *ctx = run->ctx;
+    struct halay_request *request;
+    struct halay_tensor *tensor;
+    float data[2] = { 1, 1 };
+    char want[200];
+
+    struct halay_tensor_info info = info_of(set, "registered", HALAY_ALLREDUCE, 2, NULL, data);
     if (is_member)
         CHECK(halay_register(ctx, &info, &tensor) == HALAY_OK);
     CHECK(halay_process_set_remove(set) == HALAY_OK && !halay_process_set_find(ctx, 1));
@@ -345,10 +367,28 @@ static void body_refused(struct rank_run *run)
     }
     CHECK(halay_process_set_remove(set) == HALAY_ERR_ARGUMENT);
     expect(run, "process sets: 1 is not removed, it has been, or is about to be");
+}
+
+static void body_refused(struct rank_run *run)
+{
+    int ranks[] = { run->size - 1, run->size - 2 };
+    struct halay_context *ctx = run->ctx;
+    struct halay_process_set *set = create(ctx, ranks, 2);
+    struct halay_request *request;
+    float data[2] = { 1, 1 };
+
+    run->expected_lines = 0;
+    check_mismatch(run, set);
+    CHECK(halay_barrier(ctx, NULL) == HALAY_OK); /* rank 0 has said it as well, member or not */
+    run->expected_lines = 0;
+    check_membership(run, set);
+    check_impossible_sets(run);
+    check_busy_set(run, set);
+    check_removed_set(run, set);
     CHECK(halay_process_set_number(create(ctx, ranks, 2)) == 2, "numbers are not used again");
 
     /* A name that is kept. */
-    info = info_of(NULL, "process sets", HALAY_ALLREDUCE, 2, NULL, data);
+    struct halay_tensor_info info = info_of(NULL, "process sets", HALAY_ALLREDUCE, 2, NULL, data);
     run->expected_lines = 0;
     CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
     expect(run, "tensor 'process sets': the name is kept for halay_process_set_create");

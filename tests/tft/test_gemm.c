@@ -14,7 +14,8 @@ enum { BEHIND = 16 }; /* rows */
 
 typedef void product(struct matrix, struct matrix, size_t, size_t, size_t, int, real *, size_t);
 
-/* M, N, K; bits of how: the first factor is transposed, the second is, the product is added; columns behind each row. */
+/* M, N, K; bits of how: the first factor is transposed, the second is, the product is added; columns behind each row.
+ * */
 struct problem {
     const size_t *shape;
     int how;
