@@ -82,8 +82,8 @@ struct halay_config {
  * HALAY_LOG's as soon as that is known, so that what this call notes obeys it. */
 enum halay_status halay_config_load(struct halay_log *log, struct halay_config *config);
 
-/* The same for who has to find the other ranks in any case, to tell them: on error *config holds all that could be
- * read, and defaults for the rest; fini takes it. */
+/* The same for a caller that has to find the other ranks in any case, to tell them: on error *config holds all that
+ * could be read, and defaults for the rest; fini takes it. */
 enum halay_status halay_config_load_rest(struct halay_log *log, struct halay_config *config);
 void halay_config_fini(struct halay_config *config); /* zeroed or loaded */
 

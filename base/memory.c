@@ -4,8 +4,8 @@
  *
  * A segment is an anonymous memory file (memfd): it has no name in any file system, so nothing is left behind however
  * its owners end. Its seals are what makes it safe to read in another process: a file that cannot shrink cannot raise
- * SIGBUS in those who map it, whatever its creator does or however it dies. Whoever maps a segment that a peer passed
- * checks the seals itself and trusts no message about them.
+ * SIGBUS in those who map it, whatever its creator does or however it dies. A process that maps a segment from a
+ * peer checks the seals itself and trusts no message about them.
  *
  * Huge pages. With small ones, walking two buffers of tens of megabytes misses the translation cache at every page, and
  * under a hypervisor each miss costs two walks. What the administrator allows for shared memory is `never` on most

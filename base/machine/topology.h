@@ -47,8 +47,8 @@ struct halay_thread {
 enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thread **threads, size_t *count);
 
 /* The NUMA node on which the memory of one of `size` ranks of a host should lie. Ranks are laid over the threads in
- * order, an equal share each, and take the node of their share's first thread; who is bound to threads of one node gets
- * that. */
+ * order, an equal share each, and take the node of their share's first thread; a rank that is bound to threads of
+ * one node gets that node. */
 int halay_topology_node(const struct halay_thread *threads, size_t count, int rank, int size);
 
 /* The machine as text, a tree of a few lines. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cipher: what two ends of a connection that have shaken hands (handshake.h) say to each other, encrypted and
- * authenticated to the last byte. Pure: bytes to records and back; who sends and receives them is the caller.
+ * authenticated to the last byte. Pure: bytes to records and back; the caller sends and receives them.
  *
  * Each direction is a stream of libsodium's crypto_secretstream_xchacha20poly1305 with a key of its own:
  *

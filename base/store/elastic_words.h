@@ -36,7 +36,7 @@ enum halay_verdict {
     HALAY_VERDICT_OVER = 2,  /* the job is ending: nobody gets a place */
 };
 
-/* Who waits for a place. */
+/* The process that waits for a place. */
 struct halay_seat {
     int seat, start;
     unsigned times; /* N */

@@ -421,7 +421,7 @@ static void take(struct halay_store_server *server, struct connection *c)
     }
 }
 
-/* At most TURNS pieces at a time: who sends without end must not keep the others waiting. */
+/* At most TURNS pieces at a time: a client that sends without end must not keep the others waiting. */
 static void read_some(struct halay_store_server *server, struct connection *c)
 {
     for (int turn = 0; turn < TURNS && c->phase != DEAD && !c->reply; turn++) {

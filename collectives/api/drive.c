@@ -17,10 +17,10 @@
  * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory; a
  * farewell by message to those who share none, in a group of some ranks: of all ranks, the transport's own "has left"
  * tells them when the world is closed), everything under way is taken back, and then we wait for peers that are writing
- * into our memory at this moment: they finish one bounded piece and see the flag before the next (shared.h). Who only
- * reads there is not waited for: it looks at the flag after its copy, and does not take what may have changed meanwhile
- * (shared_copy.c). So a buffer is its owner's again when end returns. With the cause stands of which collectives this
- * rank has done its part: peers that are still in one of those go on, and have its result.
+ * into our memory at this moment: they finish one bounded piece and see the flag before the next (shared.h). A peer
+ * that only reads there is not waited for: it looks at the flag after its copy, and drops what may have changed
+ * meanwhile (shared_copy.c). So a buffer is its owner's again when end returns. With the cause stands of which
+ * collectives this rank has done its part: peers that are still in one of those go on, and have its result.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -397,7 +397,7 @@ static void report_end(const struct halay_group *group, int rank, const struct h
 }
 
 /* Has anybody ended its group while something that is under way here lacks it? What it did its part of completes.
- * everybody: who has given up is one in any case. */
+ * everybody: a rank that has given up counts in any case. */
 static void check_ends(struct halay_group *group, int everybody)
 {
     struct halay_last_words words;

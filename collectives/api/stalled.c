@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A peer whose process is stopped (SIGSTOP, a debugger) is not dead and says nothing: who waits for it would wait for
- * ever. So a wait that has been in vain for HALAY_PEER_TIMEOUT looks at the processes of this host, and gives up only
- * if one is stopped: a peer that is merely slow is waited for as long as it takes. (Between hosts nobody can look; a
- * connection that breaks is seen by the transport.)
+ * A peer whose process is stopped (SIGSTOP, a debugger) is not dead and says nothing: a rank that waits for it would
+ * wait forever. So a wait that has been in vain for HALAY_PEER_TIMEOUT looks at the processes of this host, and gives
+ * up only if one is stopped: a peer that is merely slow is waited for as long as it takes. (Between hosts nobody can
+ * look; a connection that breaks is seen by the transport.)
  *
  * Time in vain is added up from look to look and no step counts for more than STEP_MOST_US: when a whole job was
  * stopped and goes on, the clock has moved but nobody has waited. For the same reason a rank must be stopped in two
@@ -15,7 +15,7 @@
 
 enum { STEP_US = 10000, STEP_MOST_US = 1000000 };
 
-/* Who has left is not waited for, whatever its process does. */
+/* Nobody waits for a rank that has left, whatever its process does. */
 static int has_closed(const struct halay_group *group, int rank)
 {
     return group->closed && group->closed[rank] &&

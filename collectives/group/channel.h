@@ -73,7 +73,7 @@ struct halay_group {
     struct halay_nodes *nodes; /* owned; NULL: not several nodes, or none that shares memory */
     unsigned caps;             /* of t, and HALAY_TRANSPORT_NODES if there are nodes */
     _Atomic uint32_t *
-        *closed; /* owned, [rank]: each rank's flag there; NULL for who shares none, and without `shared` */
+        *closed; /* owned, [rank]: each rank's flag there; NULL for a rank that shares none, and without `shared` */
     struct halay_group_end
         *end; /* owned: who else has to close it before its id is used again; NULL: all ranks' group */
     const struct halay_reducer *reducer;
@@ -142,7 +142,7 @@ enum halay_status halay_coll_begin(struct halay_coll *c);
 void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t);
 /* Wait for it, end it, return its status. */
 enum halay_status halay_coll_finish(struct halay_coll *c);
-/* halay_group_check for one who waits for the others outside of collectives: closes the group if anybody has given
+/* halay_group_check for a rank that waits for the others outside of collectives: closes the group if anybody has given
  * up. */
 void halay_group_check_everybody(struct halay_group *group);
 /* The end of a group: gives up what is under way, tells the others. */

@@ -34,7 +34,7 @@ enum { MODULE_MPI, MODULE_UCX };
 static const char *const module_names[] = { [MODULE_MPI] = "mpi", [MODULE_UCX] = "ucx" };
 
 /* A goodbye by message may be later than the end of the process that sent it. Shorter than the grace of the modules
- * (parts.c): who died is to be known before those who left because of it are missed. */
+ * (parts.c): a death is to be known before the ranks that left because of it are missed. */
 enum { GOODBYE_GRACE_US = 200000 };
 
 enum { TRANSPORT_BYTES = 8 };                   /* for the longest name of one */

@@ -30,7 +30,7 @@
  *
  * A slot is used again when those who read it have counted past it: inputs by done, results by taken (shared.h; chunks
  * are numbered through all collectives of the channel). Nobody writes into another's memory. An owner that reads the
- * input of one who has given up may read anything: it looks afterwards, and does not send it on (as in shared_copy.c).
+ * input of a rank that has given up may read anything: it checks afterwards, and does not send that on (shared_copy.c).
  *
  * Cost between nodes: what the inner all-reduce takes for 1/L of the data, L ranks a node. Memory: DEPTH chunks in
  * slots, and scratch for DEPTH inner collectives for each strip. Any count, in and out of place, lists of pieces. The

@@ -164,7 +164,7 @@ static inline int coll_is_in_place(const struct halay_coll *c)
     return c->in.pieces == c->out.pieces || (!c->is_list && coll_in(c) == coll_out(c));
 }
 
-/* Something happened: whoever drives this group should look again before it sleeps. */
+/* Something happened: the driver of this group should look again before it sleeps. */
 void coll_advanced(struct halay_coll *c);
 
 /* Own tags that an algorithm may have, and one that may run inside another (allreduce_hierarchical.c): an all-reduce by

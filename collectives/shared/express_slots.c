@@ -9,13 +9,13 @@
  * round k is over: so nobody reads what is overwritten. A round may also end without having been taken, if all ranks
  * are told to end it: then nobody reads it any more either.
  *
- * Who is missing is woken by nobody; the last one to put wakes the others, which have nothing to do before that:
+ * Nobody wakes a rank that is missing; the last one to put wakes the others, which have nothing to do before that:
  *
  *     A   store own number; full fence; look at all numbers      Of two that put at the same time at least one sees the
  *     B   the same                                                other's (store and load, in one order by the fences).
  *
  * A sleeper arms its doorbell, then looks at the numbers, then sleeps (transport/shm_doorbell.h): it sees the last
- * number, or who stored that sees it sleep.
+ * number, or the rank that stored it sees the sleeper.
  */
 #include "collectives/shared/express_slots.h"
 #include "base/sync.h"

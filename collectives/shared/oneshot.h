@@ -9,8 +9,8 @@
  *
  *     giver: write own data, then the number      taker: wait for each giver's number; take      all: read = the number
  *
- * Who only gives (the root of a broadcast) waits for nobody and is done when it has written; who only takes (the root
- * of a reduction) is waited for by nobody. More than a slot holds goes in turns, one exchange each.
+ * A rank that only gives (the root of a broadcast) waits for nobody and is done when it has written; nobody waits for
+ * one that only takes (the root of a reduction). More than a slot holds goes in turns, one exchange each.
  *
  * A slot is written again when nobody needs what is in it. Exchanges of a channel are numbered 1, 2, 3, ... alike on
  * all ranks, each rank goes through them in order, and exchange k uses slot k mod ONESHOTS of its givers.
@@ -19,13 +19,12 @@
  *     all_read   what a rank knows of it: every rank's read has reached that
  *
  * Exchange k is written only once all_read has reached k - ONESHOTS, the last exchange that used its slot: so nothing
- * is overwritten that somebody still reads, and a taker finds either an older number, or the one that it waits for
- * (the giver cannot be further: that would take the taker's own read). Who waits to write waits for ranks that are at
- * an earlier exchange, and of those the one that is furthest behind waits for givers that are not behind it: nobody
- * waits in a circle. all_read is brought up to date by a look at everybody's read, which is another core's cache
- * line. It is rarely needed: who writes k has done k - 1, so where everybody gives and this rank takes, all that it
- * has seen k of have read k - 1. tests/coll/test_interleavings.c runs through all orders in which a few ranks can get
- * on.
+ * is overwritten that somebody still reads, and a taker finds either an older number, or the one that it waits for (the
+ * giver cannot be further: that would take the taker's own read). A rank that waits to write waits for ranks at an
+ * earlier exchange, and of those the one that is furthest behind waits for givers that are not behind it: nobody waits
+ * in a circle. all_read is brought up to date by a look at everybody's read, which is another core's cache line. It is
+ * rarely needed: a rank that writes k has done k - 1, so where everybody gives and this rank takes, all that it has
+ * seen k of have read k - 1. tests/coll/test_interleavings.c runs through all orders in which a few ranks can get on.
  */
 #ifndef HALAY_ONESHOT_H
 #define HALAY_ONESHOT_H

@@ -11,7 +11,7 @@
  *   fill    a giver whose row is private copies it into its slots, chunk by chunk: chunk k into slot k mod
  *           SHARED_SLOTS, when everybody has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every giver's row, from its memory or its slot, when it is there; then number done
- *   end     a giver waits until everybody has taken everything; one who gives nothing may go, nobody reads from it
+ *   end     a giver waits until everybody has taken everything; one that gives nothing may go, nobody reads from it
  *
  * Between two ranks of which one gives, the giver would only wait. So (pushes) the taker says where its memory lies,
  * too, takes the first half of each chunk, and the giver writes the second half there; its done says so, and the taker
@@ -72,7 +72,7 @@ static struct halay_span chunk_of(const struct state *s, const struct giver *g, 
     return halay_segment_span((struct halay_span){ .start = 0, .length = g->length }, s->chunk, k);
 }
 
-/* What a rank's arrival speaks of: its row, or with pushes the memory of who has none. */
+/* What a rank's arrival speaks of: its row, or with pushes the memory of a rank that has none. */
 static size_t row_of(const struct halay_coll *c, const struct giver *g)
 {
     return g->length ? g->length : c->out.count;

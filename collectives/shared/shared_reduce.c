@@ -380,7 +380,7 @@ static enum halay_status reduce_chunks(struct halay_coll *c)
     size_t at = slice_chunk(c, c->t->rank, s->reduced).start, end = last.start + last.length;
     enum halay_status status = HALAY_OK;
 
-    if (!shared_enter(c)) /* who has given up waits for those who read its memory, as for those who write there */
+    if (!shared_enter(c)) /* a rank that gives up waits for those that read its memory, as for those that write there */
         return HALAY_IN_PROGRESS; /* the next look at the peers finds out who it is */
     for (size_t length; at < end && status == HALAY_OK; at += length)
         status = reduce_run(c, at, end - at, &length);

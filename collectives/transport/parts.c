@@ -486,7 +486,7 @@ static void judge_absent(struct halay_parts *parts)
         else
             halay_host_error(parts->host, "rank %d has left: %zu transfers with it can't end (transport '%s')", peer,
                              p->waiting, parts->t.ops->name);
-        find_dead(parts); /* who left because another died is not the one to name */
+        find_dead(parts); /* a rank that left because another died is not the one to name */
         peer_gone(parts, peer);
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Subset: some ranks of a transport as a transport of their own, numbered anew. It translates numbers of peers and does
- * nothing else, so that algorithms need not know of it; whoever uses all ranks uses the transport itself.
+ * nothing else, so that algorithms need not know of it; a group of all ranks uses the transport itself.
  *
- * Tags and areas are the inner transport's: who uses several subsets of one keeps them apart by the group in the tag
+ * Tags and areas are the inner transport's: a user of several subsets of one keeps them apart by the group in the tag
  * and by the number of the area. Progress, sleep and memory are the inner one's too, for all subsets at once.
  */
 #ifndef HALAY_SUBSET_H

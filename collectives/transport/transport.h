@@ -2,7 +2,7 @@
  *
  * Transport: moves bytes between the ranks of one job, and, where it can, lets them reach each other's memory.
  *
- * It has no thread, no policy and no idea of collectives: whoever holds the driver's lock calls it (one thread at a
+ * It has no thread, no policy and no idea of collectives: the holder of the driver's lock calls it (one thread at a
  * time, except where a slot says "any thread"). Starting a transfer never blocks and never completes it inside the call
  * that another rank depends on; progress does what can be done without waiting.
  *
@@ -54,7 +54,8 @@ enum halay_transfer_state { HALAY_TRANSFER_IDLE, HALAY_TRANSFER_POSTED, HALAY_TR
 
 /* One send or receive under way. The caller owns the storage and may neither move nor reuse it while it is posted. */
 struct halay_transfer {
-    _Atomic(enum halay_transfer_state) state; /* POSTED by send/recv; DONE by whoever completes it (release), seen by
+    _Atomic(enum halay_transfer_state)
+        state; /* POSTED by send/recv; DONE by the thread that completes it (release), seen by
                                                  halay_transfer_is_done (acquire) */
     int peer;
     uint32_t tag;
@@ -115,7 +116,7 @@ struct halay_transport_ops {
     /* Do what can be done without waiting. HALAY_OK, or an error, the same one from then on: HALAY_ERR_PEER from the
      * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any
      * more and is not optional (failed_peer says which was the first, lost which they are), HALAY_ERR_FORMAT if lengths
-     * disagree. After HALAY_ERR_PEER transfers with ranks that are not lost go on as before: who uses some ranks only
+     * disagree. After HALAY_ERR_PEER transfers with ranks that are not lost go on as before: a view of some ranks
      * (subset.h) is not concerned by the others. After another error nothing does. */
     enum halay_status (*progress)(struct halay_transport *t);
 
@@ -144,15 +145,14 @@ struct halay_transport_ops {
      * peer's offset; NULL if [offset, offset + bytes) is not inside its segment. Any thread. */
     void *(*area)(struct halay_transport *t, int peer, int index);
     /* SHARED only: make count areas of this rank's from index on zero again, and give their memory back. Nobody is
-     * storing into them; who loads sees either what was there or zero. */
+     * storing into them; a load sees either what was there or zero. */
     void (*clear)(struct halay_transport *t, int index, int count);
     uint64_t (*locate)(struct halay_transport *t, const void *ptr, size_t bytes);
     void *(*reach)(struct halay_transport *t, int peer, uint64_t offset, size_t bytes);
 
-    /* SHARED only: nonzero once peer has closed this transport: all that it will ever store has been stored. Who waits
-     * for a flag of a peer's in shared memory asks this from time to time, looks at the flag once more, and only then
-     * gives up with HALAY_ERR_PEER (progress cannot know whom a flag is awaited from; others may leave while this rank
-     * works). Any thread. */
+    /* SHARED only: nonzero once peer has closed this transport: all that it will ever store has been stored. A rank
+     * that waits for a peer's flag in shared memory may ask this, looks at the flag once more, and only then gives up.
+     * Any thread. */
     int (*has_left)(struct halay_transport *t, int peer);
 
     /* SHARED only: this rank stored something (release) that peer may be waiting for: wake it if it sleeps. Cheap when
@@ -169,11 +169,12 @@ struct halay_transport_ops {
     /* SLEEPS only: end this rank's own sleep or doze, from any of its threads. */
     void (*wake)(struct halay_transport *t);
 
-    /* What carries the engine's messages only (shm, tcp, fake): the two halves of sleep, for a driver that may lose its
+    /* What carries the engine's messages only (shm, tcp): the two halves of sleep, for a driver that may lose its
      * role while it sleeps:
      *     token = arm(t); progress everything once more; nothing to do and not is_busy(t) ? doze(t, token, timeout_us)
      * doze waits for the bell and touches nothing else: another thread may drive meanwhile, and disarm, arm and sleep
-     * itself. Whoever still has the role after it disarms. is_busy: a progress would find more to do at once. */
+     * itself. The thread that still has the role after it disarms. is_busy: a progress would find more to do at once.
+     * */
     int (*is_busy)(struct halay_transport *t);
     void (*doze)(struct halay_transport *t, uint32_t token, long timeout_us);
 

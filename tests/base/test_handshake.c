@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Handshake: who has the secret gets in, for what he asked for; who has another, says something else, nothing, or what
- * was heard before does not, and the end that he called is told so within its time.
+ * Handshake: a caller with the secret gets in, for what it asked for; one with another secret, or that says something
+ * else, nothing, or what was heard before, does not, and the end that it called learns so within its time.
  */
 #include "base/clock.h"
 #include "base/net/socket.h"

@@ -503,7 +503,7 @@ static void check_killed(const struct service *s, struct halay_log *log)
     check_served(s, log, "killed clients");
 }
 
-/* Who has said a right hello is not washed away by who has not, before its proof. */
+/* A client that has said a right hello is not dropped for strangers that have not, before its proof. */
 static void check_flood_before_proof(const struct service *s)
 {
     enum { FLOOD = 300, SURELY_DROPPED = 40 };

@@ -5,7 +5,7 @@
  * The receiver copies, inside its progress. A sender that cancels takes the same lock, so its buffer is never read
  * after cancel has returned. A message is complete for its sender only when it was received, which is the strictest
  * that the contract allows; under delay some are copied at once instead, so that both kinds are met. One lock is slow
- * and simple: this transport is for finding out who is right, not who is fast.
+ * and simple: this transport is there to find out what is right, not what is fast.
  *
  * Delay: a message is held back for a random number of the receiver's looks. It stays in its queue meanwhile, so
  * messages of one tag keep their order and those of other tags overtake it. Nobody sleeps while something is held back
@@ -323,7 +323,7 @@ static int fake_has_left(struct halay_transport *t, int peer)
     return atomic_load_explicit(&fake_of(t)->hub->ranks[peer].has_left, memory_order_acquire) != HERE;
 }
 
-/* A peer that left because of another one is not the first cause: that one is named, whoever of us saw it first. */
+/* A peer that left because of another one is not the first cause: that one is named, whichever of us saw it first. */
 static void peer_left(struct fake_transport *self, int peer)
 {
     int why = atomic_load_explicit(&self->hub->ranks[peer].has_left, memory_order_acquire);
@@ -353,7 +353,7 @@ static enum halay_status receive_all_locked(struct fake_transport *self)
     return HALAY_OK;
 }
 
-/* What was sent to one who has left, and was not received, never will be. */
+/* What was sent to a rank that has left, and was not received, never will be. */
 static void check_sends_locked(struct fake_transport *self)
 {
     struct halay_fake_hub *hub = self->hub;
@@ -502,7 +502,7 @@ static uint32_t fake_arm(struct halay_transport *t)
 
 static void fake_disarm(struct halay_transport *t)
 {
-    (void)t; /* nothing was armed: whoever rings always does it in full */
+    (void)t; /* nothing was armed: a ring is always in full */
 }
 
 /* A message that is held back comes closer by being looked at. */

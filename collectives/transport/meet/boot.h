@@ -20,7 +20,8 @@ struct halay_boot {
     int rank;
     int size;
     struct halay_log *log; /* borrowed until destroy */
-    /* Called every HALAY_BOOT_SLICE_MS or so while an allgather waits; NULL: nothing is. Set by who calls allgather. */
+    /* Called every HALAY_BOOT_SLICE_MS or so while an allgather waits; NULL: nothing is. Set by the caller of
+     * allgather. */
     void (*meanwhile)(void *arg);
     void *meanwhile_arg;
 };

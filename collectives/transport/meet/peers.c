@@ -48,7 +48,7 @@ struct halay_peers {
     struct halay_log *log; /* borrowed */
     int rank, size;
     struct identity *who; /* owned: size of them */
-    struct pollfd *watch; /* owned: [size], fd -1 for whoever is not watched by a descriptor; used by the looker only */
+    struct pollfd *watch; /* owned: [size], fd -1 for a rank that no descriptor watches; used by the looker only */
     _Atomic int *left;    /* owned: [size], stored by set_left; relaxed: a hint, what was sent is ordered elsewhere */
     const _Atomic uint32_t **left_word; /* owned: [size] of borrowed words or NULL */
     int64_t *ended_us;                  /* owned: [size], when its end was seen, 0: it lives; used by the looker only */
@@ -209,7 +209,7 @@ static int has_ended(const struct halay_peers *peers, int rank)
            start_time_of(peers->who[rank].pid) != peers->who[rank].start_time;
 }
 
-/* Found by the looker and by the driver: whoever is first says so. */
+/* Found by the looker and by the driver: the first to find it logs it. */
 static void declare(struct halay_peers *peers, int rank, unsigned char what, const char *why)
 {
     unsigned char alive = 0;

@@ -2,12 +2,12 @@
  *
  * Peers: where each rank runs, and whether it still does.
  *
- * Ranks exchange who they are (boot id and namespaces of their host, process id and its start time). From that follows
- * who is on which host. Those of this host are watched through descriptors of their processes, so that a death is seen
- * at once and a process id that was given to somebody else is never mistaken for a peer.
+ * Ranks exchange their identities (boot id and namespaces of their host, process id and its start time). From that
+ * follows which rank is on which host. Those of this host are watched through descriptors of their processes, so that a
+ * death is seen at once and a process id that was given to somebody else is never mistaken for a peer.
  *
- * Dead and left are two things: who closed its world in order before its process ended has left, and is no failure by
- * itself. Transports know who has left and say so here.
+ * Dead and left are two things: a rank that closed its world in order before its process ended has left, which is no
+ * failure by itself. Transports know who has left and say so here.
  */
 #ifndef HALAY_PEERS_H
 #define HALAY_PEERS_H

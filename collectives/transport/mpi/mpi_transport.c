@@ -7,7 +7,7 @@
  * already can't be cancelled and ends in memory that was set aside. Requests under way lie side by side in one array:
  * progress is one MPI_Testsome.
  *
- * MPI can't sleep and can't see that a peer is dead: whoever waits polls, and the world watches the peers.
+ * MPI can't sleep and can't see that a peer is dead: a waiting rank polls, and the world watches the peers.
  *
  * Leaving. A rank that closes sends every peer a goodbye with the number of parts it has sent to it. Until it has heard
  * all goodbyes, and received what they announce, its communicators can't be freed (mpi_process.c says why): they stay
@@ -280,7 +280,7 @@ static void note_nobody(const struct halay_host *host, int rank)
     (void)host, (void)rank;
 }
 
-/* Who is told of what befalls the remains. */
+/* The function that is told what befalls the remains. */
 static const struct halay_host nobody = { .log_write = log_nothing,
                                           .check_peers = check_nobody,
                                           .peer_left = note_nobody };
@@ -311,8 +311,8 @@ static int remains_sweep(struct halay_mpi_remains *remains, int last)
     return 0;
 }
 
-/* Lost a peer that MPI_Finalize would wait for? It may be known to others only: who heard of a death over another
- * transport closes this one without having used it since. */
+/* Lost a peer that MPI_Finalize would wait for? It may be known to others only: a rank that heard of a death over
+ * another transport closes this one without having used it since. */
 static int has_lost_a_peer(const struct mpi_transport *self)
 {
     for (int r = 0; r < self->parts.t.size; r++)

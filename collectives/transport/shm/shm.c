@@ -106,7 +106,7 @@ static enum halay_status status_of(const struct shm_transport *self)
     return self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
-/* A peer that left because of another one is not the first cause: that one is named, whoever of us saw it first. */
+/* A peer that left because of another one is not the first cause: that one is named, whichever of us saw it first. */
 static int who_is_to_blame(struct shm_transport *self, const struct halay_shm_peer *p, uint32_t left)
 {
     uint32_t lost = left - HALAY_SHM_LEFT_FOR;
@@ -305,7 +305,7 @@ static void shm_wake(struct halay_transport *t)
 
 /* ---- start and end ---- */
 
-/* Whoever sleeps looks at the peers when it wakes, and sees that this rank has left. */
+/* A sleeper looks at the peers when it wakes, and sees that this rank has left. */
 static void say_goodbye(struct shm_transport *self)
 {
     uint32_t why =

@@ -16,8 +16,8 @@
  * W2 is left to the compiler alone. All ranks must agree on that: a rank that cannot register makes all of them use
  * full barriers.
  *
- * Whoever exchanges sleeping for 0 is the one who wakes; others see 0 and go on. rings changes before the futex is
- * woken, so a sleeper that has not got to S5 yet does not sleep.
+ * The rank that exchanges sleeping for 0 is the one that wakes; others see 0 and go on. rings changes before the futex
+ * is woken, so a sleeper that has not got to S5 yet does not sleep.
  *
  * References: membarrier(2) (MEMBARRIER_CMD_GLOBAL_EXPEDITED), futex(2).
  */

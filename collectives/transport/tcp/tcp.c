@@ -17,11 +17,11 @@
  *            D3  poll the eventfd and the set of sockets
  *            D4  dozers - 1; the last one empties the eventfd (lock)
  *
- * Nobody empties the eventfd while somebody may be in D3 because of it, so W2 ends every D3 that D2 let pass. Who comes
- * to D1 after the last one has emptied it sees W1 in D2, since the write that was emptied came after it. A doze that
- * begins before the last one of another wake has gone returns at once: it may. The set of sockets is polled from
- * outside (nested): that wakes all who poll it. Messages lie in their sockets until a progress takes them, so nothing
- * has to be armed.
+ * Nobody empties the eventfd while somebody may be in D3 because of it, so W2 ends every D3 that D2 let pass. A thread
+ * that comes to D1 after the last one has emptied it sees W1 in D2, since the write that was emptied came after it. A
+ * doze that begins before the last one of another wake has gone returns at once: it may. The set of sockets is polled
+ * from outside (nested): that wakes all who poll it. Messages lie in their sockets until a progress takes them, so
+ * nothing has to be armed.
  *
  * Threads: wake and doze from any; all else as transport.h says. Cleanup: zero-initialised, tcp_destroy accepts a
  * half-built state.

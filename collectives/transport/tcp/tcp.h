@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tcp transport: the engine's messages where ranks are on several hosts. Connections with rank 0 only; whoever has
+ * The tcp transport: the engine's messages where ranks are on several hosts. Connections with rank 0 only; a rank with
  * nothing to do sleeps on all of them at once.
  *
  *     rank 1 ---.
@@ -20,7 +20,7 @@
 
 /*
  * Connect all ranks of boot with rank 0; every rank calls it, it blocks until all have come. log and peers are borrowed
- * until close, boot for the call. send and recv are for rank 0 on one side only. Who is lost is made known to peers.
+ * until close, boot for the call. send and recv are for rank 0 on one side only. Losses are reported to peers.
  * The bootstrap's statuses; HALAY_ERR_SYSTEM: no port, or none of rank 0's addresses can be reached; HALAY_ERR_TIMEOUT:
  * somebody did not come. Each rank returns its own status: they are to be compared.
  */

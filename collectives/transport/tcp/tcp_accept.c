@@ -162,7 +162,7 @@ static void hear(struct reception *r, int i)
 
 static void drop_late(struct reception *r)
 {
-    for (int i = r->count - 1; i >= 0; i--) /* backwards: who is dropped moves the later ones */
+    for (int i = r->count - 1; i >= 0; i--) /* backwards: dropping one moves the later ones */
         if (halay_deadline_passed(r->strangers[i].deadline_us))
             drop(r, i, r->strangers[i].has_greeted ? "no proof in time" : "no hello in time");
 }
@@ -202,7 +202,7 @@ static enum halay_status receive(struct reception *r)
         halay_error(r->log, "cannot wait for the other hosts' ranks: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
-    for (int i = count - 1; i >= 0; i--) /* backwards: who is dropped moves the later ones */
+    for (int i = count - 1; i >= 0; i--) /* backwards: dropping one moves the later ones */
         if (fds[i].revents)
             hear(r, i);
     if (fds[count].revents)

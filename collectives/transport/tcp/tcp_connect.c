@@ -3,7 +3,7 @@
  * The others' side of the start: all of rank 0's addresses at once; the first that proves to be rank 0 is taken, and
  * gets the only proof: a second one would make rank 0 take that connection instead.
  *
- * An address may belong to somebody else here (every host has a 127.0.0.1, many a 172.17.0.1): whoever answers there
+ * An address may belong to somebody else here (every host has a 127.0.0.1, many a 172.17.0.1): what answers there
  * does not know the key and is passed over. Refused everywhere is the end; closed in the middle is tried again, since a
  * port under a flood of strangers, or of ranks, drops those that came first.
  */

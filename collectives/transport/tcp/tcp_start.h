@@ -8,7 +8,7 @@
  *        <--- hello (rank) ---------------------   to all of rank 0's addresses at once
  *        ---- challenge ----------------------->   the first that answers is the one; the others are closed
  *        <--- proof ----------------------------   to that one only
- *        ---- one byte ------------------------>   who was closed instead begins again
+ *        ---- one byte ------------------------>   the ones that are closed begin again
  *     closes the port when all have come
  *
  * The key of the handshake comes from the job's secret and the salt, so a connection of another world of the same job
@@ -43,7 +43,7 @@ enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tc
                                     const unsigned char *key, int rank, const char *host, int64_t deadline_us,
                                     struct halay_tcp_stream *stream);
 
-/* All of it; streams: [size], fd -1 for whoever is not connected with this rank. */
+/* All of it; streams: [size], fd -1 for a rank that is not connected with this one. */
 enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
                                   const struct halay_peers *peers, int timeout_ms, struct halay_tcp_stream *streams);
 
