@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Explain: three blocks: what was found and where, what follows from it, what goes over it.
+ * Explain: three blocks: what was found and where, what follows from it, what overrides it.
  */
 #include "launcher/explain.h"
 #include "launcher/common/say.h"
@@ -62,7 +62,7 @@ static void print_allocation(const struct options *options, const struct allocat
         fprintf(out, "  start: halayrun starts ranks on this machine, as many as -np says\n");
     fprintf(
         out,
-        "what goes over it:\n  -np N, -H or --hostfile, --ssh COMMAND; with --mpi also --mpi-args, for all that the "
+        "what overrides it:\n  -np N, -H or --hostfile, --ssh COMMAND; with --mpi also --mpi-args, for all that the "
         "MPI's launcher can be told\n");
 }
 

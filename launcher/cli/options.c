@@ -387,7 +387,7 @@ static int complain_unknown(const char *name)
     return EXIT_USAGE;
 }
 
-/* Flags go over -x: put them behind. Stable within each, so that the later of two flags wins. */
+/* Flags override -x: put them behind. Stable within each, so that the later of two flags wins. */
 static int put_flags_last(struct options *options)
 {
     struct assignment *sorted = calloc(options->assignment_count + 1, sizeof *sorted);

@@ -22,7 +22,7 @@ struct given {
     const char *option;    /* its name; static */
     char *value;           /* owned; "" if it takes none */
     int line;              /* of --config-file; 0: on the command line */
-    const char *beaten_by; /* static: "the command line", "the environment" if that goes over it; NULL: it counts */
+    const char *beaten_by; /* static: "the command line", "the environment" if that overrides it; NULL: it counts */
 };
 
 struct options {

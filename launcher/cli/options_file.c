@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file of settings: which option each key means, and whether the command line or the environment goes over it.
+ * The file of settings: which option each key means, and whether the command line or the environment overrides it.
  */
 #include "base/config.h"
 #include "launcher/cli/horovod.h"

@@ -44,7 +44,7 @@ struct given *options_add_given(struct options *options, const struct option *o,
  * code (said). */
 int options_apply(struct options *options, const struct option *o, const char *who, const char *value);
 
-/* Read the file of --config-file, if there is one, and apply what nothing else goes over. 0 or an exit code (said). */
+/* Read the file of --config-file, if there is one, and apply what nothing else overrides. 0 or an exit code (said). */
 int options_apply_file(struct options *options);
 
 #endif

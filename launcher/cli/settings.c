@@ -7,11 +7,11 @@
 #include "base/config.h"
 #include <string.h>
 
-/* The end of a line: what goes over the setting, if anything does. */
+/* The end of a line: what overrides the setting, if anything does. */
 static void print_end(const char *over, FILE *out)
 {
     if (over)
-        fprintf(out, "; not used, %s goes over it", over);
+        fprintf(out, "; not used, %s overrides it", over);
     fprintf(out, ")\n");
 }
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /* A line for each option that was given and for each variable of halay's that the environment sets, behind '#', with
- * its place and, if something else goes over it, what. Call it before the options' variables are put into the
+ * its place and, if something else overrides it, what. Call it before the options' variables are put into the
  * environment. */
 void settings_print(const struct options *options, FILE *out);
 

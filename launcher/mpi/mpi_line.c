@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lines of mpirun and srun, one function for each kind of launcher. The order is: ranks and hosts, placement, output,
- * folder, variables, the user's own words, the command; so the user's words go over ours wherever the last one counts.
+ * folder, variables, the user's own words, the command; so the user's words override ours wherever the last one counts.
  *
  *                    Open MPI 4         Open MPI 5             MPICH          Intel MPI            srun
  *     program        mpirun             mpirun                 mpirun         mpiexec.hydra        srun

@@ -125,7 +125,7 @@ static int place_of(unsigned char purpose)
     return purpose == CALL_AGENT ? FRAMES : purpose == CALL_ERRORS ? ERRORS : purpose == CALL_RESULT ? RESULT : -1;
 }
 
-/* A later one goes over an earlier one: its caller did not wait for us. */
+/* A later one overrides an earlier one: its caller did not wait for us. */
 static void keep(struct call calls[CALLS], int place, const struct call *call)
 {
     if (calls[place].fd >= 0)

@@ -36,7 +36,7 @@ static int ask_allocation(const struct surroundings *from, int is_needed, struct
     if (halay_environment_get("HALAY_RANK") || recognise(from, a, why, sizeof why) == HALAY_OK || !is_needed)
         return 0;
     say("%s", why);
-    say("-H goes over it: '-H localhost:4' starts 4 ranks here");
+    say("-H overrides it: '-H localhost:4' starts 4 ranks here");
     return EXIT_USAGE;
 }
 

@@ -252,12 +252,12 @@ cat >"$dir/want" <<'END'
 #   --np 1  ('job.yaml', line 1)
 #   --grace 2.50  ('job.yaml', line 2)
 #   -x A=1  ('job.yaml', line 4)
-#   -x B=two words  ('job.yaml', line 4; not used, the command line goes over it)
-#   -x C=3  ('job.yaml', line 4; not used, the environment goes over it)
+#   -x B=two words  ('job.yaml', line 4; not used, the command line overrides it)
+#   -x C=3  ('job.yaml', line 4; not used, the environment overrides it)
 #   --fusion-threshold-mb 32  ('job.yaml', line 6)
 #   --autotune on  ('job.yaml', line 8)
-#   --stall-check-time 7  ('job.yaml', line 11; not used, the command line goes over it)
-#   --log-level info  ('job.yaml', line 14; not used, the environment goes over it)
+#   --stall-check-time 7  ('job.yaml', line 11; not used, the command line overrides it)
+#   --log-level info  ('job.yaml', line 14; not used, the environment overrides it)
 # 1 rank on this machine, each in a process group of its own
 # not bound to cores: --bind none
 # also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD
@@ -266,7 +266,7 @@ echo env HALAY_RANK=0 HALAY_SIZE=1 HALAY_LOCAL_RANK=0 HALAY_LOCAL_SIZE=1 B=x A=1
     HALAY_FUSION_THRESHOLD=33554432 HALAY_AUTOTUNE=on true >>"$dir/want"
 check "what counts and where it comes from" diff "$dir/said" "$dir/want"
 run 0 --config-file "$dir/job.yaml" -np 2 sh -c 'echo $A,$HALAY_FUSION_THRESHOLD'
-check "the line goes over the file, wherever it names it" test "$(grep -c '1,33554432' "$dir/out")" = 2
+check "the line overrides the file, wherever it names it" test "$(grep -c '1,33554432' "$dir/out")" = 2
 bad_file() { # bad_file TEXT COMPLAINT
     printf '%b\n' "$1" >"$dir/bad.yaml"
     run 2 -np 1 --config-file "$dir/bad.yaml" true

@@ -72,18 +72,18 @@ in_slurm run 0 "$dir/where"
 check "SLURM's first host is this one" has_line "[1] 1 of 3, local 1 of 2, here in $PWD"
 check "the second is reached by srun" has_line "[2] 2 of 3, local 0 of 1, there in $PWD"
 in_slurm run 0 -np 4 sh -c 'echo "$SLURMD_NODENAME $SLURM_NODEID"'
-check "-np goes over its tasks, and each node keeps its name" test "$(sort "$dir/out" | tr '\n' ,)" \
+check "-np overrides its tasks, and each node keeps its name" test "$(sort "$dir/out" | tr '\n' ,)" \
     = "[0] n1 0,[1] n1 0,[2] n2 9,[3] n2 9,"
 in_slurm run 0 -np 4 "$probe" meet
 check "they meet, too" test "$(grep -c 'met 4' "$dir/out")" = 4
 in_slurm run 2 -np 5 true
 check "more than it has" err_has 'than there are slots (4) on 2 hosts'
 in_slurm run 0 -H localhost:1 "$dir/where"
-check "-H goes over it" has_line "[0] 0 of 1, local 0 of 1, here in $PWD"
+check "-H overrides it" has_line "[0] 0 of 1, local 0 of 1, here in $PWD"
 in_slurm run 0 -H n2:1 "$dir/where"
 check "-H of a host of its own: by srun" has_line "[0] 0 of 1, local 0 of 1, there in $PWD"
 in_slurm run 1 --ssh "$dir/no-ssh" true
-check "--ssh goes over srun" err_has "cannot run '$dir/no-ssh'"
+check "--ssh overrides srun" err_has "cannot run '$dir/no-ssh'"
 in_slurm run 0 --dry-run true
 check "srun's line, for those who ask" grep \
     -qE 'by: env -u SLURM_LABELIO .* srun --nodes=1 .* --nodelist n2 /[^ ]*halayrun --agent$' "$dir/out"

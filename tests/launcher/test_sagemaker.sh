@@ -85,7 +85,7 @@ check "all four meet without being told how" test "$(grep -c 'met 4' "$dir/out1"
 HALAY_OPT_ML=$dir/1 run 0 --explain
 check "and it is explained" out_has 'start: halayrun, started on every host'
 HALAY_OPT_ML=$dir/1 run 0 -H localhost:2 "$probe" meet
-check "-H goes over it" test "$(grep -c 'met 2' "$dir/out")" = 2
+check "-H overrides it" test "$(grep -c 'met 2' "$dir/out")" = 2
 HALAY_OPT_ML=$dir/1 HALAY_RANK=0 HALAY_SIZE=1 run 0 -np 2 "$probe" meet
 check "a rank's own halayrun has no part in it" test "$(grep -c 'met 2' "$dir/out")" = 2
 HALAY_OPT_ML=$dir/1 run 0 --dry-run true

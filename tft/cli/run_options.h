@@ -20,7 +20,7 @@ struct tft_run_source {
 /*
  * Parse a command line of options and keys of the configuration; these are kept meanwhile, and taken after the file,
  * what is beside it and the environment. options: log, command, help and list are set, the rest is filled in. file:
- * where the list puts the name of the configuration's file; NULL there: none. beside: a second file, which goes over
+ * where the list puts the name of the configuration's file; NULL there: none. beside: a second file, which overrides
  * the first; may be NULL. rest: as tft_options_parse has it. keys (may be NULL): how many the command line has. Returns
  * a status to exit with, or -1 to go on with *config, checked as a whole.
  */

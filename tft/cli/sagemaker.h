@@ -52,7 +52,7 @@ enum halay_status tft_sagemaker_open(struct halay_log *log, struct tft_sagemaker
 /* With a status that is not 0 the first error becomes the failure file, unless there is one: who wrote it knew more. */
 void tft_sagemaker_close(struct tft_sagemaker *sagemaker, int status);
 
-/* The command line with those hyperparameters in front that are options of the list (what is on the line goes over
+/* The command line with those hyperparameters in front that are options of the list (what is on the line overrides
  * them), and without what the platform adds to it; they are taken out of parameters. Borrowed until close. */
 enum halay_status tft_sagemaker_arguments(struct tft_sagemaker *sagemaker, const struct tft_option *list, int *argc,
                                           char ***argv);
