@@ -15,13 +15,13 @@
 struct halay_group;
 struct halay_host; /* transport/module.h */
 struct halay_tuning;
-struct halay_peers; /* where each rank runs, and whether it still does: transport/peers.h */
+struct halay_peers; /* where each rank runs, and whether it still does: meet/peers.h */
 
 /* What an elastic job's process takes from one world to the next; filled by the first. Begun with zeros. */
 struct halay_heritage {
     struct halay_log *log;           /* owned, as are these; NULL: there has been no elastic world */
-    struct halay_member *member;     /* transport/member.h */
-    struct halay_shm_memory *memory; /* transport/shm_memory.h: of this process, whether a transport uses it or not */
+    struct halay_member *member;     /* meet/member.h */
+    struct halay_shm_memory *memory; /* shm/shm_memory.h: of this process, whether a transport uses it or not */
 };
 void halay_heritage_fini(struct halay_heritage *heritage);
 

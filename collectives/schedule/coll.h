@@ -104,6 +104,10 @@ struct halay_coll {
  * An algorithm. Buffers, state and scratch stay where they are from start to the end. An algorithm whose flags lack
  * PIECES sees vectors of one piece that is not converted (coll_in, coll_out). There are at least two ranks and, but for
  * a barrier, elements.
+ *
+ * It may run inside another one, over some of the ranks. So its ranks are those of c->t, never of c->group->t, and its
+ * own tags stay below halay_algorithm_tags_most, which is asserted. It posts a receive before it sends what lets the
+ * peer answer: a message that comes before its receive is copied, and over tcp and ucx allocated for.
  */
 struct halay_algorithm_ops {
     uint32_t tags;                   /* it sends under own tags below this; 0: it sends no messages */
