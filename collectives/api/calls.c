@@ -114,7 +114,7 @@ static enum halay_status set_reduction(struct halay_coll *c, enum halay_dtype dt
                     halay_dtype_name(dtype));
         return HALAY_ERR_UNSUPPORTED;
     }
-    if (op == HALAY_ADASUM && c->operation != HALAY_ALLREDUCE_ADASUM) {
+    if (op == HALAY_ADASUM && c->operation != HALAY_COLL_ALLREDUCE_ADASUM) {
         halay_error(c->group->world->log, "adasum is for all-reduce only");
         return HALAY_ERR_UNSUPPORTED;
     }
@@ -152,7 +152,8 @@ static enum halay_status launch(struct halay_coll *c, size_t bytes, struct halay
 static enum halay_status take_allreduce(struct halay_group *group, enum halay_dtype dtype, enum halay_op op,
                                         struct halay_coll **c)
 {
-    enum halay_status status = halay_coll_take(group, op == HALAY_ADASUM ? HALAY_ALLREDUCE_ADASUM : HALAY_ALLREDUCE, c);
+    enum halay_status status =
+        halay_coll_take(group, op == HALAY_ADASUM ? HALAY_COLL_ALLREDUCE_ADASUM : HALAY_COLL_ALLREDUCE, c);
 
     return status == HALAY_OK ? set_reduction(*c, dtype, op) : status;
 }
@@ -232,7 +233,7 @@ enum halay_status halay_group_broadcast_start(struct halay_group *group, void *b
                                               enum halay_dtype dtype, int root, struct halay_coll **coll)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_coll_take(group, HALAY_BROADCAST, &c);
+    enum halay_status status = halay_coll_take(group, HALAY_COLL_BROADCAST, &c);
 
     if (status == HALAY_OK)
         status = set_type(c, dtype);
@@ -250,7 +251,7 @@ enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, 
                                                      size_t piece_count, int root, struct halay_coll **coll)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_coll_take(group, HALAY_BROADCAST, &c);
+    enum halay_status status = halay_coll_take(group, HALAY_COLL_BROADCAST, &c);
 
     if (status == HALAY_OK) {
         c->element = 1;
@@ -301,7 +302,7 @@ static enum halay_status allgather_start(struct halay_group *group, const void *
                                          size_t count, enum halay_dtype dtype, struct halay_coll **coll)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_coll_take(group, HALAY_ALLGATHER, &c);
+    enum halay_status status = halay_coll_take(group, HALAY_COLL_ALLGATHER, &c);
 
     if (status == HALAY_OK)
         status = set_type(c, dtype);
@@ -337,7 +338,7 @@ enum halay_status halay_group_reduce_start(struct halay_group *group, const void
                                            enum halay_dtype dtype, enum halay_op op, int root, struct halay_coll **coll)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_coll_take(group, HALAY_REDUCE, &c);
+    enum halay_status status = halay_coll_take(group, HALAY_COLL_REDUCE, &c);
 
     if (status == HALAY_OK)
         status = set_reduction(c, dtype, op);
@@ -359,7 +360,7 @@ static enum halay_status reduce_scatter_start(struct halay_group *group, const v
                                               enum halay_op op, struct halay_coll **coll)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_coll_take(group, HALAY_REDUCE_SCATTER, &c);
+    enum halay_status status = halay_coll_take(group, HALAY_COLL_REDUCE_SCATTER, &c);
 
     if (status == HALAY_OK)
         status = set_reduction(c, dtype, op);
@@ -414,7 +415,7 @@ static enum halay_status alltoall_start(struct halay_group *group, const void *i
                                         struct halay_coll **coll)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_coll_take(group, HALAY_ALLTOALL, &c);
+    enum halay_status status = halay_coll_take(group, HALAY_COLL_ALLTOALL, &c);
 
     if (status == HALAY_OK)
         status = set_type(c, dtype);
@@ -452,7 +453,7 @@ enum halay_status halay_group_alltoallv_start(struct halay_group *group, const v
 enum halay_status halay_group_barrier_start(struct halay_group *group, struct halay_coll **coll)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_coll_take(group, HALAY_BARRIER, &c);
+    enum halay_status status = halay_coll_take(group, HALAY_COLL_BARRIER, &c);
 
     return status == HALAY_OK ? launch(c, 0, coll) : status;
 }

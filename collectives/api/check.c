@@ -69,32 +69,36 @@ static size_t state_bytes(int size)
 
 /* ---- what is compared ---- */
 
-static const char *const calls[HALAY_OPERATION_COUNT][2] = {
+static const char *const calls[HALAY_COLL_COUNT][2] = {
     /* [][with a list of counts] */
-    [HALAY_ALLREDUCE] = { "allreduce", "allreduce" }, [HALAY_ALLREDUCE_ADASUM] = { "allreduce", "allreduce_adasum" },
-    [HALAY_REDUCE] = { "reduce", "reduce" },          [HALAY_REDUCE_SCATTER] = { "reduce_scatter", "reduce_scatterv" },
-    [HALAY_BROADCAST] = { "broadcast", "broadcast" }, [HALAY_ALLGATHER] = { "allgather", "allgatherv" },
-    [HALAY_ALLTOALL] = { "alltoall", "alltoallv" },   [HALAY_BARRIER] = { "barrier", "barrier" },
+    [HALAY_COLL_ALLREDUCE] = { "allreduce", "allreduce" },
+    [HALAY_COLL_ALLREDUCE_ADASUM] = { "allreduce", "allreduce_adasum" },
+    [HALAY_COLL_REDUCE] = { "reduce", "reduce" },
+    [HALAY_COLL_REDUCE_SCATTER] = { "reduce_scatter", "reduce_scatterv" },
+    [HALAY_COLL_BROADCAST] = { "broadcast", "broadcast" },
+    [HALAY_COLL_ALLGATHER] = { "allgather", "allgatherv" },
+    [HALAY_COLL_ALLTOALL] = { "alltoall", "alltoallv" },
+    [HALAY_COLL_BARRIER] = { "barrier", "barrier" },
 };
 
 static const char *call_name(uint64_t call)
 {
-    return call < 2 * HALAY_OPERATION_COUNT ? calls[call / 2][call % 2] : "?";
+    return call < 2 * HALAY_COLL_COUNT ? calls[call / 2][call % 2] : "?";
 }
 
 /* An all-reduce with adasum is the same call as one with another reduction. */
 static uint64_t call_of(const struct halay_coll *c)
 {
-    if (c->operation == HALAY_ALLREDUCE_ADASUM && !c->has_counts)
-        return HALAY_ALLREDUCE * 2;
+    if (c->operation == HALAY_COLL_ALLREDUCE_ADASUM && !c->has_counts)
+        return HALAY_COLL_ALLREDUCE * 2;
     return (uint64_t)c->operation * 2 + (uint64_t)c->has_counts;
 }
 
 /* The one count of a call without a list of them. */
 static uint64_t one_count(const struct halay_coll *c)
 {
-    int is_cut =
-        c->operation == HALAY_REDUCE_SCATTER || c->operation == HALAY_ALLGATHER || c->operation == HALAY_ALLTOALL;
+    int is_cut = c->operation == HALAY_COLL_REDUCE_SCATTER || c->operation == HALAY_COLL_ALLGATHER ||
+                 c->operation == HALAY_COLL_ALLTOALL;
 
     return is_cut ? c->starts[1] : c->in.count;
 }
@@ -102,7 +106,7 @@ static uint64_t one_count(const struct halay_coll *c)
 /* How long the list of counts is, where ranks may give lists of different lengths: one a tensor, not one a rank. */
 static uint64_t list_length(const struct halay_coll *c)
 {
-    return c->operation == HALAY_ALLREDUCE_ADASUM ? c->tensors : 0;
+    return c->operation == HALAY_COLL_ALLREDUCE_ADASUM ? c->tensors : 0;
 }
 
 static struct signature sign(const struct halay_coll *c)
@@ -130,14 +134,14 @@ static size_t counts_length(const struct halay_coll *c)
 
     if (!c->has_counts)
         return 0;
-    if (c->operation == HALAY_ALLREDUCE_ADASUM)
+    if (c->operation == HALAY_COLL_ALLREDUCE_ADASUM)
         return c->tensors;
-    return c->operation == HALAY_ALLTOALL ? 2 * (size + 1) : size + 1;
+    return c->operation == HALAY_COLL_ALLTOALL ? 2 * (size + 1) : size + 1;
 }
 
 static const size_t *counts_of(const struct halay_coll *c)
 {
-    return c->operation == HALAY_ALLREDUCE_ADASUM ? c->counts : c->starts; /* in_starts follow those */
+    return c->operation == HALAY_COLL_ALLREDUCE_ADASUM ? c->counts : c->starts; /* in_starts follow those */
 }
 
 /* ---- comparing ---- */
@@ -169,7 +173,7 @@ static size_t *shown(const struct halay_coll *c, int r)
 
 static int find_count(const struct halay_coll *c, struct verdict *v)
 {
-    const int is_row = c->operation != HALAY_ALLREDUCE_ADASUM;
+    const int is_row = c->operation != HALAY_COLL_ALLREDUCE_ADASUM;
     const size_t *first = shown(c, FIRST);
 
     for (size_t i = 0; i < counts_length(c); i++)
@@ -213,7 +217,7 @@ static struct verdict judge(const struct halay_coll *c, const struct state *s)
         return v;
     if (!s->has_counts && counts_length(c))
         return (struct verdict){ .what = WANTS_COUNTS };
-    if (s->has_counts && (c->operation == HALAY_ALLTOALL ? find_split(c, &v) : find_count(c, &v)))
+    if (s->has_counts && (c->operation == HALAY_COLL_ALLTOALL ? find_split(c, &v) : find_count(c, &v)))
         v.call = s->signatures[FIRST].field[CALL];
     else
         find_difference(c, s, ALGORITHM, FIELDS, &v);

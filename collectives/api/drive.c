@@ -59,7 +59,7 @@ int halay_group_can_start(const struct halay_group *group)
  * that is assigned as a whole is cleared by a string instruction that takes dozens of cycles to begin. in_piece and
  * out_piece are what in and out may point to. */
 static void reset(struct halay_coll *c, struct halay_group *group, struct halay_channel *channel,
-                  enum halay_operation operation)
+                  enum halay_collective operation)
 {
     c->group = group;
     c->channel = channel;
@@ -86,10 +86,10 @@ static void reset(struct halay_coll *c, struct halay_group *group, struct halay_
     c->scratch = NULL;
 }
 
-enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out)
+enum halay_status halay_coll_take(struct halay_group *group, enum halay_collective operation, struct halay_coll **out)
 {
     if (!group) {
-        halay_error_somewhere(NULL, "%s: no group", halay_operation_name(operation));
+        halay_error_somewhere(NULL, "%s: no group", halay_collective_name(operation));
         return HALAY_ERR_ARGUMENT;
     }
     struct halay_channel *channel = &group->channels[group->started % HALAY_CHANNELS];
@@ -182,7 +182,7 @@ static enum halay_status get_storage(struct halay_coll *c, const struct halay_al
 
 const struct halay_choice *halay_coll_choose(const struct halay_coll *c)
 {
-    if (c->t->size == 1 || (!c->bytes && c->operation != HALAY_BARRIER))
+    if (c->t->size == 1 || (!c->bytes && c->operation != HALAY_COLL_BARRIER))
         return NULL;
     return halay_choice_make(c->group, c->operation, c->bytes, c->dtype);
 }

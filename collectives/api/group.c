@@ -123,22 +123,22 @@ static void map_areas(struct halay_group *group)
 static enum halay_status apply_config(struct halay_group *group)
 {
     const struct halay_config *config = &group->world->config;
-    const char *const names[HALAY_OPERATION_COUNT] = { [HALAY_ALLREDUCE] = config->allreduce_algorithm,
-                                                       [HALAY_REDUCE] = config->reduce_algorithm,
-                                                       [HALAY_REDUCE_SCATTER] = config->reduce_scatter_algorithm,
-                                                       [HALAY_BROADCAST] = config->broadcast_algorithm,
-                                                       [HALAY_ALLGATHER] = config->allgather_algorithm,
-                                                       [HALAY_ALLTOALL] = config->alltoall_algorithm,
-                                                       [HALAY_BARRIER] = config->barrier_algorithm };
+    const char *const names[HALAY_COLL_COUNT] = { [HALAY_COLL_ALLREDUCE] = config->allreduce_algorithm,
+                                                  [HALAY_COLL_REDUCE] = config->reduce_algorithm,
+                                                  [HALAY_COLL_REDUCE_SCATTER] = config->reduce_scatter_algorithm,
+                                                  [HALAY_COLL_BROADCAST] = config->broadcast_algorithm,
+                                                  [HALAY_COLL_ALLGATHER] = config->allgather_algorithm,
+                                                  [HALAY_COLL_ALLTOALL] = config->alltoall_algorithm,
+                                                  [HALAY_COLL_BARRIER] = config->barrier_algorithm };
 
-    for (int i = 0; i < HALAY_OPERATION_COUNT; i++) {
+    for (int i = 0; i < HALAY_COLL_COUNT; i++) {
         if (!names[i])
             continue;
         enum halay_status status =
-            halay_group_set_algorithm(group, halay_operation_name((enum halay_operation)i), names[i]);
+            halay_group_set_algorithm(group, halay_collective_name((enum halay_collective)i), names[i]);
         if (status == HALAY_ERR_UNSUPPORTED && group->members) {
             halay_info(group->world->log, "not for this group: algorithm '%s' for %s", names[i],
-                       halay_operation_name((enum halay_operation)i));
+                       halay_collective_name((enum halay_collective)i));
             status = HALAY_OK;
         }
         if (status != HALAY_OK)
@@ -408,7 +408,7 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
 
     group->deterministic = mode;
     halay_choice_forget(group);
-    for (int i = 0; i < HALAY_OPERATION_COUNT; i++) {
+    for (int i = 0; i < HALAY_COLL_COUNT; i++) {
         const struct halay_algorithm *forced = group->forced[i];
         if (!forced || halay_select_allows(forced, group->caps, mode, &why) == HALAY_OK)
             continue;
@@ -417,7 +417,7 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
     }
 }
 
-static void list_algorithms(enum halay_operation operation, char *text, size_t size)
+static void list_algorithms(enum halay_collective operation, char *text, size_t size)
 {
     size_t used = 0;
 
@@ -432,14 +432,14 @@ static void list_operations(char *text, size_t size)
     size_t used = 0;
 
     text[0] = 0;
-    for (int i = 0; i < HALAY_OPERATION_COUNT && used < size; i++)
+    for (int i = 0; i < HALAY_COLL_COUNT && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "",
-                                 halay_operation_name((enum halay_operation)i));
+                                 halay_collective_name((enum halay_collective)i));
 }
 
 enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation, const char *algorithm)
 {
-    enum halay_operation which;
+    enum halay_collective which;
     const char *why;
     char list[256];
 
@@ -447,7 +447,7 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
         halay_error_somewhere(NULL, "halay_group_set_algorithm: no group");
         return HALAY_ERR_ARGUMENT;
     }
-    if (halay_operation_parse(operation, &which) != HALAY_OK) {
+    if (halay_collective_parse(operation, &which) != HALAY_OK) {
         list_operations(list, sizeof list);
         halay_error(group->world->log, "unknown operation '%s': there are %s", operation ? operation : "(null)", list);
         return HALAY_ERR_ARGUMENT;
@@ -476,10 +476,10 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
 
 const char *halay_group_algorithm(const struct halay_group *group, const char *operation, size_t index, int *is_tree)
 {
-    enum halay_operation which;
+    enum halay_collective which;
     const char *why;
 
-    if (halay_operation_parse(operation, &which) != HALAY_OK)
+    if (halay_collective_parse(operation, &which) != HALAY_OK)
         return NULL;
     for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
         if (a->operation != which || halay_select_allows(a, group->t->caps, group->deterministic, &why) != HALAY_OK)
@@ -526,11 +526,11 @@ enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes)
 const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count, enum halay_dtype dtype,
                                 int shared, char *text, size_t size)
 {
-    enum halay_operation which;
+    enum halay_collective which;
     char why[512], data[64] = "";
     size_t bytes;
 
-    if (halay_operation_parse(operation, &which) != HALAY_OK || !halay_dtype_size(dtype) ||
+    if (halay_collective_parse(operation, &which) != HALAY_OK || !halay_dtype_size(dtype) ||
         halay_mul_overflows(count, halay_dtype_size(dtype), &bytes)) {
         snprintf(text, size, "no such operation or type");
         return "?";
@@ -541,7 +541,7 @@ const char *halay_group_explain(struct halay_group *group, const char *operation
     }
     struct halay_select_query query = halay_choice_query(group, which, bytes, dtype);
     const struct halay_algorithm *algorithm = halay_select(&query, why, sizeof why);
-    int has_place = which != HALAY_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED;
+    int has_place = which != HALAY_COLL_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED;
     if (has_place && shared)
         snprintf(data, sizeof data, "; data in place");
     else if (has_place)

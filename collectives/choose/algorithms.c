@@ -39,7 +39,7 @@
 
 const struct halay_algorithm halay_algorithms[] = {
 #define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost)           \
-    { HALAY_##operation,                                                                         \
+    { HALAY_COLL_##operation,                                                                    \
       name,                                                                                      \
       #file,                                                                                     \
       &halay_##file,                                                                             \
@@ -55,29 +55,29 @@ const struct halay_algorithm halay_algorithms[] = {
 
 const size_t halay_algorithm_count = sizeof halay_algorithms / sizeof *halay_algorithms;
 
-static const char *const operation_names[HALAY_OPERATION_COUNT] = {
-    [HALAY_ALLREDUCE] = "allreduce", [HALAY_ALLREDUCE_ADASUM] = "adasum",
-    [HALAY_REDUCE] = "reduce",       [HALAY_REDUCE_SCATTER] = "reduce-scatter",
-    [HALAY_BROADCAST] = "broadcast", [HALAY_ALLGATHER] = "allgather",
-    [HALAY_ALLTOALL] = "alltoall",   [HALAY_BARRIER] = "barrier",
+static const char *const operation_names[HALAY_COLL_COUNT] = {
+    [HALAY_COLL_ALLREDUCE] = "allreduce", [HALAY_COLL_ALLREDUCE_ADASUM] = "adasum",
+    [HALAY_COLL_REDUCE] = "reduce",       [HALAY_COLL_REDUCE_SCATTER] = "reduce-scatter",
+    [HALAY_COLL_BROADCAST] = "broadcast", [HALAY_COLL_ALLGATHER] = "allgather",
+    [HALAY_COLL_ALLTOALL] = "alltoall",   [HALAY_COLL_BARRIER] = "barrier",
 };
 
-const char *halay_operation_name(enum halay_operation operation)
+const char *halay_collective_name(enum halay_collective operation)
 {
     return operation_names[operation];
 }
 
-enum halay_status halay_operation_parse(const char *name, enum halay_operation *operation)
+enum halay_status halay_collective_parse(const char *name, enum halay_collective *operation)
 {
-    for (int i = 0; i < HALAY_OPERATION_COUNT; i++)
+    for (int i = 0; i < HALAY_COLL_COUNT; i++)
         if (name && !strcmp(name, operation_names[i])) {
-            *operation = (enum halay_operation)i;
+            *operation = (enum halay_collective)i;
             return HALAY_OK;
         }
     return HALAY_ERR_ARGUMENT;
 }
 
-const struct halay_algorithm *halay_algorithm_find(enum halay_operation operation, const char *name)
+const struct halay_algorithm *halay_algorithm_find(enum halay_collective operation, const char *name)
 {
     for (size_t i = 0; i < halay_algorithm_count; i++)
         if (halay_algorithms[i].operation == operation && !strcmp(halay_algorithms[i].name, name))
@@ -87,7 +87,7 @@ const struct halay_algorithm *halay_algorithm_find(enum halay_operation operatio
 
 uint32_t halay_algorithm_tags_most(const struct halay_algorithm *algorithm)
 {
-    int may_be_inner = algorithm->operation == HALAY_ALLREDUCE &&
+    int may_be_inner = algorithm->operation == HALAY_COLL_ALLREDUCE &&
                        !(algorithm->flags & (HALAY_ALGORITHM_SHARED | HALAY_ALGORITHM_NODES));
 
     return may_be_inner ? HALAY_COLL_INNER_TAGS : HALAY_COLL_OWN_TAGS;

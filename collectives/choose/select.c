@@ -95,7 +95,7 @@ static double seconds_between(const struct halay_select_query *q)
 {
     size_t chunk = halay_nodes_chunk(q->bytes);
 
-    if (!(q->caps & HALAY_TRANSPORT_NODES) || q->operation != HALAY_ALLREDUCE || !q->bytes || q->bytes == SIZE_MAX)
+    if (!(q->caps & HALAY_TRANSPORT_NODES) || q->operation != HALAY_COLL_ALLREDUCE || !q->bytes || q->bytes == SIZE_MAX)
         return 0;
     chunk = chunk < q->bytes ? chunk : q->bytes;
     struct halay_select_query between = halay_select_between(q, chunk);
@@ -227,9 +227,10 @@ size_t halay_select_slot(const struct halay_select_query *q)
     return bytes < LEAST ? LEAST : bytes / LEAST * LEAST;
 }
 
-static int adds(enum halay_operation operation)
+static int adds(enum halay_collective operation)
 {
-    return operation == HALAY_ALLREDUCE || operation == HALAY_REDUCE || operation == HALAY_REDUCE_SCATTER;
+    return operation == HALAY_COLL_ALLREDUCE || operation == HALAY_COLL_REDUCE ||
+           operation == HALAY_COLL_REDUCE_SCATTER;
 }
 
 enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, unsigned caps,

@@ -211,9 +211,9 @@ static enum halay_status read_cost(struct reader *r)
     return status;
 }
 
-static enum halay_status read_operation(struct reader *r, enum halay_operation *operation)
+static enum halay_status read_operation(struct reader *r, enum halay_collective *operation)
 {
-    if (halay_operation_parse(r->words[3], operation) != HALAY_OK)
+    if (halay_collective_parse(r->words[3], operation) != HALAY_OK)
         return complain(r, "unknown operation '%s'", r->words[3]);
     return HALAY_OK;
 }
@@ -236,7 +236,7 @@ static enum halay_status read_size(struct reader *r, const char *word, const cha
 static enum halay_status read_use(struct reader *r)
 {
     struct halay_tuning *t = r->table;
-    enum halay_operation operation;
+    enum halay_collective operation;
 
     if (r->count != 7)
         return complain(r, "%d words: 'use TRANSPORT PLACE OPERATION RANKS UPTO ALGORITHM' has 7", r->count);
@@ -278,7 +278,7 @@ static enum halay_status read_segment(struct reader *r)
 static enum halay_status read_slot(struct reader *r)
 {
     struct halay_tuning *t = r->table;
-    enum halay_operation operation;
+    enum halay_collective operation;
 
     if (r->count != 7)
         return complain(r, "%d words: 'slot TRANSPORT PLACE OPERATION RANKS UPTO SIZE' has 7", r->count);

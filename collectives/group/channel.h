@@ -78,12 +78,12 @@ struct halay_group {
         *end; /* owned: who else has to close it before its id is used again; NULL: all ranks' group */
     const struct halay_reducer *reducer;
     enum halay_deterministic deterministic;
-    int absent;                                                  /* ranks that an average is not divided by */
-    int chunk_shift;                                             /* halay_group_set_chunks */
-    int is_checked;                                              /* ranks compare what they call first (check.h) */
-    const struct halay_algorithm *forced[HALAY_OPERATION_COUNT]; /* NULL: choose by table */
-    int hosts;                                                   /* that the ranks are on */
-    struct halay_choice choices[HALAY_CHOICES];                  /* those made lately */
+    int absent;                                             /* ranks that an average is not divided by */
+    int chunk_shift;                                        /* halay_group_set_chunks */
+    int is_checked;                                         /* ranks compare what they call first (check.h) */
+    const struct halay_algorithm *forced[HALAY_COLL_COUNT]; /* NULL: choose by table */
+    int hosts;                                              /* that the ranks are on */
+    struct halay_choice choices[HALAY_CHOICES];             /* those made lately */
 
     const unsigned char *is_parent; /* borrowed: the world's; base/fork.h */
     enum halay_status status;       /* the first cause */
@@ -130,7 +130,7 @@ int halay_group_find_stopped(struct halay_group *group);
 void halay_world_drive(struct halay_world *world);
 
 /* Take the next channel and zero its collective. */
-enum halay_status halay_coll_take(struct halay_group *group, enum halay_operation operation, struct halay_coll **out);
+enum halay_status halay_coll_take(struct halay_group *group, enum halay_collective operation, struct halay_coll **out);
 /* Start what the caller has filled in: chooses the algorithm, gets the storage. Gives the channel back on error. */
 enum halay_status halay_coll_launch(struct halay_coll *c);
 /* The choice for it, valid until the next one; or NULL if nothing has to be moved. */

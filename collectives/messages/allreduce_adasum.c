@@ -69,7 +69,7 @@ struct state {
 
 static const struct halay_algorithm_ops *inner_ops(void)
 {
-    return halay_algorithm_find(HALAY_ALLREDUCE, "recursive-doubling")->ops;
+    return halay_algorithm_find(HALAY_COLL_ALLREDUCE, "recursive-doubling")->ops;
 }
 
 static size_t inner_state_offset(int size)

@@ -202,7 +202,7 @@ static size_t inner_state(const struct halay_coll *c)
 static const struct halay_algorithm *inner_algorithm(const struct halay_coll *c, size_t bytes)
 {
     struct halay_select_query whole =
-        halay_choice_query(c->group, HALAY_ALLREDUCE, c->out.count * c->element, c->dtype);
+        halay_choice_query(c->group, HALAY_COLL_ALLREDUCE, c->out.count * c->element, c->dtype);
     struct halay_select_query query = halay_select_between(&whole, chunk_elements(c) * c->element);
 
     query.bytes = bytes;

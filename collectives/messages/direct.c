@@ -54,7 +54,7 @@ static size_t state_bytes(int size)
 
 static int has_sums(const struct halay_coll *c)
 {
-    return c->operation == HALAY_ALLREDUCE;
+    return c->operation == HALAY_COLL_ALLREDUCE;
 }
 
 static struct halay_span block_of(const struct halay_coll *c, int owner)

@@ -60,7 +60,7 @@ static size_t state_bytes(int size)
 /* The blocks are the ranks' parts, and stay where they are summed. */
 static int scatters(const struct halay_coll *c)
 {
-    return c->operation == HALAY_REDUCE_SCATTER;
+    return c->operation == HALAY_COLL_REDUCE_SCATTER;
 }
 
 static struct halay_span block_of(const struct halay_coll *c, int block)

@@ -12,16 +12,16 @@
 #include "collectives/transport/transport.h"
 #include <assert.h>
 
-enum halay_operation {
-    HALAY_ALLREDUCE,
-    HALAY_ALLREDUCE_ADASUM, /* the reduction of that name, which no other algorithm can do */
-    HALAY_REDUCE,
-    HALAY_REDUCE_SCATTER,
-    HALAY_BROADCAST,
-    HALAY_ALLGATHER,
-    HALAY_ALLTOALL,
-    HALAY_BARRIER,
-    HALAY_OPERATION_COUNT
+enum halay_collective {
+    HALAY_COLL_ALLREDUCE,
+    HALAY_COLL_ALLREDUCE_ADASUM, /* the reduction of that name, which no other algorithm can do */
+    HALAY_COLL_REDUCE,
+    HALAY_COLL_REDUCE_SCATTER,
+    HALAY_COLL_BROADCAST,
+    HALAY_COLL_ALLGATHER,
+    HALAY_COLL_ALLTOALL,
+    HALAY_COLL_BARRIER,
+    HALAY_COLL_COUNT
 };
 
 enum halay_algorithm_flags {
@@ -40,7 +40,7 @@ struct halay_cost_terms {
 };
 
 struct halay_algorithm {
-    enum halay_operation operation;
+    enum halay_collective operation;
     const char *name;
     const char *file; /* collectives/<file>.c */
     const struct halay_algorithm_ops *ops;
@@ -54,10 +54,10 @@ struct halay_algorithm {
 extern const struct halay_algorithm halay_algorithms[];
 extern const size_t halay_algorithm_count;
 
-const char *halay_operation_name(enum halay_operation operation);
-enum halay_status halay_operation_parse(const char *name, enum halay_operation *operation);
+const char *halay_collective_name(enum halay_collective operation);
+enum halay_status halay_collective_parse(const char *name, enum halay_collective *operation);
 /* NULL if that operation has none of that name. */
-const struct halay_algorithm *halay_algorithm_find(enum halay_operation operation, const char *name);
+const struct halay_algorithm *halay_algorithm_find(enum halay_collective operation, const char *name);
 
 struct halay_channel;
 
@@ -70,7 +70,7 @@ struct halay_coll {
     const struct halay_algorithm *algorithm; /* what was chosen; NULL: nothing has to be moved */
     const struct halay_algorithm_ops *ops;   /* what is driven: the algorithm's, or packed.c's around it */
     enum halay_status status;
-    enum halay_operation operation;
+    enum halay_collective operation;
     uint64_t number; /* in the group: 0, 1, 2, ..., the same on every rank */
 
     enum halay_dtype dtype;

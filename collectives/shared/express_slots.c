@@ -32,7 +32,7 @@ static struct halay_express_slot *slot_of(const struct halay_group *group, int r
 size_t halay_express_places(const struct halay_group *group)
 {
     if (group->t->size < 2 || group->t->size > HALAY_EXPRESS_RANKS || !(group->caps & HALAY_TRANSPORT_SHARED) ||
-        group->hosts != 1 || group->is_checked || group->forced[HALAY_ALLREDUCE])
+        group->hosts != 1 || group->is_checked || group->forced[HALAY_COLL_ALLREDUCE])
         return 0;
     return HALAY_EXPRESS_PLACES;
 }

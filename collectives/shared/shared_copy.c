@@ -107,7 +107,7 @@ static void arrive(struct halay_coll *c, struct giver *me)
 
 static void choose_givers(const struct halay_coll *c, struct state *s)
 {
-    if (c->operation == HALAY_BROADCAST) {
+    if (c->operation == HALAY_COLL_BROADCAST) {
         s->giver[c->root].length = c->out.count;
         s->pushes = c->t->size == 2 && !c->is_list && c->out.count * c->element >= PUSH_BYTES;
         return;

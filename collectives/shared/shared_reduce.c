@@ -86,7 +86,7 @@ static size_t state_bytes(int size)
 
 static struct halay_span slice_of(const struct halay_coll *c, int owner)
 {
-    if (c->operation == HALAY_REDUCE_SCATTER)
+    if (c->operation == HALAY_COLL_REDUCE_SCATTER)
         return coll_part_span(c, owner);
     return halay_aligned_span(c->in.count, c->t->size, owner, coll_elements(c, HALAY_CACHE_LINE));
 }
@@ -102,7 +102,7 @@ static size_t longest_slice(const struct halay_coll *c)
 {
     size_t longest = slice_of(c, 0).length; /* of slices of an N-th it is the longest */
 
-    for (int r = 1; r < c->t->size && c->operation == HALAY_REDUCE_SCATTER; r++)
+    for (int r = 1; r < c->t->size && c->operation == HALAY_COLL_REDUCE_SCATTER; r++)
         if (slice_of(c, r).length > longest)
             longest = slice_of(c, r).length;
     return longest;
@@ -119,7 +119,7 @@ static unsigned char *cell_of(const struct halay_coll *c, int rank, int owner, s
 /* Others write into this rank's out. */
 static int is_sink(const struct halay_coll *c, int rank)
 {
-    return c->operation == HALAY_ALLREDUCE || (c->operation == HALAY_REDUCE && rank == c->root);
+    return c->operation == HALAY_COLL_ALLREDUCE || (c->operation == HALAY_COLL_REDUCE && rank == c->root);
 }
 
 /* ---- arrive ---- */
@@ -316,7 +316,7 @@ static void *own_out(struct halay_coll *c, size_t at, unsigned char *block, size
 
     if (has_block(c))
         return block;
-    if (c->operation == HALAY_REDUCE_SCATTER)
+    if (c->operation == HALAY_COLL_REDUCE_SCATTER)
         return coll_out(c) + (at - c->starts[c->t->rank]) * c->element;
     return is_sink(c, c->t->rank) ? halay_vector_run(&c->out, &s->reducing_out, at, *length, length) : NULL;
 }

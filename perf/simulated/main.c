@@ -134,7 +134,7 @@ static enum halay_status allreduce(struct job *job, void *data, size_t count)
 /* Every rank knows the same algorithms, so all skip the same ones. */
 static int has_algorithm(struct job *job, const char *name)
 {
-    const struct halay_algorithm *algorithm = halay_algorithm_find(HALAY_ALLREDUCE, name);
+    const struct halay_algorithm *algorithm = halay_algorithm_find(HALAY_COLL_ALLREDUCE, name);
 
     return algorithm && !(algorithm->flags & HALAY_ALGORITHM_SHARED) &&
            (!(algorithm->flags & HALAY_ALGORITHM_NODES) || job->group->caps & HALAY_TRANSPORT_NODES) &&
@@ -260,7 +260,8 @@ static enum halay_status measure(struct job *job, const struct a_case *a, void *
 static int may_fold(const struct options *options)
 {
     for (int i = 0; i < options->count; i++) {
-        const struct halay_algorithm *algorithm = halay_algorithm_find(HALAY_ALLREDUCE, options->cases[i].algorithm);
+        const struct halay_algorithm *algorithm =
+            halay_algorithm_find(HALAY_COLL_ALLREDUCE, options->cases[i].algorithm);
         if (algorithm && algorithm->flags & HALAY_ALGORITHM_NODES)
             return 0;
     }

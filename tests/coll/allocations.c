@@ -31,31 +31,31 @@ static enum halay_status start(struct run *run, const struct halay_algorithm *a,
     int root = k % run->size, has_list = k & 4;
 
     for (int r = 0; r < run->size; r++)
-        run->counts[r] = part + (size_t)(r == 0 && part && a->operation != HALAY_ALLTOALL);
+        run->counts[r] = part + (size_t)(r == 0 && part && a->operation != HALAY_COLL_ALLTOALL);
     for (int i = 0; i < PIECES; i++)
         run->pieces[i] = (struct halay_piece){ .data = in + (size_t)i * (count / PIECES), .count = count / PIECES };
     switch (a->operation) {
-    case HALAY_ALLREDUCE:
+    case HALAY_COLL_ALLREDUCE:
         if (has_list)
             return halay_group_allreduce_pieces_start(g, run->pieces, PIECES, HALAY_F32, HALAY_SUM, c);
         return halay_group_allreduce_start(g, in, k & 8 ? in : out, count, HALAY_F32, HALAY_SUM, c);
-    case HALAY_ALLREDUCE_ADASUM:
+    case HALAY_COLL_ALLREDUCE_ADASUM:
         return halay_group_allreduce_adasum_start(g, in, out, run->counts, (size_t)run->size - 1, HALAY_F32, c);
-    case HALAY_REDUCE:
+    case HALAY_COLL_REDUCE:
         return halay_group_reduce_start(g, in, out, count, HALAY_F32, HALAY_SUM, root, c);
-    case HALAY_REDUCE_SCATTER:
+    case HALAY_COLL_REDUCE_SCATTER:
         if (has_list)
             return halay_group_reduce_scatterv_start(g, in, out, run->counts, HALAY_F32, HALAY_SUM, c);
         return halay_group_reduce_scatter_start(g, in, out, part, HALAY_BF16, HALAY_AVERAGE, c);
-    case HALAY_BROADCAST:
+    case HALAY_COLL_BROADCAST:
         if (has_list)
             return halay_group_broadcast_pieces_start(g, run->pieces, PIECES, root, c);
         return halay_group_broadcast_start(g, in, count, HALAY_F32, root, c);
-    case HALAY_ALLGATHER:
+    case HALAY_COLL_ALLGATHER:
         if (has_list)
             return halay_group_allgatherv_start(g, in, out, run->counts, HALAY_F32, c);
         return halay_group_allgather_start(g, in, out, part, HALAY_F32, c);
-    case HALAY_ALLTOALL:
+    case HALAY_COLL_ALLTOALL:
         if (has_list)
             return halay_group_alltoallv_start(g, in, run->counts, out, run->counts, HALAY_F32, c);
         return halay_group_alltoall_start(g, in, out, part, HALAY_F32, c);
@@ -69,9 +69,9 @@ static void go_round(struct run *run, const struct halay_algorithm *a)
 {
     for (int k = 0; k < 2 * HALAY_CHANNELS; k++) {
         struct halay_coll *c = NULL;
-        if (!CHECK(start(run, a, k, &c) == HALAY_OK, "%s %s", halay_operation_name(a->operation), a->name))
+        if (!CHECK(start(run, a, k, &c) == HALAY_OK, "%s %s", halay_collective_name(a->operation), a->name))
             return;
-        CHECK(halay_coll_wait(c, -1) == HALAY_OK, "%s %s", halay_operation_name(a->operation), a->name);
+        CHECK(halay_coll_wait(c, -1) == HALAY_OK, "%s %s", halay_collective_name(a->operation), a->name);
         halay_coll_end(c);
     }
 }
@@ -107,7 +107,7 @@ static void until_quiet(struct run *run, const struct halay_algorithm *a)
         CHECK(halay_group_allreduce(run->group, &all, &all, 1, HALAY_I64, HALAY_SUM) == HALAY_OK);
         quiet = all ? 0 : quiet + 1;
     }
-    if (!CHECK(quiet == QUIET, "%s %s allocates again and again", a ? halay_operation_name(a->operation) : "allreduce",
+    if (!CHECK(quiet == QUIET, "%s %s allocates again and again", a ? halay_collective_name(a->operation) : "allreduce",
                a ? a->name : "in flight"))
         counting_show(halay_group_rank(run->group));
 }
@@ -118,7 +118,7 @@ static void every_algorithm(struct run *run)
 
     for (size_t i = 0; i < halay_algorithm_count && !test_failed; i++) {
         const struct halay_algorithm *a = &halay_algorithms[i];
-        const char *operation = halay_operation_name(a->operation);
+        const char *operation = halay_collective_name(a->operation);
         if (halay_select_allows(a, run->group->caps, HALAY_DETERMINISTIC_OFF, &why) != HALAY_OK)
             continue;
         REQUIRE(halay_group_set_algorithm(run->group, operation, a->name) == HALAY_OK);

@@ -808,7 +808,7 @@ static void pieces_case(struct run *run, const struct halay_algorithm *a, enum h
 {
     size_t element = halay_dtype_size(dtype), total, start = 0;
     struct halay_piece pieces[PIECES];
-    int root = run->size - 1, is_sum = a->operation == HALAY_ALLREDUCE;
+    int root = run->size - 1, is_sum = a->operation == HALAY_COLL_ALLREDUCE;
     unsigned char *memory = run->memory[is_here_shared(run, where) ? 0 : 1][0];
     size_t bytes = cut(run, memory, element, longer, pieces, &total);
     struct halay_piece list[PIECES]; /* borrowed until the collective's end */
@@ -992,25 +992,25 @@ static void huge_all(struct run *run, const struct halay_algorithm *a)
 
     if (!has_huge(run))
         return;
-    if (a->operation == HALAY_ALLREDUCE) {
+    if (a->operation == HALAY_COLL_ALLREDUCE) {
         allreduce_case(run, a, HALAY_F32, HALAY_SUM, HUGE_COUNT, 1, PRIVATE);
         allreduce_case(run, a, HALAY_BF16, HALAY_AVERAGE, HUGE_COUNT, 0, where);
         pieces_case(run, a, HALAY_F32, HUGE_COUNT - 3000, PRIVATE);
         pieces_case(run, a, HALAY_F32, HUGE_COUNT - 3000, where);
-    } else if (a->operation == HALAY_BROADCAST) {
+    } else if (a->operation == HALAY_COLL_BROADCAST) {
         for (int root = 0; root < run->size; root++)
             broadcast_case(run, a->name, HALAY_F32, HUGE_COUNT, root, where);
         pieces_case(run, a, HALAY_F32, HUGE_COUNT - 3000, PRIVATE);
-    } else if (a->operation == HALAY_ALLGATHER) {
+    } else if (a->operation == HALAY_COLL_ALLGATHER) {
         allgather_case(run, a->name, HALAY_F32, counts, 0, 0, PRIVATE);
         allgather_case(run, a->name, HALAY_F32, counts, 0, 1, where);
-    } else if (a->operation == HALAY_REDUCE) {
+    } else if (a->operation == HALAY_COLL_REDUCE) {
         for (int root = 0; root < run->size; root++)
             reduce_case(run, a, HALAY_BF16, HALAY_SUM, HUGE_COUNT, root, root & 1, root ? where : PRIVATE);
-    } else if (a->operation == HALAY_REDUCE_SCATTER) {
+    } else if (a->operation == HALAY_COLL_REDUCE_SCATTER) {
         reduce_scatter_case(run, a, HALAY_F32, HALAY_SUM, counts, 0, 0, PRIVATE);
         reduce_scatter_case(run, a, HALAY_BF16, HALAY_AVERAGE, counts, 0, 1, where);
-    } else if (a->operation == HALAY_ALLTOALL) {
+    } else if (a->operation == HALAY_COLL_ALLTOALL) {
         alltoall_case(run, a->name, HALAY_F32, OWN, HUGE_COUNT / (size_t)run->size, 0, PRIVATE);
         alltoall_case(run, a->name, HALAY_F32, PAIRS, HUGE_COUNT / (size_t)run->size, 1, where);
     }
@@ -1030,28 +1030,28 @@ static int is_possible(const struct run *run, const struct halay_algorithm *a)
 static void cases_of(struct run *run, const struct halay_algorithm *a)
 {
     switch (a->operation) {
-    case HALAY_ALLREDUCE:
+    case HALAY_COLL_ALLREDUCE:
         allreduce_all(run, a);
         pieces_all(run, a);
         lists_all(run, a);
         break;
-    case HALAY_BROADCAST:
+    case HALAY_COLL_BROADCAST:
         broadcast_all(run, a);
         pieces_all(run, a);
         break;
-    case HALAY_ALLGATHER:
+    case HALAY_COLL_ALLGATHER:
         allgather_all(run, a);
         break;
-    case HALAY_ALLREDUCE_ADASUM:
+    case HALAY_COLL_ALLREDUCE_ADASUM:
         adasum_all(run);
         break;
-    case HALAY_REDUCE:
+    case HALAY_COLL_REDUCE:
         reduce_all(run, a);
         break;
-    case HALAY_REDUCE_SCATTER:
+    case HALAY_COLL_REDUCE_SCATTER:
         reduce_scatter_all(run, a);
         break;
-    case HALAY_ALLTOALL:
+    case HALAY_COLL_ALLTOALL:
         alltoall_all(run, a);
         break;
     default:
@@ -1065,7 +1065,7 @@ static void cases_of(struct run *run, const struct halay_algorithm *a)
 
 static void algorithm_all(struct run *run, const struct halay_algorithm *a)
 {
-    const char *operation = halay_operation_name(a->operation);
+    const char *operation = halay_collective_name(a->operation);
     enum halay_status status = halay_group_set_algorithm(run->group, operation, a->name);
     const int has_shared = run->is_shared;
     char text[200];
@@ -1347,7 +1347,7 @@ int matrix_run(struct halay_group *group, int quick)
     size_t adasum_bytes = 0;
     for (size_t i = 0; i < halay_algorithm_count; i++) { /* all: who stopped would leave the others waiting */
         algorithm_all(&run, &halay_algorithms[i]);
-        adasum_bytes = halay_algorithms[i].operation == HALAY_ALLREDUCE_ADASUM ? bytes : adasum_bytes;
+        adasum_bytes = halay_algorithms[i].operation == HALAY_COLL_ALLREDUCE_ADASUM ? bytes : adasum_bytes;
         check_memory(&run, adasum_bytes);
     }
     in_flight(&run);

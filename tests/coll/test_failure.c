@@ -82,17 +82,18 @@ static int is_right(const struct halay_algorithm *algorithm, int rank, const flo
         float sum = 0;
         for (int r = 0; r < RANKS; r++)
             sum += given(r, i);
-        if (algorithm->operation == HALAY_ALLREDUCE && data[i] != sum)
+        if (algorithm->operation == HALAY_COLL_ALLREDUCE && data[i] != sum)
             return 0;
-        if (algorithm->operation == HALAY_REDUCE && rank == 0 && all[i] != sum)
+        if (algorithm->operation == HALAY_COLL_REDUCE && rank == 0 && all[i] != sum)
             return 0;
-        if (algorithm->operation == HALAY_REDUCE_SCATTER && (int)(i / PART) == rank && all[i % PART] != sum)
+        if (algorithm->operation == HALAY_COLL_REDUCE_SCATTER && (int)(i / PART) == rank && all[i % PART] != sum)
             return 0;
-        if (algorithm->operation == HALAY_ALLTOALL && all[i] != given((int)(i / PART), (size_t)rank * PART + i % PART))
+        if (algorithm->operation == HALAY_COLL_ALLTOALL &&
+            all[i] != given((int)(i / PART), (size_t)rank * PART + i % PART))
             return 0;
-        if (algorithm->operation == HALAY_BROADCAST && data[i] != given(VICTIM, i))
+        if (algorithm->operation == HALAY_COLL_BROADCAST && data[i] != given(VICTIM, i))
             return 0;
-        if (algorithm->operation == HALAY_ALLGATHER && all[i] != given((int)(i / PART), i % PART))
+        if (algorithm->operation == HALAY_COLL_ALLGATHER && all[i] != given((int)(i / PART), i % PART))
             return 0;
     }
     return 1;
@@ -113,7 +114,7 @@ static void *run_rank(void *arg)
     REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &all) == HALAY_OK);
     for (size_t i = 0; i < COUNT; i++)
         ((float *)data)[i] = given(r->rank, i);
-    REQUIRE(halay_group_set_algorithm(group, halay_operation_name(r->algorithm->operation), r->algorithm->name) ==
+    REQUIRE(halay_group_set_algorithm(group, halay_collective_name(r->algorithm->operation), r->algorithm->name) ==
             HALAY_OK);
     r->status = halay_group_barrier(group);
     if (r->rank == VICTIM) {
@@ -157,19 +158,19 @@ static void run(const struct halay_algorithm *a, unsigned caps, const int *node,
         const struct rank *x = &ranks[r];
         if (r == VICTIM) {
             CHECK(what != GIVES_UP || x->status == HALAY_ERR_CANCELED || x->again == HALAY_OK, "%s %s",
-                  halay_operation_name(a->operation), a->name);
+                  halay_collective_name(a->operation), a->name);
             continue;
         }
         CHECK(!x->is_wrong, "rank %d: ok with wrong data, %s %s, rank %d %s after %d steps", r,
-              halay_operation_name(a->operation), a->name, VICTIM, what_names[what], progresses);
+              halay_collective_name(a->operation), a->name, VICTIM, what_names[what], progresses);
         CHECK(x->status == HALAY_OK || x->status == HALAY_ERR_PEER, "rank %d: '%s', %s %s, rank %d %s", r,
-              halay_status_string(x->status), halay_operation_name(a->operation), a->name, VICTIM, what_names[what]);
+              halay_status_string(x->status), halay_collective_name(a->operation), a->name, VICTIM, what_names[what]);
         CHECK(x->later == HALAY_ERR_PEER && x->again == x->status, "rank %d: later '%s', %s %s, rank %d %s", r,
-              halay_status_string(x->later), halay_operation_name(a->operation), a->name, VICTIM, what_names[what]);
+              halay_status_string(x->later), halay_collective_name(a->operation), a->name, VICTIM, what_names[what]);
         /* Over messages alone a rank can only see who stopped talking to it: perhaps one who gave up because of the
          * victim. */
         CHECK(x->named == VICTIM || (!all_share && x->named >= 0 && x->named != r),
-              "rank %d names rank %d, %s %s, rank %d %s", r, x->named, halay_operation_name(a->operation), a->name,
+              "rank %d names rank %d, %s %s, rank %d %s", r, x->named, halay_collective_name(a->operation), a->name,
               VICTIM, what_names[what]);
     }
     halay_fake_hub_destroy(hub);

@@ -54,7 +54,7 @@ static void *run_rank(void *arg)
     REQUIRE(halay_group_set_algorithm(group, "allreduce", "direct") == HALAY_OK);
     halay_group_set_chunks(group, -HALAY_CHUNK_SHIFT_MOST);
     size_t all = halay_packed_state(RANKS);
-    size_t needed = halay_algorithm_find(HALAY_ALLREDUCE, "direct")->ops->state_bytes(RANKS);
+    size_t needed = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "direct")->ops->state_bytes(RANKS);
     r->wanted = 2 * (halay_round_up(halay_algorithm_state_max(RANKS), HALAY_CACHE_LINE) - needed);
     for (int k = 0; k < HALAY_CHANNELS; k++)
         sum_list(group);

@@ -50,7 +50,7 @@ static void check_values(void)
           table.rules[1].bytes_most == SIZE_MAX);
     CHECK(table.rules[2].ranks_least == 3 && table.rules[2].ranks_most == 3 && table.rules[2].bytes_most == 0);
     CHECK(halay_tuning_segment(&table, "ucx", HALAY_TUNING_LOCAL) == 1 << 20);
-    CHECK(table.slot_count == 2 && table.slots[0].operation == HALAY_ALLREDUCE &&
+    CHECK(table.slot_count == 2 && table.slots[0].operation == HALAY_COLL_ALLREDUCE &&
           table.slots[0].bytes_most == 1 << 20 && table.slots[0].ranks_most == 4 && table.slots[0].bytes == 128 << 10 &&
           table.slots[1].operation == -1);
     table.next = &builtin;
@@ -133,7 +133,7 @@ static const char *choose(const struct halay_select_query *q, const char *words)
 static void check_order(void)
 {
     char why[256] = "";
-    struct halay_select_query q = { .operation = HALAY_ALLREDUCE,
+    struct halay_select_query q = { .operation = HALAY_COLL_ALLREDUCE,
                                     .bytes = 65536,
                                     .size = 4,
                                     .is_local = 1,
@@ -164,7 +164,7 @@ static void check_order(void)
     q.is_local = 1;
     q.caps = HALAY_TRANSPORT_SHARED;
     IS(q, "one-shot", "t, line 2, says so");
-    q.forced = halay_algorithm_find(HALAY_ALLREDUCE, "two-shot");
+    q.forced = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "two-shot");
     IS(q, "two-shot", "it was asked for");
     q.forced = NULL;
     q.transport = "mpi";
@@ -175,16 +175,19 @@ static void check_order(void)
 static void check_costs(void)
 {
     char why[256] = "";
-    struct halay_select_query q = {
-        .operation = HALAY_ALLREDUCE, .bytes = 4, .size = 16, .transport = "net", .segment = 1 << 18, .tuning = &table
-    };
+    struct halay_select_query q = { .operation = HALAY_COLL_ALLREDUCE,
+                                    .bytes = 4,
+                                    .size = 16,
+                                    .transport = "net",
+                                    .segment = 1 << 18,
+                                    .tuning = &table };
 
     REQUIRE(halay_tuning_parse("halay-tuning 1\n"
                                "cost * * latency=10us message=5us byte=1ns exchange=1us memory=0.1ns\n",
                                "t", &table, why, sizeof why) == HALAY_OK);
     IS(q, "recursive-doubling", "us by the costs of t, line 2; ");
-    const struct halay_algorithm *doubling = halay_algorithm_find(HALAY_ALLREDUCE, "recursive-doubling");
-    const struct halay_algorithm *ring = halay_algorithm_find(HALAY_ALLREDUCE, "ring");
+    const struct halay_algorithm *doubling = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "recursive-doubling");
+    const struct halay_algorithm *ring = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "ring");
     q.bytes = 1000000;
     double usual = halay_select_seconds(&q, doubling), want = 4 * (10e-6 + 1e-3);
     CHECK(usual > want * 0.999 && usual < want * 1.001, "%g", usual);
@@ -201,7 +204,7 @@ static void check_costs(void)
     IS(q, "two-shot", "one-shot: ");
     q.bytes = 64;
     IS(q, "one-shot", "two-shot: ");
-    q.operation = HALAY_BARRIER;
+    q.operation = HALAY_COLL_BARRIER;
     q.bytes = 0;
     IS(q, "shared", "dissemination: ");
     q.caps = 0;
@@ -212,9 +215,12 @@ static void check_costs(void)
 static void check_slots(void)
 {
     char why[256] = "";
-    struct halay_select_query q = {
-        .operation = HALAY_ALLREDUCE, .bytes = 65536, .size = 2, .is_local = 1, .transport = "shm", .tuning = &table
-    };
+    struct halay_select_query q = { .operation = HALAY_COLL_ALLREDUCE,
+                                    .bytes = 65536,
+                                    .size = 2,
+                                    .is_local = 1,
+                                    .transport = "shm",
+                                    .tuning = &table };
 
     REQUIRE(halay_tuning_parse("halay-tuning 1\n"
                                "slot shm local allreduce 2 64K 16K\n"
@@ -224,7 +230,7 @@ static void check_slots(void)
     CHECK(halay_select_slot(&q) == 16 << 10);
     q.bytes++;
     CHECK(halay_select_slot(&q) == 64 << 10);
-    q.operation = HALAY_BROADCAST;
+    q.operation = HALAY_COLL_BROADCAST;
     CHECK(halay_select_slot(&q) == 256 << 10);
     q.size = 5;
     CHECK(halay_select_slot(&q) == 300000 / 4096 * 4096);
@@ -237,16 +243,16 @@ static void check_slots(void)
 static void check_hosts(void)
 {
     char why[256] = "";
-    struct halay_select_query q = { .operation = HALAY_ALLREDUCE,
+    struct halay_select_query q = { .operation = HALAY_COLL_ALLREDUCE,
                                     .bytes = 1 << 20,
                                     .size = 64,
                                     .transport = "net",
                                     .hosts = 64,
                                     .segment = 1 << 18,
                                     .tuning = &table };
-    const struct halay_algorithm *doubling = halay_algorithm_find(HALAY_ALLREDUCE, "recursive-doubling");
-    const struct halay_algorithm *ring = halay_algorithm_find(HALAY_ALLREDUCE, "ring");
-    const struct halay_algorithm *hierarchical = halay_algorithm_find(HALAY_ALLREDUCE, "hierarchical");
+    const struct halay_algorithm *doubling = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "recursive-doubling");
+    const struct halay_algorithm *ring = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "ring");
+    const struct halay_algorithm *hierarchical = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "hierarchical");
 
     REQUIRE(halay_tuning_parse("halay-tuning 1\n"
                                "cost * * latency=2us message=0.5us byte=0.1ns exchange=0.2us memory=0.04ns\n",
@@ -278,12 +284,12 @@ static void check_all(void)
 {
     static const size_t sizes[] = { 0, 1, 4096, 1 << 20, (size_t)1 << 40, SIZE_MAX };
 
-    for (int op = 0; op < HALAY_OPERATION_COUNT; op++)
+    for (int op = 0; op < HALAY_COLL_COUNT; op++)
         for (int n = 2; n <= 1024; n += n < 20 ? 1 : 251)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
                 for (unsigned bits = 0; bits < 16; bits++) {
                     const char *why;
-                    struct halay_select_query q = { .operation = (enum halay_operation)op,
+                    struct halay_select_query q = { .operation = (enum halay_collective)op,
                                                     .bytes = sizes[s],
                                                     .size = n,
                                                     .is_local = bits & 1,
