@@ -15,7 +15,8 @@ def pythons():
 
 
 def need_matplotlib():
-    """Nothing if this Python has it. Otherwise the program starts anew in one that has; if none has, what is missing."""
+    """Nothing if this Python has it. Otherwise the program starts anew in one that has; if none has, what is
+    missing."""
     try:
         import matplotlib  # noqa: F401
         return None

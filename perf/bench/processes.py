@@ -7,8 +7,8 @@ import subprocess
 def can_import(python, modules, limit_s=None):
     """Has this Python the modules, named with commas?"""
     try:
-        asked = subprocess.run([python, "-c", "import " + modules], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               timeout=limit_s, check=False)
+        asked = subprocess.run([python, "-c", "import " + modules], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, timeout=limit_s, check=False)
         return asked.returncode == 0
     except OSError:
         return False

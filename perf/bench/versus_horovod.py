@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine beside Horovod and torch.distributed's gloo: the same gradients, in turn, in one run.
 
-Each model's gradients (those of perf/src/engine/models.c) are submitted at once, last layers first, and all waited for; a step is as long
-as its slowest rank's, and the median of the steps counts. "one" is a single tensor of 4 KB that all know, submitted and waited
-for. halay runs by halay-perf engine of a build folder, Horovod and gloo by this file again, as a rank of theirs. Every system has
-its turn in each round; of several rounds the best median counts, for everybody. What is not installed is left out and said.
+Each model's gradients (those of perf/src/engine/models.c) are submitted at once, last layers first, and all waited for;
+a step is as long as its slowest rank's, and the median of the steps counts. "one" is a single tensor of 4 KB that all
+know, submitted and waited for. halay runs by halay-perf engine of a build folder, Horovod and gloo by this file again,
+as a rank of theirs. Every system has its turn in each round; of several rounds the best median counts, for everybody.
+What is not installed is left out and said.
 
 Horovod 0.28.1 wants Python 3.10 (a virtual environment does) and Open MPI's compilers:
     pip install torch==1.13.1 'numpy<2' 'setuptools<70' 'cmake<3.28' wheel packaging cloudpickle psutil pyyaml cffi
@@ -66,7 +67,7 @@ def read_models(path):
     return models
 
 
-# ---- a rank of Horovod or gloo ----------------------------------------------------------------------------------------
+# ---- a rank of Horovod or gloo ---------------------------------------------------------------------------------------
 
 
 class Horovod:
@@ -154,12 +155,13 @@ def be_rank(which, name, seconds):
     peer.leave()
 
 
-# ---- the run ------------------------------------------------------------------------------------------------------------
+# ---- the run ---------------------------------------------------------------------------------------------------------
 
 
 def run_halay(options, name, buffers):
     command = [os.path.join(options.build, "launcher", "halayrun"), "-np", str(options.ranks), "--no-prefix",
-               os.path.join(options.build, "perf", "halay-perf"), "engine", "--buffers", buffers, "--idle", "0", "--json", "-"]
+               os.path.join(options.build, "perf", "halay-perf"), "engine", "--buffers", buffers,
+               "--idle", "0", "--json", "-"]
     if name != "one":
         command += ["--model", name, "-n", "1"]
     report = json.loads(output_of(command, LIMIT_S))
@@ -172,8 +174,8 @@ def run_halay(options, name, buffers):
 def run_horovod(options, name):
     environment = dict(os.environ, OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1",
                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    command = [options.mpirun, "-np", str(options.ranks), options.horovod, os.path.abspath(__file__), "--rank-of", "horovod",
-               "--models", name, "--seconds", str(options.seconds)]
+    command = [options.mpirun, "-np", str(options.ranks), options.horovod, os.path.abspath(__file__),
+               "--rank-of", "horovod", "--models", name, "--seconds", str(options.seconds)]
     return json.loads(output_of(command, LIMIT_S, environment).strip().splitlines()[-1])
 
 
@@ -189,7 +191,8 @@ def run_gloo(options, name):
         said = [rank.communicate(timeout=LIMIT_S) for rank in ranks]
         for number, rank in enumerate(ranks):
             if rank.returncode:
-                raise RuntimeError("gloo: rank %d: exit status %d\n%s" % (number, rank.returncode, said[number][1][-2000:]))
+                raise RuntimeError("gloo: rank %d: exit status %d\n%s"
+                                   % (number, rank.returncode, said[number][1][-2000:]))
         return json.loads(said[0][0].strip().splitlines()[-1])
 
 

@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trainer beside PyTorch's TFTs: training samples a second on the CPU, in turn, in one run.
 
-Shapes of the Electricity configuration: 168 + 24 hours, batch of 64, 4 heads, dropout 0.1, hidden size 160 and 64; made-up
-samples, so that no reading of data counts. halay runs by halay-tft-bench of a build folder, the others by this file again, in a
-process of their own:
+Shapes of the Electricity configuration: 168 + 24 hours, batch of 64, 4 heads, dropout 0.1, hidden size 160 and 64;
+made-up samples, so that no reading of data counts. halay runs by halay-tft-bench of a build folder, the others by this
+file again, in a process of their own:
 
-    nvidia                NVIDIA's DeepLearningExamples, PyTorch/Forecasting/TFT: modeling.py and configuration.py in a folder
-                          that --nvidia names; f32, and bf16 by autocast
+    nvidia                NVIDIA's DeepLearningExamples, PyTorch/Forecasting/TFT: modeling.py and configuration.py in a
+                          folder that --nvidia names; f32, and bf16 by autocast
     pytorch-forecasting   its TFT of hidden size 64, hidden continuous size 32, f32
 
-Each system has its turn in each round; a turn's figure is that of its median step, and of several rounds the best counts, for
-everybody. What is not there is left out and said: pip install torch pytorch-forecasting. So is a row of bf16 on a processor without it.
+Each system has its turn in each round; a turn's figure is that of its median step, and of several rounds the best
+counts, for everybody. What is not there is left out and said: pip install torch pytorch-forecasting. So is a row of
+bf16 on a processor without it.
 """
 
 import argparse
@@ -42,7 +43,7 @@ ROWS = [("hidden 160, f32", 160, "f32", ["nvidia"]), ("hidden 160, bf16", 160, "
         ("hidden 64, f32", 64, "f32", ["nvidia", "pytorch-forecasting"])]
 
 
-# ---- a peer's process ---------------------------------------------------------------------------------------------------
+# ---- a peer's process ------------------------------------------------------------------------------------------------
 
 
 def nvidia_step(folder, hidden, dtype):
@@ -53,7 +54,8 @@ def nvidia_step(folder, hidden, dtype):
     inputs.DataTypes = enum.IntEnum("DataTypes", "CONTINUOUS CATEGORICAL DATE STR", start=0)
     inputs.FeatureSpec = collections.namedtuple("FeatureSpec", ["name", "feature_type", "feature_embed_type"])
     sys.modules["data_utils"] = inputs
-    # The model waits for a GPU wherever it runs: a copy without that line. TorchScript reads the file, so it must be one.
+    # The model waits for a GPU wherever it runs: a copy without that line. TorchScript reads the file, so it must be
+    # one.
     copy = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, copy, True)
     for name in NVIDIA_FILES:
@@ -131,12 +133,13 @@ def be_peer(options):
     print(json.dumps({"samples_per_second": BATCH / statistics.median(times), "version": version}), flush=True)
 
 
-# ---- the run ------------------------------------------------------------------------------------------------------------
+# ---- the run ---------------------------------------------------------------------------------------------------------
 
 
 def run_halay(options, hidden, dtype):
-    command = [os.path.join(options.build, "perf/halay-tft-bench"), "--threads", str(options.threads), "--hidden", str(hidden),
-               "--batch", str(BATCH), "--dtype", dtype, "--steps", str(options.steps), "--json", "-"]
+    command = [os.path.join(options.build, "perf/halay-tft-bench"), "--threads", str(options.threads),
+               "--hidden", str(hidden), "--batch", str(BATCH), "--dtype", dtype, "--steps", str(options.steps),
+               "--json", "-"]
     report = json.loads(output_of(command, LIMIT_S))
     return {"samples_per_second": BATCH / report["step_ms"] * 1e3, "version": "halay, " + report["matrix_products"]}
 
@@ -172,7 +175,10 @@ def measure(options, row, peers):
     best = {}
     for _ in range(options.rounds):
         for system in ["halay"] + [peer for peer in who if peer in peers]:
-            result = run_halay(options, hidden, dtype) if system == "halay" else run_peer(options, system, hidden, dtype)
+            if system == "halay":
+                result = run_halay(options, hidden, dtype)
+            else:
+                result = run_peer(options, system, hidden, dtype)
             if system not in best or result["samples_per_second"] > best[system]["samples_per_second"]:
                 best[system] = result
     return {"row": name, "hidden_size": hidden, "dtype": dtype, "systems": best,
@@ -187,7 +193,8 @@ def measure_if_possible(options, row, peers):
     except RuntimeError as error:
         if NO_BF16 not in str(error):
             raise
-        print("versus_pytorch.py: '%s' is left out: %s" % (row[0], str(error).strip().splitlines()[-1]), file=sys.stderr)
+        print("versus_pytorch.py: '%s' is left out: %s" % (row[0], str(error).strip().splitlines()[-1]),
+              file=sys.stderr)
         return None
 
 
