@@ -426,9 +426,9 @@ struct halay_straggler {
     size_t struct_size;
     uint64_t tensors;    /* that all ranks submitted, whoever came last */
     uint64_t times_last; /* of these, that this rank submitted last; those that came together count for none */
-    uint64_t
-        late_ns; /* by how much it was then later than the rank before it, added up; of several tensors in flight at
-                            once each counts, so it is for the average over times_last */
+    /* By how much it was then later than the rank before it, added up: each of several tensors in flight at once
+     * counts, so that it gives the average over times_last. */
+    uint64_t late_ns;
     uint64_t latest_ns; /* the longest of them */
 };
 

@@ -72,10 +72,10 @@ struct halay_group {
     struct halay_transport *shared;
     struct halay_nodes *nodes; /* owned; NULL: not several nodes, or none that shares memory */
     unsigned caps;             /* of t, and HALAY_TRANSPORT_NODES if there are nodes */
-    _Atomic uint32_t *
-        *closed; /* owned, [rank]: each rank's flag there; NULL for a rank that shares none, and without `shared` */
-    struct halay_group_end
-        *end; /* owned: who else has to close it before its id is used again; NULL: all ranks' group */
+    /* Owned, [rank]: each rank's flag there; NULL for a rank that shares none, and without `shared`. */
+    _Atomic uint32_t **closed;
+    /* Owned: the members that have to close it before its id is used again; NULL: all ranks' group. */
+    struct halay_group_end *end;
     const struct halay_reducer *reducer;
     enum halay_deterministic deterministic;
     int absent;                                             /* ranks that an average is not divided by */

@@ -28,9 +28,8 @@ struct halay_cut {
 /* One that this rank owns. */
 struct halay_strip {
     struct halay_cut from, to;
-    int index; /* among all strips of the row */
-    struct halay_transport
-        *owners; /* owned: a view of the group's transport: its owner on each node, in order of nodes */
+    int index;                      /* among all strips of the row */
+    struct halay_transport *owners; /* owned: of the group's transport a view, its owner on each node, in their order */
 };
 
 struct halay_nodes {

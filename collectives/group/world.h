@@ -29,10 +29,9 @@ struct halay_world {
     struct halay_log *log;      /* owned */
     struct halay_config config; /* owned */
     struct halay_topology topology;
-    struct halay_boot *boot; /* owned */
-    struct halay_tuning
-        *tuning; /* owned: what algorithms are chosen by, the same on all ranks: collectives/choose/tuning.h */
-    struct halay_peers *peers; /* owned; NULL if `dead` is in its place */
+    struct halay_boot *boot;     /* owned */
+    struct halay_tuning *tuning; /* owned: what algorithms are chosen by, the same on all ranks */
+    struct halay_peers *peers;   /* owned; NULL if `dead` is in its place */
     int rank, size;
     int local_rank, local_size;   /* among the ranks of this host, in order of rank */
     int cross_rank, cross_size;   /* this host among hosts (in order of their lowest rank); number of hosts */
@@ -54,8 +53,8 @@ struct halay_world {
     struct halay_host *host;     /* owned: what modules were given; NULL if there are none */
     enum halay_mpi_abi comm_abi; /* of the program's communicator; 0 if it gave none */
     void *module[2];             /* owned: handles of loaded modules */
-    struct halay_heritage
-        *heritage; /* borrowed: what this world only uses; NULL: it owns its log, and is of no elastic job */
+    /* Borrowed: what this world only uses. NULL: it owns its log, and belongs to no elastic job. */
+    struct halay_heritage *heritage;
     /* In place of peers where ranks are no processes of their own: the one that has died, -1: none. NULL: none ever
      * does. */
     int (*dead)(void *arg);
@@ -64,8 +63,8 @@ struct halay_world {
 
 struct halay_world_options {
     const char *bootstrap; /* NULL: the configuration's */
-    const void
-        *comm; /* an MPI_Comm whose ranks these are, instead of a bootstrap's; NULL: none. Borrowed for the call */
+    /* An MPI_Comm whose ranks these are, instead of a bootstrap's; NULL: none. Borrowed for the call. */
+    const void *comm;
     enum halay_mpi_abi comm_abi;
     const char *transport;
     const char *join_average; /* "all", "present"; NULL: the configuration's */

@@ -41,8 +41,8 @@ struct lane {
     int receiving;  /* receives posted: steps below this number */
     struct halay_transfer send;
     struct halay_transfer recv[2]; /* step s: recv[s & 1] */
-    unsigned char *
-        landing[SCATTER_LANDINGS]; /* in scratch: what arrives while blocks are summed; step s: landing[s % landings] */
+    /* In scratch: what arrives while blocks are summed; step s: landing[s % landings]. */
+    unsigned char *landing[SCATTER_LANDINGS];
 };
 
 struct state {

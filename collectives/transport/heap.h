@@ -14,8 +14,8 @@ struct halay_heap_range;
 
 struct halay_heap {
     pthread_mutex_t lock;
-    struct halay_heap_range
-        *ranges; /* owned: all of [0, bytes), in order, neighbours never both free; guarded by lock */
+    /* Owned: all of [0, bytes), in order, neighbours never both free; guarded by lock. */
+    struct halay_heap_range *ranges;
 };
 
 /* Storage of the caller's: [0, bytes) is free. bytes is a multiple of HALAY_PAGE. HALAY_ERR_NO_MEMORY. */
