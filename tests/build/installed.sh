@@ -3,7 +3,7 @@
 #
 # What `make install` puts in place works from there: each installed example builds with what pkg-config says about the
 # installed library, as C and, for what is C++, as C++, and runs as a job of one rank; the programs start; nothing
-# points back into the build folder.
+# points back into the build folder. Where there is CMake, its find_package finds the library too.
 #
 # usage: installed.sh          installs under a folder of its own and looks at that
 #        installed.sh PREFIX   looks at what is installed under PREFIX (make installcheck)
@@ -69,6 +69,32 @@ while read -r example; do
         cat "$scratch/said"
     fi
 done <"$scratch/examples"
+
+# CMake finds the same library, wherever the installation lies.
+if command -v cmake >/dev/null 2>&1; then
+    checks=$((checks + 2))
+    mkdir "$scratch/cmake"
+    cp "$(find "$root" -name linear.c | head -n 1)" "$scratch/cmake/"
+    version=$(make_variable PACKAGE_VERSION)
+    cat >"$scratch/cmake/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.10)
+project(linear C)
+find_package(halay $version REQUIRED)
+add_executable(linear linear.c)
+target_compile_options(linear PRIVATE $sanitizer)
+target_link_libraries(linear PRIVATE halay::halay m $sanitizer)
+CMAKE
+    { CC=$cc cmake -S "$scratch/cmake" -B "$scratch/cmake/build" -DCMAKE_PREFIX_PATH="$root" &&
+        cmake --build "$scratch/cmake/build" && "$scratch/cmake/build/linear"; } >"$scratch/said" 2>&1 || {
+        wrong "a CMake project does not find the installed library, or its program fails:"
+        cat "$scratch/said"
+    }
+    sed -i "s/halay $version/halay 99.0/" "$scratch/cmake/CMakeLists.txt"
+    ! CC=$cc cmake -S "$scratch/cmake" -B "$scratch/cmake/other" -DCMAKE_PREFIX_PATH="$root" >"$scratch/said" 2>&1 ||
+        wrong "CMake takes this version where 99.0 is wanted"
+else
+    [ -z "${TEST_GATE-}" ] || wrong "there is no cmake, and tools/setup --gate installs it"
+fi
 
 # Libraries and programs must not look for their libraries where they were built.
 if command -v readelf >/dev/null 2>&1; then
