@@ -21,14 +21,14 @@ fusion/api/calls.c:halay_alltoall
 # Files of the current tree that people write.
 list_files() {
     find . -type d \( -name '.git' -o -name 'build*' -o -name autom4te.cache -o -path ./shared -o -name man \
-        -o -name data -o -name __pycache__ \) ! -path ./tests/build -prune -o -type f -print |
+        -o -path ./data -o -name __pycache__ \) ! -path ./tests/build -prune -o -type f -print |
         sed 's|^[.]/||' | grep -vE '[.](png|svg|gz|xz|json|lo|la|o)$|~$|^tests/reference/.*[.]txt$|(^|/)[.]deps/' |
         grep -vE '^docs/perf.md$' | # still to be wrapped
         grep -vE '^(Makefile[.]in|aclocal[.]m4|configure|config[.]h[.]in|LICENSE|m4/l(ibtool|t).*)$' | sort
 }
 
 check_columns() {
-    xargs awk '
+    LC_ALL=C xargs awk '
         FNR == 1 { in_code = 0 }
         FILENAME ~ /[.]md$/ {
             if (/^ *(```|~~~)/)
