@@ -24,7 +24,7 @@
 
 enum { WORDS_MAX = 16, LINE_MAX_BYTES = 1024, FILE_MAX_BYTES = 1 << 20 };
 
-/* Rules and local costs are of the order measured on one host of two cores (docs/perf.md); remote costs assume a
+/* Rules and local costs are of the order measured on one host of two cores (docs/performance.md); remote costs assume a
  * network of 10 Gbit/s. halay-perf tune measures those of a machine. */
 const char halay_tuning_builtin[] =
     "halay-tuning 1\n"
