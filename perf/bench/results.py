@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A result: one table that was measured, with all that a reader needs to judge it and to measure it again.
 
-A file of JSON for each: "machine", "commit" and "date" of the run, "command" (a list of lines), "conditions" (one line),
-"origin" ("measured", or what the figures were converted from), "columns" and "rows". A number stands as it was printed:
-0.40 stays 0.40, and 4,194,304 is 4194304.
+A file of JSON for each: "machine", "commit" and "date" of the run, "command" (a list of lines), "conditions" (one
+line), "origin" ("measured", or what the figures were converted from), "columns" and "rows". A number stands as it was
+printed: 0.40 stays 0.40, and 4,194,304 is 4194304.
 """
 
 import datetime
