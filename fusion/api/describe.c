@@ -9,6 +9,31 @@
 #include <stdint.h>
 #include <string.h>
 
+/* How many bytes of UTF-8 follow this first one; -1: it is none. */
+static int bytes_behind(unsigned char c)
+{
+    if (c < 0x80)
+        return 0;
+    if (c >= 0xc2 && c < 0xe0)
+        return 1;
+    if ((c & 0xf0) == 0xe0)
+        return 2;
+    return c >= 0xf0 && c < 0xf5 ? 3 : -1;
+}
+
+/* Of these first bytes the second one has other bounds: no longer form, no surrogate, nothing above U+10FFFF. */
+static void bound_second(unsigned char c, unsigned char *least, unsigned char *most)
+{
+    if (c == 0xe0)
+        *least = 0xa0;
+    else if (c == 0xf0)
+        *least = 0x90;
+    else if (c == 0xed)
+        *most = 0x9f;
+    else if (c == 0xf4)
+        *most = 0x8f;
+}
+
 /* Well-formed UTF-8 without control characters: names go into log lines. */
 static int is_name(const char *name, size_t *length)
 {
@@ -19,13 +44,9 @@ static int is_name(const char *name, size_t *length)
         return 0;
     for (size_t i = 0; i < n;) {
         unsigned char c = p[i++];
-        int more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : -1;
-        unsigned char least = c == 0xe0   ? 0xa0
-                              : c == 0xf0 ? 0x90
-                                          : 0x80,
-                      most = c == 0xed   ? 0x9f
-                             : c == 0xf4 ? 0x8f
-                                         : 0xbf;
+        int more = bytes_behind(c);
+        unsigned char least = 0x80, most = 0xbf;
+        bound_second(c, &least, &most);
         if (more < 0 || c < 0x20 || c == 0x7f)
             return 0;
         for (; more; more--, i++, least = 0x80, most = 0xbf)

@@ -38,7 +38,7 @@ static enum halay_status check_open_locked(const struct halay_context *ctx)
 static enum halay_status say(const struct halay_process_set *set, const struct halay_tensor *tensor,
                              const struct submission *s, struct halay_words *words)
 {
-    size_t says = halay_signature_says(s->signature, set->size);
+    size_t says = halay_signature_said_count(s->signature, set->size);
 
     if (!s->info)
         return halay_words_set(words, tensor->words.at, says);

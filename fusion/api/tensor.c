@@ -24,7 +24,7 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
                                      .in = halay_info_input(info),
                                      .out = info->out,
                                      .out_bytes = halay_room_at_out(set, info, bytes) };
-    if (halay_words_resize(&tensor->words, halay_signature_says(signature, set->size)) != HALAY_OK)
+    if (halay_words_resize(&tensor->words, halay_signature_said_count(signature, set->size)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     halay_signature_say(info, set->size, tensor->words.at);
     if (!info->members)

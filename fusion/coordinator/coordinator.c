@@ -370,6 +370,16 @@ void halay_coordinator_round_is_over(struct halay_coordinator *c, uint32_t id, u
         entry_rest(c, e);
 }
 
+int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct entry *e)
+{
+    if (e->present == c->options.size || !c->joined_count || !e->present)
+        return e->present == c->options.size;
+    for (int r = 0; r < c->options.size; r++)
+        if (!e->state[r] && !c->joined[r])
+            return 0;
+    return 1;
+}
+
 /* Can this rank say this now? */
 static int may_arrive(const struct halay_coordinator *c, int rank, const struct entry *e, const struct halay_item *item)
 {
@@ -379,7 +389,7 @@ static int may_arrive(const struct halay_coordinator *c, int rank, const struct 
         return 1;
     if (item->signature.operation >= HALAY_JOIN && c->options.parent)
         return 0; /* joins and sets are the parent's */
-    if (item->word_count != halay_signature_says(&item->signature, c->options.size))
+    if (item->word_count != halay_signature_said_count(&item->signature, c->options.size))
         return 0;
     return !item->signature.members || halay_signature_fits(&item->signature, item->words, item->word_count);
 }
@@ -396,7 +406,7 @@ static enum halay_status record_arrival(struct halay_coordinator *c, int rank, s
     if (item || has_id)
         return HALAY_OK;
     /* The rank had not heard that the id is to be forgotten. */
-    size_t says = halay_signature_says(&e->agreed, c->options.size);
+    size_t says = halay_signature_said_count(&e->agreed, c->options.size);
     return halay_coordinator_announce(c, rank, e, &e->agreed, says ? halay_entry_words(e, rank, says) : NULL, says);
 }
 
@@ -583,7 +593,7 @@ static void sort_by_order(struct entry_vector *v)
 /* Tell the ranks what they agree on. Of an all-to-all each hears what is for it. */
 static enum halay_status emit_agreed(struct halay_coordinator *c, const struct entry *e)
 {
-    size_t size = (size_t)c->options.size, hears = halay_signature_hears(&e->agreed, c->options.size);
+    size_t size = (size_t)c->options.size, hears = halay_signature_heard_count(&e->agreed, c->options.size);
     struct halay_item item = { .kind = HALAY_ITEM_AGREE,
                                .name = e->node.name,
                                .name_length = e->node.length,

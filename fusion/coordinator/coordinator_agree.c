@@ -87,7 +87,7 @@ static enum halay_status disagree(struct halay_coordinator *c, struct entry *e, 
 static enum halay_status take_over(struct halay_coordinator *c, struct entry *e)
 {
     const struct halay_signature *signature = halay_entry_signature(e, 0);
-    size_t says = halay_signature_says(signature, c->options.size), all = says * (size_t)c->options.size;
+    size_t says = halay_signature_said_count(signature, c->options.size), all = says * (size_t)c->options.size;
     size_t heard = signature->words ? says : all;
     char text[HALAY_SUBJECT_MAX + 64], subject[HALAY_SUBJECT_MAX];
 

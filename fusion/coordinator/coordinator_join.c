@@ -11,16 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct entry *e)
-{
-    if (e->present == c->options.size || !c->joined_count || !e->present)
-        return e->present == c->options.size;
-    for (int r = 0; r < c->options.size; r++)
-        if (!e->state[r] && !c->joined[r])
-            return 0;
-    return 1;
-}
-
 static int first_present(const struct entry *e)
 {
     int r = 0;

@@ -22,7 +22,9 @@ enum { TENSORS_MAX = 6, RANKS_MAX = 8 };
 /* The coordinators of all sets in turn, the parent (before: NULL) first; NULL: no more. */
 static struct halay_coordinator *next_set(struct halay_coordinator *parent, struct halay_coordinator *before)
 {
-    return !before ? parent : before == parent ? parent->children : before->next;
+    if (!before)
+        return parent;
+    return before == parent ? parent->children : before->next;
 }
 
 /* ---- words ---- */

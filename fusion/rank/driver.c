@@ -375,8 +375,8 @@ static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
             ctx->driver.owed_bytes + bytes <= HALAY_OWED_BYTES);
 }
 
-/* The call that was expected has not come at once. Nonzero if a wake is owed for that. */
-static int was_wrong_locked(struct halay_context *ctx)
+/* The call that was expected has not come at once: nothing is owed any more. Returns whether a wake was. */
+static int cancel_owed_locked(struct halay_context *ctx)
 {
     if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
         return 0;
@@ -393,7 +393,7 @@ void halay_driver_pay(struct halay_context *ctx)
     if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
         return;
     pthread_mutex_lock(&ctx->lock);
-    if (was_wrong_locked(ctx))
+    if (cancel_owed_locked(ctx))
         wake_unlock(ctx, 0);
     else
         pthread_mutex_unlock(&ctx->lock);
@@ -407,21 +407,26 @@ static void count_followed(int *times, int is_at_once)
         ++*times;
 }
 
-/* A submission, or a wait that has to wait: how soon has it followed the one before? Zero if too late for what was
- * owed. */
-static int note_call_locked(struct halay_context *ctx, int is_wait)
+static int is_at_once(const struct halay_context *ctx, int64_t now_us)
 {
-    int64_t now_us = halay_now_us();
-    int is_at_once = now_us - atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) < AT_ONCE_US;
+    return now_us - atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) < AT_ONCE_US;
+}
+
+/* A submission, or a wait that has to wait, has come: keep how soon it followed the one before. Too late for what was
+ * owed, it is owed no more. */
+static void note_call_locked(struct halay_context *ctx, int64_t now_us, int is_wait)
+{
+    int at_once = is_at_once(ctx, now_us);
 
     atomic_store_explicit(&ctx->driver.called_us, now_us, memory_order_relaxed);
     if (ctx->driver.latest)
-        count_followed(&ctx->driver.latest->followed, is_at_once);
+        count_followed(&ctx->driver.latest->followed, at_once);
     else if (ctx->driver.has_left_some && is_wait)
-        count_followed(&ctx->driver.waits_followed, is_at_once);
+        count_followed(&ctx->driver.waits_followed, at_once);
     ctx->driver.latest = NULL;
     ctx->driver.has_left_some = 0;
-    return is_at_once || !was_wrong_locked(ctx);
+    if (!at_once)
+        cancel_owed_locked(ctx);
 }
 
 /* ---- submitting ---- */
@@ -450,7 +455,10 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
                                    enum halay_attendance attendance)
 {
     size_t bytes = entry->request->bytes;
-    int is_in_time = note_call_locked(ctx, 0);
+    int64_t now_us = halay_now_us();
+    int is_in_time = is_at_once(ctx, now_us) || !atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
+
+    note_call_locked(ctx, now_us, 0);
     int is_expected =
         attendance == HALAY_WILL_WAIT ||
         (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time && may_owe_locked(ctx, bytes));
@@ -484,7 +492,7 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
     int is_done;
 
     pthread_mutex_lock(&ctx->lock);
-    note_call_locked(ctx, 1);
+    note_call_locked(ctx, halay_now_us(), 1);
     while (!(is_done = done(arg)) && !halay_deadline_passed(deadline_us)) {
         if (!may_take_locked(ctx)) {
             wait_for_driver_locked(ctx, deadline_us);
@@ -563,7 +571,9 @@ static void choose_spin(struct halay_context *ctx)
     ctx->driver.spin_waiter_us = ctx->driver.spin_thread_us = ctx->world->config.spin_us;
     if (ctx->world->config.spin_us < 0) {
         ctx->driver.spin_waiter_us = processors >= ranks ? WAITER_US : 0;
-        ctx->driver.spin_thread_us = processors >= 2 * ranks ? THREAD_US : processors >= ranks ? THREAD_CROWDED_US : 0;
+        ctx->driver.spin_thread_us = processors >= ranks ? THREAD_CROWDED_US : 0;
+        if (processors >= 2 * ranks)
+            ctx->driver.spin_thread_us = THREAD_US;
     }
 }
 

@@ -43,7 +43,7 @@ static int answers(const struct halay_entry *entry, const struct halay_item *ite
     const struct halay_request *request = entry->request;
     uint64_t mine;
 
-    if (item->word_count != halay_signature_hears(&item->signature, set->size))
+    if (item->word_count != halay_signature_heard_count(&item->signature, set->size))
         return 0;
     if (!request) /* this rank has joined */
         return set->ctx->queue.is_joined &&
@@ -51,7 +51,7 @@ static int answers(const struct halay_entry *entry, const struct halay_item *ite
                halay_signature_fits(&item->signature, item->words, item->word_count);
     if (item->signature.operation == HALAY_JOIN)
         return 1;
-    if (request->words.count != halay_signature_says(&item->signature, set->size))
+    if (request->words.count != halay_signature_said_count(&item->signature, set->size))
         return 0;
     if (!item->word_count)
         return 1;

@@ -62,6 +62,13 @@ static enum halay_status seal(struct halay_context *ctx, struct halay_static_buc
     return status;
 }
 
+static const char *origin_of(const struct halay_autotune *tune)
+{
+    if (tune->is_measured)
+        return "measured";
+    return tune->is_stopped ? "as configured" : "found earlier";
+}
+
 /* Rank 0: its submissions are the program's steps. */
 static void tune(struct halay_context *ctx, const struct halay_request *r)
 {
@@ -78,24 +85,45 @@ static void tune(struct halay_context *ctx, const struct halay_request *r)
         halay_coordinator_set_sizes(ctx->negotiation.coordinator, tune->threshold, tune->chunk_shift);
     if (tune->phase == HALAY_AUTOTUNE_DONE && (tune->phase != before || tune->bytes != bytes))
         halay_info(ctx->log, "autotune: fusion threshold %zu for %d ranks and %llu bytes a step, chunks times 2^%d, %s",
-                   tune->threshold, ctx->size, (unsigned long long)tune->bytes, tune->chunk_shift,
-                   tune->is_measured  ? "measured"
-                   : tune->is_stopped ? "as configured"
-                                      : "found earlier");
+                   tune->threshold, ctx->size, (unsigned long long)tune->bytes, tune->chunk_shift, origin_of(tune));
+}
+
+/* Does the name have an id that stands for what this rank submitted? */
+static int is_as_agreed(const struct halay_request *r)
+{
+    const struct halay_entry *e = r->entry;
+
+    return e->id != (uint32_t)HALAY_NO_ID && r->signature.operation != HALAY_JOIN &&
+           halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->said, r->words.at, r->words.count);
+}
+
+static void tell_ready(struct halay_context *ctx, struct halay_request *r)
+{
+    halay_count(&ctx->observers.tally.cache_hits, 1);
+    if (!halay_express_start(ctx, r))
+        to_coordinator(r->set, &(struct halay_item){
+                                   .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
+}
+
+static void announce(struct halay_context *ctx, const struct halay_request *r)
+{
+    const struct halay_entry *e = r->entry;
+
+    if (r->signature.operation == HALAY_JOIN)
+        halay_express_tell(ctx, 1); /* from now on it counts as what does not come */
+    halay_count(&ctx->observers.tally.negotiations, 1);
+    to_coordinator(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
+                                                 .set = r->set->number,
+                                                 .name = e->node.name,
+                                                 .name_length = e->node.length,
+                                                 .signature = r->signature,
+                                                 .words = r->words.at,
+                                                 .word_count = r->words.count,
+                                                 .order = r->order });
 }
 
 static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
 {
-    const struct halay_entry *e = r->entry;
-    struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
-                               .set = r->set->number,
-                               .name = e->node.name,
-                               .name_length = e->node.length,
-                               .signature = r->signature,
-                               .words = r->words.at,
-                               .word_count = r->words.count,
-                               .order = r->order };
-
     if (ctx->negotiation.autotune)
         tune(ctx, r);
     if (ctx->negotiation.coordinator && r->bucket && !r->bucket->sealed) {
@@ -105,15 +133,10 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
             return;
         }
     }
-    if (e->id != (uint32_t)HALAY_NO_ID && r->signature.operation != HALAY_JOIN &&
-        halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->said, r->words.at, r->words.count))
-        item = (struct halay_item){ .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { e->id, 1 } };
-    else if (r->signature.operation == HALAY_JOIN)
-        halay_express_tell(ctx, 1); /* from now on it counts as what does not come */
-    halay_count(item.kind == HALAY_ITEM_READY ? &ctx->observers.tally.cache_hits : &ctx->observers.tally.negotiations,
-                1);
-    if (item.kind != HALAY_ITEM_READY || !halay_express_start(ctx, r))
-        to_coordinator(r->set, &item);
+    if (is_as_agreed(r))
+        tell_ready(ctx, r);
+    else
+        announce(ctx, r);
 }
 
 /* Somebody is missing for a tensor that went by express. */

@@ -69,7 +69,10 @@ static enum halay_status start_lists(struct halay_bucket *b, enum halay_op op)
         if (!in_place)
             lists.out_count = halay_pieces_join(b->results, b->part_count, element);
     }
-    enum halay_dtype dtype = wire == HALAY_WIRE_AS_IS ? b->dtype : wire == HALAY_WIRE_F16 ? HALAY_F16 : HALAY_BF16;
+    enum halay_dtype dtype = b->dtype;
+
+    if (wire != HALAY_WIRE_AS_IS)
+        dtype = wire == HALAY_WIRE_F16 ? HALAY_F16 : HALAY_BF16;
     return halay_group_allreduce_lists_start(b->set->group, &lists, dtype, op, &b->coll);
 }
 

@@ -235,7 +235,7 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
 }
 #undef REFUSE
 
-size_t halay_signature_says(const struct halay_signature *s, int size)
+size_t halay_signature_said_count(const struct halay_signature *s, int size)
 {
     if (s->operation == HALAY_ALLTOALL)
         return (size_t)size;
@@ -258,7 +258,7 @@ void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_
         words[r] = info->splits ? info->splits[r] : info->shape[0] / (size_t)size;
 }
 
-size_t halay_signature_hears(const struct halay_signature *s, int size)
+size_t halay_signature_heard_count(const struct halay_signature *s, int size)
 {
     if (s->operation == HALAY_JOIN)
         return 1;

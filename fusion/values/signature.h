@@ -50,10 +50,10 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
                                        struct halay_signature *signature, size_t *count, const char **why);
 
 /* How many words a rank says of such a tensor, and how many it is answered. */
-size_t halay_signature_says(const struct halay_signature *signature, int size);
-size_t halay_signature_hears(const struct halay_signature *signature, int size);
+size_t halay_signature_said_count(const struct halay_signature *signature, int size);
+size_t halay_signature_heard_count(const struct halay_signature *signature, int size);
 
-/* What a rank says of it: halay_signature_says numbers. info is one that halay_signature_make accepts. */
+/* What a rank says of it: halay_signature_said_count numbers. info is one that halay_signature_make accepts. */
 void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_t *words);
 
 /* Words that were answered: could that much data be in memory? words need not be aligned. */
