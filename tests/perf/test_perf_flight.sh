@@ -26,7 +26,7 @@ says out 'records that are left, '
 expect 1 "$perf" flight show "$scratch/absent"
 says err "cannot open '$scratch/absent'"
 expect 1 "$perf" flight dump "$0"
-says err 'is no flight'
+says err 'is not a flight'
 expect 2 "$perf" flight show "$scratch/well.0.dat" "$scratch/killed.1"
 says err 'of several jobs'
 expect 2 "$perf" flight show
