@@ -5,8 +5,8 @@
 set -eu
 : "${top_srcdir:?}"
 sources="tests/tft/fuzz_data.c"
-for part in calendar csv data dictionary document document_reader encoding fill fit holidays htd htd_sections inflate number \
-    paths rows schema schema_inputs series_grid table view windows; do
+for part in calendar csv data dictionary document document_reader encoding fill fit holidays htd htd_sections inflate \
+    number paths rows schema schema_inputs series_grid table view windows; do
     sources="$sources tft/data/$part.c"
 done
 sources="$sources tft/kernels/thread.c base/config.c base/log.c base/memory.c base/parse.c"
