@@ -106,6 +106,7 @@ HALAY_API enum halay_status halay_init_communicator(const void *comm, enum halay
  */
 HALAY_API void halay_fini(struct halay_context *ctx);
 
+/* Who this process is in the job. */
 HALAY_API int halay_rank(const struct halay_context *ctx);
 HALAY_API int halay_size(const struct halay_context *ctx);
 HALAY_API int halay_local_rank(const struct halay_context *ctx); /* among the ranks of this host */
@@ -114,8 +115,8 @@ HALAY_API int halay_cross_rank(const struct halay_context *ctx);     /* this hos
 HALAY_API int halay_cross_size(const struct halay_context *ctx);     /* number of hosts */
 HALAY_API int halay_is_homogeneous(const struct halay_context *ctx); /* every host has as many ranks */
 
-/* HALAY_OK while the engine works; after a failure the first cause's status. text (may be NULL): the cause, "" if
- * none. */
+/* Whether the engine works. HALAY_OK while it does; after a failure the first cause's status. text (may be NULL): the
+ * cause, "" if none. */
 HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char *text, size_t size);
 
 /* ---- process sets ----------------------------------------------------------------------------------------------- */
@@ -160,9 +161,13 @@ HALAY_API enum halay_status halay_process_set_remove(struct halay_process_set *s
 
 /* The set of that number; NULL: there is none, or it has been removed. */
 HALAY_API struct halay_process_set *halay_process_set_find(struct halay_context *ctx, int number);
+
 /* The numbers of the sets that there are, ascending, 0 first: at most room of them. Returns how many there are. */
 HALAY_API size_t halay_process_set_numbers(struct halay_context *ctx, int *numbers, size_t room);
+
+/* The number of a set. */
 HALAY_API int halay_process_set_number(const struct halay_process_set *set);
+/* How many members it has. */
 HALAY_API int halay_process_set_size(const struct halay_process_set *set);
 HALAY_API int halay_process_set_rank(const struct halay_process_set *set); /* this rank's number in it, -1: no member */
 HALAY_API int halay_process_set_is_included(const struct halay_process_set *set); /* this rank is a member */
@@ -178,6 +183,7 @@ HALAY_API void halay_free(struct halay_context *ctx, void *ptr); /* nothing in f
 
 /* ---- registered tensors ----------------------------------------------------------------------------------------- */
 
+/* What is done with a tensor. */
 enum halay_operation {
     HALAY_ALLREDUCE = 0,
     HALAY_BROADCAST = 1,
@@ -326,14 +332,16 @@ HALAY_API enum halay_status halay_alltoall_async(struct halay_context *ctx, cons
 HALAY_API enum halay_status halay_barrier_async(struct halay_context *ctx, const char *name,
                                                 struct halay_request **request);
 
-/* Has it ended? HALAY_IN_PROGRESS, or its final status. Never blocks. */
+/* Whether it has ended: HALAY_IN_PROGRESS, or its final status. Never blocks. */
 HALAY_API enum halay_status halay_test(struct halay_request *request);
 /* Block until it ends, at most timeout_ms (negative: forever): its final status, or HALAY_ERR_TIMEOUT (still in
  * flight). The waiting thread drives the engine itself while nobody else does. Several threads may wait for one
  * request; it is freed when all of them have returned. */
 HALAY_API enum halay_status halay_wait(struct halay_request *request, int timeout_ms);
+
 /* What went wrong, "" if nothing did; valid until the request is freed. Call it after the request has ended. */
 HALAY_API const char *halay_request_text(const struct halay_request *request);
+
 /* What came out. Set struct_size to sizeof; one of another version is as in halay_counters_read. */
 struct halay_result {
     size_t struct_size;
@@ -352,7 +360,7 @@ HALAY_API enum halay_status halay_request_result(const struct halay_request *req
 /* Release a request, ended or not (one in flight ends all the same, its callback is called). NULL is allowed. */
 HALAY_API void halay_request_free(struct halay_request *request);
 
-/* Blocking forms: submit, wait, free. */
+/* The operations by name, blocking: submit, wait, free. */
 HALAY_API enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out,
                                             size_t count, enum halay_dtype dtype, enum halay_op op);
 HALAY_API enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,

@@ -100,6 +100,7 @@ HALAY_API enum halay_status halay_group_subset(struct halay_group *parent, const
  * halay_group_barrier first if they may still need this one. NULL is allowed. */
 HALAY_API void halay_group_close(struct halay_group *group);
 
+/* Who this process is in the group. */
 HALAY_API int halay_group_rank(const struct halay_group *group);
 HALAY_API int halay_group_size(const struct halay_group *group);
 HALAY_API int halay_group_local_rank(const struct halay_group *group); /* among the ranks of this host */
@@ -181,11 +182,11 @@ HALAY_API enum halay_status halay_group_alltoall(struct halay_group *group, cons
 HALAY_API enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts,
                                                   void *out, const size_t *out_counts, enum halay_dtype dtype);
 
-/* Returns when all ranks have called it. */
+/* Wait until all ranks have called it. */
 HALAY_API enum halay_status halay_group_barrier(struct halay_group *group);
 
 /*
- * The same, but only started: nothing blocks. halay_coll_progress drives *coll, halay_coll_end ends it. Up
+ * The collectives above, only started: nothing blocks. halay_coll_progress drives *coll, halay_coll_end ends it. Up
  * to 8 collectives of a group may be under way (all ranks start them in the same order); one more gives
  * HALAY_ERR_UNSUPPORTED.
  */
@@ -218,8 +219,8 @@ HALAY_API enum halay_status halay_group_alltoallv_start(struct halay_group *grou
                                                         enum halay_dtype dtype, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_barrier_start(struct halay_group *group, struct halay_coll **coll);
 
-/* Do a bounded piece of work; never blocks. HALAY_IN_PROGRESS, or the collective's final status, the same one from then
- * on. */
+/* Do a bounded piece of its work; never blocks. HALAY_IN_PROGRESS, or the collective's final status, the same one from
+ * then on. */
 HALAY_API enum halay_status halay_coll_progress(struct halay_coll *coll);
 
 /* Drive it until it is complete, at most timeout_ms (negative: forever): spins for a while, then sleeps where the
@@ -248,20 +249,20 @@ HALAY_API const char *halay_group_algorithm(const struct halay_group *group, con
                                             int *is_tree);
 
 /*
- * Bytes of one segment, the piece that is sent while another one is added, instead of HALAY_RING_SEGMENT's or the
- * tuning table's: for this group and all that have the same origin. All ranks must do the same, with no collective
+ * Set the bytes of one segment: the piece that is sent while another one is added, instead of HALAY_RING_SEGMENT's or
+ * the tuning table's: for this group and all that have the same origin. All ranks must do the same, with no collective
  * under way. HALAY_ERR_ARGUMENT: zero.
  */
 HALAY_API enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes);
 
-/* Bytes of one slot, in which private data pass through shared memory, instead of HALAY_SLOT's or the tuning table's;
- * 0: those again. For this group and all that have the same origin. All ranks must do the same, with no collective
- * under way. Whole pages, at least one, and no more than there is room for. HALAY_ERR_ARGUMENT: no group. */
+/* Set the bytes of one slot: memory in which private data pass through shared memory, instead of HALAY_SLOT's or the
+ * tuning table's; 0: those again. For this group and all that have the same origin. All ranks must do the same, with no
+ * collective under way. Whole pages, at least one, and no more than there is room for. HALAY_ERR_ARGUMENT: no group. */
 HALAY_API enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes);
 
-/* What would be chosen for that operation and number of elements on buffers from halay_group_alloc (shared != 0) or of
- * the program's own, and why, as one line of text. count: of the longer of in and out (all-gather: of out,
- * reduce-scatter: of in, all-to-all: of either). Returns the algorithm's name; static storage. */
+/* Explain the choice: what would be chosen for that operation and number of elements on buffers from halay_group_alloc
+ * (shared != 0) or of the program's own, and why, as one line of text. count: of the longer of in and out (all-gather:
+ * of out, reduce-scatter: of in, all-to-all: of either). Returns the algorithm's name; static storage. */
 HALAY_API const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count,
                                           enum halay_dtype dtype, int shared, char *text, size_t size);
 

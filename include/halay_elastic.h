@@ -64,7 +64,7 @@ struct halay_elastic_change {
     uint64_t reforms; /* how often this process has seen the job re-formed */
 };
 
-/* Is this an elastic job? */
+/* Nonzero if this is an elastic job. */
 HALAY_API int halay_elastic_is_on(const struct halay_context *ctx);
 
 /*

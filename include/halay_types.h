@@ -29,26 +29,28 @@
 extern "C" {
 #endif
 
+/* What functions return. The numbers are part of the ABI. */
 enum halay_status {
     HALAY_OK = 0,
-    HALAY_IN_PROGRESS = 1,  /* not complete yet; ask again */
-    HALAY_ERR_ARGUMENT = 2, /* an argument is out of range or contradicts another */
-    HALAY_ERR_NO_MEMORY = 3,
+    HALAY_IN_PROGRESS = 1,     /* not complete yet; ask again */
+    HALAY_ERR_ARGUMENT = 2,    /* an argument is out of range or contradicts another */
+    HALAY_ERR_NO_MEMORY = 3,   /* memory or room is not to be had */
     HALAY_ERR_SYSTEM = 4,      /* a system call or a library failed; the log has its text */
     HALAY_ERR_UNSUPPORTED = 5, /* not built in, or not possible with these types, transports or hosts */
     HALAY_ERR_CONFIG = 6,      /* an environment variable or an option does not parse */
     HALAY_ERR_MISMATCH = 7, /* ranks disagree about a tensor or a collective; nobody's data were touched, all goes on */
     HALAY_ERR_DUPLICATE = 8, /* a tensor of that name is in flight already */
     HALAY_ERR_PEER = 9,      /* a peer is dead, has left or does not answer; the group is closed */
-    HALAY_ERR_TIMEOUT = 10,
-    HALAY_ERR_CLOSED = 11, /* called after the end, or after a failure whose status this is not */
-    HALAY_ERR_CANCELED = 12,
-    HALAY_ERR_AUTH = 13,    /* the other side does not hold the job's secret */
-    HALAY_ERR_VERSION = 14, /* the other side speaks another version of the protocol */
-    HALAY_ERR_FORMAT = 15,  /* a file or a message is malformed or truncated */
+    HALAY_ERR_TIMEOUT = 10,  /* the time that was given is over */
+    HALAY_ERR_CLOSED = 11,   /* called after the end, or after a failure whose status this is not */
+    HALAY_ERR_CANCELED = 12, /* the program gave it up */
+    HALAY_ERR_AUTH = 13,     /* the other side does not hold the job's secret */
+    HALAY_ERR_VERSION = 14,  /* the other side speaks another version of the protocol */
+    HALAY_ERR_FORMAT = 15,   /* a file or a message is malformed or truncated */
 };
 
-/* A short text in lower case, never NULL; static storage. An unknown value gives "unknown status". */
+/* What a status means: a short text in lower case, never NULL; static storage. An unknown value gives "unknown
+ * status". */
 HALAY_API const char *halay_status_string(enum halay_status status);
 
 /* Element types. The numbers are part of the ABI and of the wire format. */
@@ -69,9 +71,11 @@ enum halay_dtype {
 
 /* Bytes of one element; 0 for a value that is no type. */
 HALAY_API size_t halay_dtype_size(enum halay_dtype dtype);
-/* "f32", "f64", "f16", "bf16", "i32", "i64", "u8", "i8", "u16", "i16", "bool"; "?" for a value that is no type. Static
- * storage. */
+
+/* The name of a type: "f32", "f64", "f16", "bf16", "i32", "i64", "u8", "i8", "u16", "i16", "bool"; "?" for a value that
+ * is no type. Static storage. */
 HALAY_API const char *halay_dtype_name(enum halay_dtype dtype);
+
 /* The type of that name; HALAY_ERR_ARGUMENT if there is none. */
 HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype *dtype);
 
@@ -105,11 +109,13 @@ enum halay_op {
     HALAY_OP_COUNT
 };
 
-/* "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum"; "?" for a value that is no reduction.
- * Static storage. */
+/* The name of a reduction: "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum"; "?" for a value
+ * that is no reduction. Static storage. */
 HALAY_API const char *halay_op_name(enum halay_op op);
+
 /* The reduction of that name; HALAY_ERR_ARGUMENT if there is none. */
 HALAY_API enum halay_status halay_op_parse(const char *name, enum halay_op *op);
+
 /* Nonzero if the reduction takes that type (the table above). */
 HALAY_API int halay_op_takes(enum halay_op op, enum halay_dtype dtype);
 
@@ -122,7 +128,7 @@ enum halay_mpi_abi {
 /* Levels of log lines, most severe first. HALAY_LOG=error|warning|info|debug says which are written. */
 enum halay_log_level { HALAY_LOG_ERROR, HALAY_LOG_WARNING, HALAY_LOG_INFO, HALAY_LOG_DEBUG };
 
-/* "0.1.0"; static storage. */
+/* The version of the library, three numbers with dots; static storage. */
 HALAY_API const char *halay_version(void);
 
 #ifdef __cplusplus

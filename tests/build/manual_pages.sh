@@ -13,11 +13,37 @@ else
     skip "neither man nor groff is installed"
 fi
 
-for page in "$top_srcdir"/docs/man/*; do
+# A page of the section made from the headers may lead to another one, as man3/NAME: it is found from the folder above.
+cd "$top_builddir/docs"
+cp -r man3 "$scratch/man3"
+cd "$scratch"
+
+for page in "$top_srcdir"/docs/man/* man3/*.3; do
     checks=$((checks + 1))
     formatted "$page" >"$scratch/page" 2>"$scratch/said" || wrong "${page##*/} does not format"
     [ ! -s "$scratch/said" ] || wrong "${page##*/}: $(cat "$scratch/said")"
 done
+
+# Each public function has a page of its own in section 3, or one that leads to it.
+if command -v nm >/dev/null 2>&1; then
+    nm -D --defined-only "$top_builddir/.libs/libhalay.so" |
+        sed -n 's/.* T \(halay_[a-z0-9_]*\).*/\1/p' | sort -u >functions
+    [ -s functions ] || wrong "libhalay.so exports nothing"
+    while read -r function; do
+        checks=$((checks + 1))
+        page=man3/$function.3
+        [ -f "$page" ] || {
+            wrong "'$function' has no page in section 3"
+            continue
+        }
+        if grep -q '^\.so ' "$page"; then page=$(sed 's/^\.so //' "$page"); fi
+        for section in NAME SYNOPSIS DESCRIPTION 'SEE ALSO'; do
+            grep -qx "\.SH $section" "$page" || wrong "$page has no section $section"
+        done
+        sed 's/\\f[A-Z]//g' "$page" | grep -qE "[ *]$function\(" ||
+            wrong "$page does not show the prototype of '$function'"
+    done <functions
+fi
 
 for program in $(plain_make print-programs | sed -n 's/^program: //p'); do
     checks=$((checks + 1))
