@@ -6,8 +6,8 @@
 #include "base/memory.h"
 #include "fusion/api/submit.h"
 #include "fusion/api/wait.h"
-#include "fusion/rank/requests.h"
 #include "fusion/state/context.h"
+#include "fusion/state/request.h"
 #include <string.h>
 
 static struct halay_tensor_info describe(const char *name, enum halay_operation operation, const void *in, void *out,

@@ -4,7 +4,6 @@
  */
 #include "fusion/api/describe.h"
 #include "base/struct_size.h"
-#include "fusion/rank/result.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

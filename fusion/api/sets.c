@@ -6,9 +6,9 @@
 #include "base/memory.h"
 #include "fusion/api/submit.h"
 #include "fusion/api/wait.h"
-#include "fusion/rank/names.h"
-#include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
+#include "fusion/state/entry.h"
+#include "fusion/state/request.h"
 #include "fusion/values/set_words.h"
 #include "fusion/values/signature.h"
 #include <stdlib.h>

@@ -14,8 +14,8 @@
 #include "base/memory.h"
 #include "fusion/rank/ids.h"
 #include "fusion/rank/join.h"
-#include "fusion/rank/names.h"
 #include "fusion/rank/sets.h"
+#include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>
 

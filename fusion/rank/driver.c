@@ -45,9 +45,9 @@
 #include "base/clock.h"
 #include "base/sync.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/rank/names.h"
-#include "fusion/rank/requests.h"
 #include "fusion/rank/step.h"
+#include "fusion/state/entry.h"
+#include "fusion/state/request.h"
 #include <sched.h>
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * Express: this rank's side; the whole is in fusion/values/enrolment.h.
  */
 #include "fusion/rank/express.h"
-#include "fusion/rank/names.h"
 #include "fusion/rank/requests.h"
+#include "fusion/state/entry.h"
 
 int halay_express_start(struct halay_context *ctx, struct halay_request *r)
 {

@@ -16,9 +16,9 @@
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/express.h"
 #include "fusion/rank/link.h"
-#include "fusion/rank/names.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
+#include "fusion/state/entry.h"
 #include <stdio.h>
 #include <string.h>
 

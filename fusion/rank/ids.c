@@ -8,8 +8,8 @@
  */
 #include "fusion/rank/ids.h"
 #include "fusion/rank/names.h"
-#include "fusion/rank/requests.h"
 #include "fusion/state/context.h"
+#include "fusion/state/request.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,9 +11,9 @@
 #include "fusion/rank/join.h"
 #include "base/half.h"
 #include "base/memory.h"
-#include "fusion/rank/names.h"
 #include "fusion/rank/requests.h"
 #include "fusion/state/context.h"
+#include "fusion/state/entry.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

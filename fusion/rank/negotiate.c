@@ -15,10 +15,10 @@
 #include "fusion/rank/fail.h"
 #include "fusion/rank/ids.h"
 #include "fusion/rank/link.h"
-#include "fusion/rank/names.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
 #include "fusion/rank/static_bucket.h"
+#include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,9 +7,9 @@
  * How many rows each rank gives was agreed with the name; nothing has to be asked now. A rank's rows may lie where they
  * go: they stay. Elsewhere in out they would be overwritten by others', so they are copied first.
  */
-#include "fusion/rank/names.h"
 #include "fusion/rank/operations.h"
 #include "fusion/rank/result.h"
+#include "fusion/state/entry.h"
 #include <string.h>
 
 /* Where this rank's rows are taken from. first: elements of those before them in out. */

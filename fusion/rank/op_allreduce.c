@@ -10,8 +10,8 @@
  * are one piece: where a rank's tensors lie is its own affair.
  */
 #include "collectives/schedule/vector.h"
-#include "fusion/rank/names.h"
 #include "fusion/rank/operations.h"
+#include "fusion/state/entry.h"
 
 static void add_part(struct halay_bucket *b, const struct halay_signature *s, const struct halay_part *part)
 {

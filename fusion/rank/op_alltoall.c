@@ -8,9 +8,9 @@
  * What this rank gets from each was agreed with the name. Another rank may have nothing to exchange while others have,
  * and cannot know it: all take part unless a row is empty.
  */
-#include "fusion/rank/names.h"
 #include "fusion/rank/operations.h"
 #include "fusion/rank/result.h"
+#include "fusion/state/entry.h"
 
 enum halay_status halay_alltoall_run(struct halay_context *ctx, struct halay_bucket *b)
 {

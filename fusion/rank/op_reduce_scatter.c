@@ -8,9 +8,9 @@
  * prescale needs a copy of the rows: what is given is only read.
  */
 #include "collectives/reduce/scale.h"
-#include "fusion/rank/names.h"
 #include "fusion/rank/operations.h"
 #include "fusion/rank/result.h"
+#include "fusion/state/entry.h"
 
 static size_t rows_of(const struct halay_bucket *b, int rank)
 {

@@ -7,7 +7,8 @@
  */
 #include "fusion/rank/result.h"
 #include "base/struct_size.h"
-#include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
+#include "fusion/state/entry.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

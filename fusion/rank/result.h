@@ -5,7 +5,7 @@
 #ifndef HALAY_ROWS_H
 #define HALAY_ROWS_H
 
-#include "fusion/rank/requests.h"
+#include "fusion/state/request.h"
 
 /* Bytes of a row. */
 size_t halay_rows_bytes(const struct halay_request *request);

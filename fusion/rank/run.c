@@ -8,10 +8,10 @@
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/fail.h"
 #include "fusion/rank/join.h"
-#include "fusion/rank/names.h"
 #include "fusion/rank/operations.h"
 #include "fusion/rank/result.h"
 #include "fusion/rank/sets.h"
+#include "fusion/state/entry.h"
 
 static enum halay_status start_broadcast(struct halay_bucket *b)
 {

@@ -15,6 +15,7 @@
 #include "fusion/rank/sets.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/names.h"
+#include "fusion/rank/requests.h"
 #include "fusion/values/set_words.h"
 #include <stdio.h>
 #include <stdlib.h>

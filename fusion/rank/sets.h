@@ -5,8 +5,8 @@
 #ifndef HALAY_SETS_H
 #define HALAY_SETS_H
 
-#include "fusion/rank/requests.h"
 #include "fusion/state/context.h"
+#include "fusion/state/request.h"
 
 /* The one of that number, if it lives, or NULL. lock held, or driver. */
 struct halay_process_set *halay_process_set_by_number(struct halay_context *ctx, int number);

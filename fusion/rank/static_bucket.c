@@ -4,8 +4,8 @@
  * submission of a member seals its bucket; what is registered later opens another.
  */
 #include "fusion/rank/static_bucket.h"
-#include "fusion/rank/names.h"
 #include "fusion/rank/tensor.h"
+#include "fusion/state/entry.h"
 #include "fusion/values/bucket_plan.h"
 #include <stdlib.h>
 #include <string.h>
