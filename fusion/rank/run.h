@@ -7,8 +7,7 @@
 
 #include "fusion/state/context.h"
 
-/* Start what can be started, progress what runs, end what has ended. Nonzero if
- * anything got further. */
+/* Start what can be started, progress what runs, end what has ended. Nonzero if anything got further. */
 size_t halay_buckets_progress(struct halay_context *ctx);
 
 #endif

@@ -8,10 +8,9 @@
  *                   so nobody is told.
  *     submitted     the data and the number of the round are put into the place: that says it to all ranks at once
  *     all have put  each rank adds for itself; the round is over
- *     somebody is missing for HALAY_EXPRESS_LATE_US, or this rank is about to join or to leave: LATE to the
- *     coordinator,
- *                   which then knows what it knows of any tensor: who is missing (stalls), who has left, who means
- *                   something else
+ *     late          a rank is missing for HALAY_EXPRESS_LATE_US, or this one is about to join or to leave: LATE goes
+ *                   to the coordinator, which then knows what it knows of any tensor: who is missing (stalls), who
+ *                   has left, who means something else
  *
  * A round is also over, for all ranks alike, when the coordinator gives the tensor out as a bucket (others have joined;
  * or it is agreed on anew) and when it refuses it. So all count the same rounds, and nobody puts another one's data

@@ -6,8 +6,7 @@
  *        |            (SIGTERM, or that signal, to all)     |          (SIGKILL to all descendants)        |
  *        +---- last rank ended ----------------------------+----------------------------------------------+
  *                                    |
- *                                 LEAVING: what ranks left behind gets SIGTERM, then SIGKILL; output is drained; the
- *                                 end
+ *                                 LEAVING: what ranks left behind gets SIGTERM, then SIGKILL; output is drained
  *
  * A rank that ends with 0 while others run is no event. The exit code is that of the first rank that failed; of those
  * that are found ended together, one that a signal killed counts as the first, since the others most often complain

@@ -2,8 +2,8 @@
  *
  * LSTM over S steps of B samples (Hochreiter and Schmidhuber 1997, with a forget gate):
  *
- *   [i | f | g | o] = x_t W + h_(t-1) U + b;   c_t = sigmoid(f) c_(t-1) + sigmoid(i) tanh(g);   h_t = sigmoid(o)
- *   tanh(c_t)
+ *   [i | f | g | o] = x_t W + h_(t-1) U + b
+ *   c_t = sigmoid(f) c_(t-1) + sigmoid(i) tanh(g);   h_t = sigmoid(o) tanh(c_t)
  *
  * A second bias (of U), where there is one, is added to the first: PyTorch's LSTMs have two, with one gradient.
  *
