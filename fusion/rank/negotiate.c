@@ -110,7 +110,7 @@ static void announce(struct halay_context *ctx, const struct halay_request *r)
     const struct halay_entry *e = r->entry;
 
     if (r->signature.operation == HALAY_JOIN)
-        halay_express_tell(ctx, 1); /* from now on it counts as what does not come */
+        halay_negotiate_late(ctx, 1); /* from now on it counts as what does not come */
     halay_count(&ctx->observers.tally.negotiations, 1);
     to_coordinator(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
                                                  .set = r->set->number,
@@ -147,7 +147,7 @@ static void tell_late(struct halay_context *ctx, const struct halay_request *r)
         &(struct halay_item){ .kind = HALAY_ITEM_LATE, .id = r->entry->id, .round = r->entry->enrolment.round + 1 });
 }
 
-size_t halay_express_tell(struct halay_context *ctx, int everything)
+size_t halay_negotiate_late(struct halay_context *ctx, int everything)
 {
     struct halay_express *x = &ctx->negotiation.express;
     size_t told = 0;
@@ -398,7 +398,7 @@ int halay_negotiate_leave(struct halay_context *ctx)
         atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed))
         return 0;
     ctx->negotiation.said_bye = 1;
-    halay_express_tell(ctx, 1); /* so that it is known what they wait for who wait for this rank */
+    halay_negotiate_late(ctx, 1); /* so that it is known what they wait for who wait for this rank */
     if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
         to_coordinator(&ctx->all,
                        &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */

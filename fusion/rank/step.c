@@ -128,7 +128,7 @@ static size_t say(struct halay_context *ctx)
     ctx->now_us = halay_now_us();
     size_t did = halay_negotiate_submitted(ctx);
     if (ctx->negotiation.express.untold)
-        did += halay_express_tell(ctx, 0);
+        did += halay_negotiate_late(ctx, 0);
     return did;
 }
 
